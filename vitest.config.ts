@@ -22,9 +22,9 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   [
     'isolated',
     ['main'],
-    'src/{lib/child.process,sandboxes/boundary/files,sandboxes/manager/jobs.process}.test.ts',
+    'src/{lib/child.process,sandboxes/boundary/file-calls,sandboxes/manager/managed-jobs.process}.test.ts',
   ],
-  ['isolated', ['main'], 'src/sidecar/jobs/{follow.process,log}.test.ts'],
+  ['isolated', ['main'], 'src/sidecar/jobs/{follow.process,job-log}.test.ts'],
   // They die at many points, or try very many inputs.
   ['system', ['matrix'], 'src/sandboxes/manager/{lifecycle-model,snapshots-crash}.process.test.ts'],
   ['system', ['matrix'], 'src/receipts/{redaction/redact.cost,verifier/diagnosis}.test.ts'],
@@ -34,10 +34,14 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   // They start no process, but compute or wait for seconds.
   ['system', ['main'], 'src/receipts/redaction/redact.properties.test.ts'],
   ['system', ['main'], 'src/receipts/{plain-draft,tree,verifier/*}.test.ts'],
-  ['system', ['main'], 'src/{accounts/broker,accounts/probes/probes,policy/replay,sdk/tries}.test.ts'],
+  [
+    'system',
+    ['main'],
+    'src/{accounts/broker,accounts/probes/probes,policy/replay,sdk/transfer-attempts}.test.ts',
+  ],
   ['system', ['main'], 'src/gateway/models/{body-scanner,faults,models,refusal-flood,socket/*}.test.ts'],
   ['system', ['main'], 'src/providers/adapters/{adapters,dialects}.test.ts'],
-  ['system', ['main'], 'src/sandboxes/{boundary/*,lifecycle/procedures-*,manager/job-ends}.test.ts'],
+  ['system', ['main'], 'src/sandboxes/{boundary/*,lifecycle/*-procedures,manager/job-ends}.test.ts'],
   ['system', ['main'], 'src/{run/changes/fetch,secrets/secrets}.test.ts'],
   ['system', ['main'], 'src/transcripts/{export,readers}/*.test.ts'],
   ['unit', ['main'], '{src,scripts}/**/*.test.ts'],

@@ -64,17 +64,25 @@ async function start(folder: string): Promise<Started | NoDocker> {
   const daemon = spawn(
     DAEMON,
     [
-      ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')],
-      ...['-H', `unix://${socket}`, '-p', join(folder, 'docker.pid')],
-      ...['--bridge', 'none', '--iptables=false'],
+      '--data-root',
+      join(folder, 'data'),
+      '--exec-root',
+      join(folder, 'exec'),
+      '-H',
+      `unix://${socket}`,
+      '-p',
+      join(folder, 'docker.pid'),
+      '--bridge',
+      'none',
+      '--iptables=false',
     ],
     { stdio: ['ignore', log, log], env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' } },
   )
   const host = `unix://${socket}`
   const until = performance.now() + START_MS
   while (daemon.exitCode === null && performance.now() < until) {
-    const asked = await run(CLIENT, ['-H', host, 'version'], { env: {} }).catch(() => undefined)
-    if (asked !== undefined) return { daemon, host }
+    const requested = await run(CLIENT, ['-H', host, 'version'], { env: {} }).catch(() => undefined)
+    if (requested !== undefined) return { daemon, host }
     await sleep(100)
   }
   await stop(daemon)

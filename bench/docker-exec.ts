@@ -1,17 +1,17 @@
 /** One small command in a container: over its boundary and through the API, against `docker exec` in the same one. */
 import type { SandboxId } from '../src/lib/ids.ts'
-import { containerName } from '../src/sandboxes/backends/docker/names.ts'
+import { containerName } from '../src/sandboxes/backends/docker/container-names.ts'
 import { runJob } from '../src/sdk/run-job.ts'
 import { faster, type PlainContainers, TRUE } from './docker-scene.ts'
 import { alternately, type Row } from './measure.ts'
 import { drain } from './sandboxes-exec.ts'
-import { type BarePlace, jobId, never, type Supervised } from './sandboxes-scene.ts'
+import { type BareScene, jobId, never, type Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 5, counted: 80 }
 
 export async function dockerExecRows(
   { engine }: PlainContainers,
-  bare: BarePlace,
+  bare: BareScene,
   { client }: Supervised,
   sandbox: string,
 ): Promise<Row[]> {

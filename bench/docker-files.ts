@@ -3,9 +3,9 @@ import { createReadStream, createWriteStream, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { DOCKER_COMMAND, type PlainContainers } from './docker-scene.ts'
-import { inTurns, makeFile, type Rated, rated } from './file-rates.ts'
+import { inTurns, makeFile, type Rated, rateRow } from './file-rates.ts'
 import { type Row, timeProcess } from './measure.ts'
-import { type BarePlace, jobId, never, type Supervised } from './sandboxes-scene.ts'
+import { type BareScene, jobId, never, type Supervised } from './sandboxes-scene.ts'
 
 const MIB = 1024 * 1024
 const BYTES = 256 * MIB
@@ -14,7 +14,7 @@ const CHUNK_BYTES = MIB
 
 export async function dockerFileRows(
   plain: PlainContainers,
-  bare: BarePlace,
+  bare: BareScene,
   supervised: Supervised,
   sandbox: string,
   folder: string,
@@ -43,8 +43,8 @@ export async function dockerFileRows(
   })
   await plain.remove(container)
   rmSync(large)
-  const compared = (what: string, ours: Rated, theirs: Rated) =>
-    rated({
+  const compareRates = (what: string, ours: Rated, theirs: Rated) =>
+    rateRow({
       what: `${BYTES / MIB} MiB ${what}`,
       bytes: BYTES,
       ours,
@@ -53,9 +53,9 @@ export async function dockerFileRows(
       command: DOCKER_COMMAND,
     })
   return [
-    compared('into a container over the boundary, synced', times.boundaryIn, times.dockerIn),
-    compared('out of it over the boundary', times.boundaryOut, times.dockerOut),
-    compared('into a container by `craik sandbox cp`, synced', times.craikIn, times.dockerIn),
-    compared('out of it by `craik sandbox cp`', times.craikOut, times.dockerOut),
+    compareRates('into a container over the boundary, synced', times.boundaryIn, times.dockerIn),
+    compareRates('out of it over the boundary', times.boundaryOut, times.dockerOut),
+    compareRates('into a container by `craik sandbox cp`, synced', times.craikIn, times.dockerIn),
+    compareRates('out of it by `craik sandbox cp`', times.craikOut, times.dockerOut),
   ]
 }

@@ -1,6 +1,6 @@
 /** What a container in which nothing runs holds in memory, with the engine's helper of its own: ours and a plain one. */
 import type { SandboxId } from '../src/lib/ids.ts'
-import { containerName } from '../src/sandboxes/backends/docker/names.ts'
+import { containerName } from '../src/sandboxes/backends/docker/container-names.ts'
 import { DOCKER_COMMAND, openContainer, type PlainContainers } from './docker-scene.ts'
 import type { Row } from './measure.ts'
 import { below, type Held, memoryOf, parentOf } from './process-memory.ts'
@@ -51,8 +51,8 @@ export async function dockerMemoryRows(plain: PlainContainers, cold: Supervised)
 
 /** The first process of each, whatever it started, and the helper that the engine started for it. */
 async function familiesOf({ engine }: PlainContainers, names: readonly string[]): Promise<readonly Held[]> {
-  const told = await engine.docker('inspect', '--format', '{{.State.Pid}}', ...names)
-  const first = told.trim().split('\n').map(Number)
+  const message = await engine.docker('inspect', '--format', '{{.State.Pid}}', ...names)
+  const first = message.trim().split('\n').map(Number)
   return memoryOf(below(first.map(parentOf)))
 }
 

@@ -3,11 +3,11 @@
 import { harnessStore } from '../src/harnesses/packages/harness-store.ts'
 import type { CreateBody } from '../src/operator/api/requests.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
-import { builtImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { findBuiltImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { prepareImage } from '../test/engine-image.ts'
 import type { DockerEngine } from './docker-engine.ts'
 import type { Row, Spread } from './measure.ts'
-import { compared } from './sandboxes-exec.ts'
+import { compareTimes } from './sandboxes-exec.ts'
 import type { Supervised } from './sandboxes-scene.ts'
 
 /** How each row is measured again. */
@@ -68,7 +68,7 @@ export async function plainContainers(docker: DockerEngine, craikHome: string): 
   await prepareImage(engine)
   return new PlainContainers(
     docker,
-    (await builtImage(engine, { harnesses: harnessStore.ids([]) }, { craikHome })).id,
+    (await findBuiltImage(engine, { harnesses: harnessStore.ids([]) }, { craikHome })).id,
   )
 }
 
@@ -81,7 +81,7 @@ export async function openContainer({ client }: Supervised): Promise<string> {
 
 /** Ours over theirs, in time. */
 export function slower(what: string, ours: Spread, against: string, theirs: Spread, bar?: Row['bar']): Row {
-  return { ...compared(what, ours, { against, theirs }, bar), command: DOCKER_COMMAND }
+  return { ...compareTimes(what, ours, { against, theirs }, bar), command: DOCKER_COMMAND }
 }
 
 /** Theirs over ours. */

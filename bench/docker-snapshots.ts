@@ -27,7 +27,7 @@ export async function dockerSnapshotRows(
   const container = await plain.idle()
   await docker('cp', tree, `${container}:/workspace/home/tree`)
   rmSync(tree, { recursive: true })
-  const { id: kept } = await snapshots.make(sandbox)
+  const { id: stored } = await snapshots.make(sandbox)
   await docker('commit', container, IMAGE)
   // Another one than is committed: what comes with its image is in no layer of its own.
   let restored = await plain.idle(IMAGE)
@@ -35,7 +35,7 @@ export async function dockerSnapshotRows(
   const times = await alternately(ROUNDS, {
     snapshot: async () => void made.snapshots.push((await snapshots.make(sandbox)).id),
     commit: () => docker('commit', container, `${IMAGE}-again`),
-    restore: () => snapshots.restore(sandbox, kept),
+    restore: () => snapshots.restore(sandbox, stored),
     runCommitted: async () => {
       await plain.remove(restored)
       restored = await plain.idle(IMAGE)
@@ -57,7 +57,7 @@ export async function dockerSnapshotRows(
   await plain.remove(restored)
   await docker('rmi', IMAGE)
   await sandboxes.delete(sandbox)
-  await snapshots.delete(kept)
+  await snapshots.delete(stored)
   const { version } = plain.engine
   const content = `${(FILES * FILE_BYTES) / 1e6} MB in ${FILES.toLocaleString('en')} files`
   return [

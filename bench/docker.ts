@@ -10,7 +10,7 @@ import { DOCKER_COMMAND, openContainer, type PlainContainers, plainContainers } 
 import { dockerSnapshotRows } from './docker-snapshots.ts'
 import { dockerStartRows } from './docker-start.ts'
 import { type Row, TemporaryFolder } from './measure.ts'
-import { type BarePlace, buildCraik, HOST_USER, openPlace, openSupervised } from './sandboxes-scene.ts'
+import { type BareScene, buildCraik, HOST_USER, openScene, openSupervised } from './sandboxes-scene.ts'
 
 export async function dockerRows(): Promise<Row[]> {
   buildCraik()
@@ -47,10 +47,10 @@ export async function dockerRows(): Promise<Row[]> {
   return rows
 }
 
-async function bareContainer(home: string, { engine }: PlainContainers): Promise<BarePlace> {
+async function bareContainer(home: string, { engine }: PlainContainers): Promise<BareScene> {
   const backend = dockerBackend({ craikHome: home, environment: { CRAIK_ENGINE: engine.address } })
   const container = await backend.plan!({ line: 'socket' })
-  return openPlace(home, backend, { isolation: 'container', hostUser: HOST_USER, container })
+  return openScene(home, backend, { isolation: 'container', hostUser: HOST_USER, container })
 }
 
 function nothing(missing: string): Row {

@@ -38,7 +38,7 @@ interface Compared {
 }
 
 /** In bytes per time, so more is better. */
-export function rated({ what, bytes, ours, against, theirs, missing = '', command }: Compared): Row {
+export function rateRow({ what, bytes, ours, against, theirs, missing = '', command }: Compared): Row {
   const rate = (times: readonly number[]) => bytes / 1e3 / median(times)
   const show = (times: readonly number[]) => `${rate(times).toFixed(0)} MB/s`
   return {

@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Pool } from 'undici'
-import { type Measured, started, startedIn } from './gateway-process.ts'
+import { type Measured, startFile, startUrl } from './gateway-process.ts'
 import { median, type Row, TemporaryFolder } from './measure.ts'
 
 const ROUNDS = 24
@@ -21,16 +21,16 @@ const AT_MOST = 1.15
 
 export async function againstRows(folder: string): Promise<Row[]> {
   using temporary = new TemporaryFolder()
-  using upstream = await started('./gateway-upstream.ts')
-  const other = pathToFileURL(join(resolve(folder), 'bench/gateway-ours.ts'))
-  using ours = await started('./gateway-ours.ts', upstream.origin, join(temporary.path, 'ours'))
-  using theirs = await startedIn(other, upstream.origin, join(temporary.path, 'theirs'))
+  using upstream = await startFile('./gateway-upstream.ts')
+  const other = pathToFileURL(join(resolve(folder), 'bench/gateway-craik.ts'))
+  using ours = await startFile('./gateway-craik.ts', upstream.origin, join(temporary.path, 'ours'))
+  using theirs = await startUrl(other, upstream.origin, join(temporary.path, 'theirs'))
   const rows: Row[] = []
-  for (const size of SIZES) rows.push(await compared(size, ours, theirs))
+  for (const size of SIZES) rows.push(await compareSize(size, ours, theirs))
   return rows
 }
 
-async function compared(
+async function compareSize(
   { name, bytes, calls }: (typeof SIZES)[number],
   ours: Measured,
   theirs: Measured,

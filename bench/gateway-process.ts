@@ -27,12 +27,12 @@ export interface Measured extends Listening {
 }
 
 /** In the parent. */
-export async function started(file: string, ...args: string[]): Promise<Measured> {
-  return startedIn(new URL(file, import.meta.url), ...args)
+export async function startFile(file: string, ...args: string[]): Promise<Measured> {
+  return startUrl(new URL(file, import.meta.url), ...args)
 }
 
 /** The same of any checkout. */
-export async function startedIn(file: URL, ...args: string[]): Promise<Measured> {
+export async function startUrl(file: URL, ...args: string[]): Promise<Measured> {
   const child: ChildProcess = fork(file, args, {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })

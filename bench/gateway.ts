@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { type Dispatcher, Pool } from 'undici'
 import { portkey } from './gateway-portkey.ts'
-import { type Listening, started } from './gateway-process.ts'
-import { median, type Row, type Spread, shown, spread, TemporaryFolder } from './measure.ts'
+import { type Listening, startFile } from './gateway-process.ts'
+import { formatSpread, median, type Row, type Spread, spread, TemporaryFolder } from './measure.ts'
 
 const COMMAND = 'npm run bench -- gateway'
 const IN_FLIGHT = 64
@@ -26,9 +26,9 @@ interface Side {
 
 export async function gatewayRows(): Promise<Row[]> {
   using folder = new TemporaryFolder()
-  using upstream = await started('./gateway-upstream.ts')
-  using bareServer = await started('./gateway-bare.ts', upstream.origin)
-  using oursServer = await started('./gateway-ours.ts', upstream.origin, join(folder.path, 'home'))
+  using upstream = await startFile('./gateway-upstream.ts')
+  using bareServer = await startFile('./gateway-bare.ts', upstream.origin)
+  using oursServer = await startFile('./gateway-craik.ts', upstream.origin, join(folder.path, 'home'))
   const other = await portkey(upstream.origin)
   const side = (name: string, server: Listening, headers: Record<string, string> = {}): Side => ({
     name,
@@ -42,9 +42,13 @@ export async function gatewayRows(): Promise<Row[]> {
   const sides = [bare, ours, ...(theirs ? [theirs] : [])]
   try {
     const rates = await allRates(sides)
-    const plain = await singles(sides, (each) => answered(each, WHOLE))
+    const plain = await singles(sides, (each) => measureCall(each, WHOLE))
     const first = await singles(sides, (each) => firstByte(each))
-    const memory = [await heldOpen(bare), await heldOpen(ours), theirs && (await heldOpen(theirs))]
+    const memory = [
+      await measureOpenStreams(bare),
+      await measureOpenStreams(ours),
+      theirs && (await measureOpenStreams(theirs)),
+    ]
     return [
       rateRow(rates, 'bare', 'a bare node:http + undici proxy', 0.4),
       rateRow(rates, 'portkey', '@portkey-ai/gateway', 10),
@@ -67,7 +71,7 @@ async function allRates(sides: readonly Side[]): Promise<Map<string, number>> {
       let left = count
       await Promise.all(
         Array.from({ length: IN_FLIGHT }, async () => {
-          while (left-- > 0) await answered(each, WHOLE)
+          while (left-- > 0) await measureCall(each, WHOLE)
         }),
       )
       if (round >= 0) rates.get(each.name)!.push((count / (performance.now() - startedMs)) * 1000)
@@ -89,9 +93,9 @@ async function singles(
   return new Map([...times].map(([name, values]) => [name, spread(values)]))
 }
 
-async function answered(side: Side, body: string): Promise<number> {
+async function measureCall(side: Side, body: string): Promise<number> {
   const startedMs = performance.now()
-  const response = await asked(side, body)
+  const response = await request(side, body)
   const text = await response.body.text()
   if (response.statusCode !== 200) throw new Error(`${side.name} answered ${response.statusCode}: ${text}`)
   return performance.now() - startedMs
@@ -99,13 +103,13 @@ async function answered(side: Side, body: string): Promise<number> {
 
 async function firstByte(side: Side): Promise<number> {
   const startedMs = performance.now()
-  const response = await asked(side, STREAMED)
+  const response = await request(side, STREAMED)
   let took = 0
   for await (const _ of response.body) took ||= performance.now() - startedMs
   return took
 }
 
-function asked({ name, pool, headers }: Side, body: string): Promise<Dispatcher.ResponseData> {
+function request({ name, pool, headers }: Side, body: string): Promise<Dispatcher.ResponseData> {
   const path = name === 'portkey' ? '/v1/messages' : PATH
   return pool.request({
     path,
@@ -116,11 +120,11 @@ function asked({ name, pool, headers }: Side, body: string): Promise<Dispatcher.
 }
 
 /** What so many streams that are open and silent take, each. */
-async function heldOpen(side: Side): Promise<number> {
+async function measureOpenStreams(side: Side): Promise<number> {
   const before = side.server.rss()
   const open = await Promise.all(
     Array.from({ length: OPEN_STREAMS }, async () => {
-      const { body } = await asked(side, FOREVER)
+      const { body } = await request(side, FOREVER)
       body.on('error', () => {})
       await new Promise((resolve) => body.once('data', resolve))
       return body
@@ -152,8 +156,8 @@ function latencyRows(what: string, times: Map<string, Spread>): Row[] {
   const row = {
     what: `gateway: ${what}, added at p50 (${added.toFixed(2)} ms) over 0.6 ms`,
     against: 'the bare proxy',
-    ours: shown(ours),
-    theirs: shown(bare),
+    ours: formatSpread(ours),
+    theirs: formatSpread(bare),
     ratio: added / 0.6,
     bar: { atMost: 1 },
     command: COMMAND,
@@ -166,7 +170,7 @@ function latencyRows(what: string, times: Map<string, Spread>): Row[] {
       ...row,
       what: `gateway: ${what}`,
       against: '@portkey-ai/gateway',
-      theirs: shown(other),
+      theirs: formatSpread(other),
       ratio: ours.p50 / other.p50,
       bar: undefined,
     } as Row,

@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import type { AgentProcess } from '../src/harnesses/acp/agent-process.ts'
-import { promptAgent } from '../src/harnesses/acp/talk.ts'
+import { promptAgent } from '../src/harnesses/acp/prompt-agent.ts'
 import type { Harness } from '../src/harnesses/harness.ts'
-import { type HarnessName, readHarness } from '../src/harnesses/packages/catalogue.ts'
+import { type PackagedHarnessName, readHarness } from '../src/harnesses/packages/harness-catalogue.ts'
 import { fileOf } from '../src/harnesses/packages/wrappers.ts'
 import { acceptSocket } from '../test/gateway/provider-sockets.ts'
 import type { Answerer, Service } from '../test/gateway/providers.ts'
@@ -38,20 +38,20 @@ interface PlainModels extends AsyncDisposable {
 
 /** The model server of the other side without TLS, logins, or anything that would look at a request. */
 export async function startPlainModels(answer: Answerer): Promise<PlainModels> {
-  const addressed = (url = '') => {
+  const parseAddress = (url = '') => {
     const [prefix, service] = SERVICES.find(([each]) => url.startsWith(each)) ?? ['', 'openai' as const]
     return { service, path: url.slice(prefix === '/v1/messages' ? '/v1'.length : prefix.length) }
   }
   const server = createServer(async (request, response) => {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer)
-    const { service, path } = addressed(request.url)
+    const { service, path } = parseAddress(request.url)
     const { status = 200, isStream, text } = answer(service, path, Buffer.concat(pieces).toString() || '{}')
     response.writeHead(status, { 'content-type': isStream ? 'text/event-stream' : 'application/json' })
     response.end(text)
   })
   server.on('upgrade', (request, stream, head) => {
-    const { service, path } = addressed(request.url)
+    const { service, path } = parseAddress(request.url)
     acceptSocket(request, stream, head, async (body) => answer(service, path, body).text)
   })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
@@ -64,8 +64,8 @@ export async function startPlainModels(answer: Answerer): Promise<PlainModels> {
   }
 }
 
-interface BarePlace {
-  readonly name: HarnessName
+interface BareScene {
+  readonly name: PackagedHarnessName
   /** Where it is installed. */
   readonly program: string
   readonly models: string
@@ -75,7 +75,7 @@ interface BarePlace {
 /** A home with its settings; each call starts it, asks, and says after how many milliseconds the first word came. */
 export function bareAgent(
   harness: Harness,
-  { name, program, models, folder }: BarePlace,
+  { name, program, models, folder }: BareScene,
 ): () => Promise<number> {
   const [home, cwd] = [join(folder, `bare-${name}`), join(folder, `project-${name}`)]
   mkdirSync(cwd)

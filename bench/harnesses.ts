@@ -1,10 +1,10 @@
 /** Agents: from their start to the first word of an answer, in a sandbox with a login outside and on the machine itself. */
 import { HARNESSES } from '../src/harnesses/all.ts'
-import { HARNESS_NAMES } from '../src/harnesses/packages/catalogue.ts'
+import { PACKAGED_HARNESS_NAMES } from '../src/harnesses/packages/harness-catalogue.ts'
 import { readyHarnesses } from '../test/harness-image.ts'
 import { FaultyAnswers } from '../test/harnesses/agent-providers.ts'
 import { bareAgent, startPlainModels } from './harnesses-bare.ts'
-import { openPrompted } from './harnesses-ours.ts'
+import { openPrompted } from './harnesses-craik.ts'
 import { type Row, type Spread, spread, TemporaryFolder } from './measure.ts'
 
 const ROUNDS = { warm: 1, counted: 5 }
@@ -16,7 +16,7 @@ export async function harnessRows(): Promise<Row[]> {
   await using models = await startPlainModels(answer)
   await using prompted = await openPrompted(folder.path, answer)
   const rows: Row[] = []
-  for (const name of HARNESS_NAMES) {
+  for (const name of PACKAGED_HARNESS_NAMES) {
     process.stderr.write(`    ${name} …\n`)
     const { folder: program } = installed.find((each) => each.name === name)!
     const bare = bareAgent(HARNESSES[name], { name, program, models: models.url, folder: folder.path })

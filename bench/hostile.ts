@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { newId } from '../src/lib/ids.ts'
 import { runJob } from '../src/sdk/run-job.ts'
-import { type Row, type Spread, shown, spread, TemporaryFolder } from './measure.ts'
+import { formatSpread, type Row, type Spread, spread, TemporaryFolder } from './measure.ts'
 import { buildCraik, jobId, openSupervised, type Supervised } from './sandboxes-scene.ts'
 
 const COMMAND = 'npm run bench -- hostile'
@@ -39,11 +39,11 @@ export async function hostileRows(): Promise<Row[]> {
   }
   const [hostile, other] = [create('hostile'), create('other')]
   const rows: Row[] = []
-  for (const body of BODIES) rows.push(...(await measured(supervised, hostile, other, body)))
+  for (const body of BODIES) rows.push(...(await measure(supervised, hostile, other, body)))
   return rows
 }
 
-async function measured(
+async function measure(
   supervised: Supervised,
   hostile: string,
   other: string,
@@ -63,8 +63,8 @@ async function measured(
     {
       what: `exec in another sandbox beside four connections with ${name}`,
       against: 'the same without them',
-      ours: shown(attacked.execs),
-      theirs: shown(quiet.execs),
+      ours: formatSpread(attacked.execs),
+      theirs: formatSpread(quiet.execs),
       ratio: attacked.execs.p50 / quiet.execs.p50,
       bar: { atMost: 2 },
       command: COMMAND,
@@ -72,8 +72,8 @@ async function measured(
     {
       what: `the supervisor's answer at p99 meanwhile, over ${DELAY_MAX_MS} ms: no less than its event-loop delay`,
       against: `${DELAY_MAX_MS} ms`,
-      ours: shown(attacked.answers),
-      theirs: `without them ${shown(quiet.answers)}`,
+      ours: formatSpread(attacked.answers),
+      theirs: `without them ${formatSpread(quiet.answers)}`,
       ratio: attacked.answers.p99 / DELAY_MAX_MS,
       bar: { atMost: 1 },
       command: COMMAND,
@@ -88,18 +88,18 @@ async function phase(
 ): Promise<{ readonly execs: Spread; readonly answers: Spread }> {
   const execs: number[] = []
   const answers: number[] = []
-  const timed = async (into: number[], work: () => Promise<unknown>) => {
+  const measureMs = async (into: number[], work: () => Promise<unknown>) => {
     const startedMs = performance.now()
     await work()
     into.push(performance.now() - startedMs)
   }
   const endsMs = performance.now() + PHASE_MS
   for (let round = 0; round < ROUNDS && performance.now() < endsMs; round++) {
-    await timed(execs, () =>
+    await measureMs(execs, () =>
       runJob(client, sandbox, { kind: 'exec', argv: ['/bin/true'] }, { jobId: jobId() }),
     )
     for (let at = 0; at < 3; at++) {
-      await timed(answers, () => client.sandboxes.get(sandbox))
+      await measureMs(answers, () => client.sandboxes.get(sandbox))
       await delay(10)
     }
   }

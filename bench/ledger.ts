@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { currentOwner } from '../src/lib/owner.ts'
 import { buildEnvelope, createEnvelope } from '../src/policy/envelope.ts'
 import { createGrant } from '../src/policy/grants.ts'
-import { builtInText } from '../src/policy/profiles.ts'
-import { setBudget } from '../src/providers/ledger/limits.ts'
+import { readBuiltInPolicy } from '../src/policy/profiles.ts'
+import { setBudget } from '../src/providers/ledger/budgets-and-quotas.ts'
 import { type AdmitInput, admitCall, settleCall } from '../src/providers/ledger/tokens.ts'
 import { homeAt } from '../src/store/home.ts'
-import { openSqliteStore } from '../src/store/sqlite/store.ts'
+import { openSqliteStore } from '../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../src/store/store.ts'
-import { median, type Row, shown, spread, TemporaryFolder } from './measure.ts'
+import { formatSpread, median, type Row, spread, TemporaryFolder } from './measure.ts'
 import { PlainThread } from './plain-inserts.ts'
 
 const OPERATOR = 'local-user:bench'
@@ -35,7 +35,7 @@ export async function ledgerRows(): Promise<Row[]> {
     const counted = round > 0
     for (let i = 0; i < SINGLE; i++) {
       const [admitMs, settleMs] = await call(store, input)
-      const plainMs = await timed(() => thread.insert())
+      const plainMs = await measureMs(() => thread.insert())
       if (!counted) continue
       times.admit.push(admitMs)
       times.settle.push(settleMs)
@@ -52,8 +52,8 @@ export async function ledgerRows(): Promise<Row[]> {
     return {
       what,
       against: insert,
-      ours: shown(ours),
-      theirs: shown(plain),
+      ours: formatSpread(ours),
+      theirs: formatSpread(plain),
       ratio: ours.p50 / plain.p50,
       bar: undefined,
       command: 'npm run bench -- ledger',
@@ -75,7 +75,7 @@ export async function ledgerRows(): Promise<Row[]> {
 }
 
 async function scene(store: Store): Promise<AdmitInput> {
-  const policyText = builtInText('automation')
+  const policyText = readBuiltInPolicy('automation')
   const envelope = buildEnvelope({
     taskId: 'task-1',
     actor: OPERATOR,
@@ -158,7 +158,7 @@ async function call(store: Store, input: AdmitInput): Promise<readonly [number, 
   return [between - started, performance.now() - between]
 }
 
-async function timed(work: () => Promise<unknown>): Promise<number> {
+async function measureMs(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now()
   await work()
   return performance.now() - started
@@ -169,6 +169,6 @@ async function rate(count: number, inFlight: number, work: () => Promise<unknown
   const lane = async () => {
     while (next++ < count) await work()
   }
-  const ms = await timed(() => Promise.all(Array.from({ length: inFlight }, lane)))
+  const ms = await measureMs(() => Promise.all(Array.from({ length: inFlight }, lane)))
   return (count * 1000) / ms
 }

@@ -45,7 +45,7 @@ export function spread(values: readonly number[]): Spread {
   return { p50: sorted[Math.floor(sorted.length / 2)]!, p99: sorted[Math.floor(sorted.length * 0.99)]! }
 }
 
-export function shown({ p50, p99 }: Spread): string {
+export function formatSpread({ p50, p99 }: Spread): string {
   return `${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`
 }
 

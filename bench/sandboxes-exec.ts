@@ -2,9 +2,9 @@
 import type { Readable } from 'node:stream'
 import { runJob } from '../src/sdk/run-job.ts'
 import type { DockerEngine, NoDocker } from './docker-engine.ts'
-import { alternately, type Row, type Spread, shown, timeProcess } from './measure.ts'
+import { alternately, formatSpread, type Row, type Spread, timeProcess } from './measure.ts'
 import { PlainSpawns } from './plain-spawns.ts'
-import { type BarePlace, COMMAND, jobId, type Managed, never, type Supervised } from './sandboxes-scene.ts'
+import { type BareScene, COMMAND, jobId, type Managed, never, type Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 50, counted: 500 }
 /** A container takes tens of milliseconds each time. */
@@ -13,7 +13,7 @@ const COMMAND_ROUNDS = { warm: 3, counted: 25 }
 const TRUE = { kind: 'exec', argv: ['/bin/true'] } as const
 
 export interface Layers {
-  readonly bare: BarePlace
+  readonly bare: BareScene
   readonly managed: Managed
   readonly supervised: Supervised
   readonly sandbox: string
@@ -32,9 +32,9 @@ export async function execRows(layers: Layers, docker: DockerEngine | NoDocker):
   })
   const spawn = { against: '`spawn` of it on the host, from a small Node process', theirs: times.spawn }
   return [
-    compared('exec of /bin/true over the boundary', times.boundary, spawn, { atMost: 1.6 }),
-    compared('the same, decided, with both receipts on disk', times.manager, spawn),
-    compared('the same, through the supervisor’s API with the SDK', times.api, spawn),
+    compareTimes('exec of /bin/true over the boundary', times.boundary, spawn, { atMost: 1.6 }),
+    compareTimes('the same, decided, with both receipts on disk', times.manager, spawn),
+    compareTimes('the same, through the supervisor’s API with the SDK', times.api, spawn),
     await againstDocker(boundary, docker),
     await wholeCommand(supervised, sandbox),
   ]
@@ -48,7 +48,13 @@ async function againstDocker(
   const row = { what, bar: { atLeast: 25 }, command: COMMAND }
   if ('missing' in docker) {
     const { ours } = await alternately(DOCKER_ROUNDS, { ours: boundary })
-    return { ...row, against: '`docker exec`', ours: shown(ours), theirs: docker.missing, ratio: undefined }
+    return {
+      ...row,
+      against: '`docker exec`',
+      ours: formatSpread(ours),
+      theirs: docker.missing,
+      ratio: undefined,
+    }
   }
   const container = (
     await docker.docker('run', '-d', '--network', 'none', docker.image, '/bin/sleep', '100000')
@@ -59,7 +65,13 @@ async function againstDocker(
       theirs: () => docker.docker('exec', container, '/bin/true'),
     })
     const against = `\`docker exec\`, engine ${docker.version}`
-    return { ...row, against, ours: shown(ours), theirs: shown(theirs), ratio: theirs.p50 / ours.p50 }
+    return {
+      ...row,
+      against,
+      ours: formatSpread(ours),
+      theirs: formatSpread(theirs),
+      ratio: theirs.p50 / ours.p50,
+    }
   } finally {
     await docker.docker('rm', '-f', container)
   }
@@ -73,17 +85,25 @@ async function wholeCommand({ command }: Supervised, sandbox: string): Promise<R
     theirs: async () => timeProcess(file, ['-e', '0'], env),
   })
   const against = { against: '`node -e 0`', theirs }
-  return compared('`craik sandbox exec ID -- /bin/true`, as installed', ours, against)
+  return compareTimes('`craik sandbox exec ID -- /bin/true`, as installed', ours, against)
 }
 
-export function compared(
+export function compareTimes(
   what: string,
   ours: Spread,
   { against, theirs }: { readonly against: string; readonly theirs: Spread },
   bar?: Row['bar'],
 ): Row {
   const ratio = ours.p50 / theirs.p50
-  return { what, against, ours: shown(ours), theirs: shown(theirs), ratio, bar, command: COMMAND }
+  return {
+    what,
+    against,
+    ours: formatSpread(ours),
+    theirs: formatSpread(theirs),
+    ratio,
+    bar,
+    command: COMMAND,
+  }
 }
 
 export async function drain(stream: Readable): Promise<number> {

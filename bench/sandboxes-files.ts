@@ -3,7 +3,7 @@ import { createReadStream, createWriteStream, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { DockerEngine, NoDocker } from './docker-engine.ts'
-import { inTurns, makeFile, type Rated, rated } from './file-rates.ts'
+import { inTurns, makeFile, type Rated, rateRow } from './file-rates.ts'
 import { type Row, timeProcess } from './measure.ts'
 import type { Layers } from './sandboxes-exec.ts'
 import { COMMAND, jobId, never } from './sandboxes-scene.ts'
@@ -44,13 +44,13 @@ export async function fileRows(
   rmSync(large)
   const name = 'missing' in docker ? '`docker cp`' : `\`docker cp\`, engine ${docker.version}`
   const missing = 'missing' in docker ? docker.missing : ''
-  const compared = (what: string, ours: Rated, against: string, theirs: Rated) =>
-    rated({ what, bytes: BYTES, ours, against, theirs, missing, command: COMMAND })
+  const compareRates = (what: string, ours: Rated, against: string, theirs: Rated) =>
+    rateRow({ what, bytes: BYTES, ours, against, theirs, missing, command: COMMAND })
   return [
-    compared('1 GiB into a sandbox over the boundary', times.in, '`cp` on the host', times.host),
-    compared('1 GiB out of a sandbox over the boundary', times.out, '`cp` on the host', times.host),
-    compared('1 GiB into a sandbox by `craik sandbox cp`', times.cpIn, name, times.dockerIn),
-    compared('1 GiB out of a sandbox by `craik sandbox cp`', times.cpOut, name, times.dockerOut),
+    compareRates('1 GiB into a sandbox over the boundary', times.in, '`cp` on the host', times.host),
+    compareRates('1 GiB out of a sandbox over the boundary', times.out, '`cp` on the host', times.host),
+    compareRates('1 GiB into a sandbox by `craik sandbox cp`', times.cpIn, name, times.dockerIn),
+    compareRates('1 GiB out of a sandbox by `craik sandbox cp`', times.cpOut, name, times.dockerOut),
   ]
 }
 

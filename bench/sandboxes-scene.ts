@@ -6,18 +6,18 @@ import { join } from 'node:path'
 import { systemClock } from '../src/lib/clock.ts'
 import { type JobId, newId, type SandboxId } from '../src/lib/ids.ts'
 import { createGrant } from '../src/policy/grants.ts'
-import { createReceiptLog } from '../src/receipts/log.ts'
+import { createReceiptLog } from '../src/receipts/receipt-log.ts'
 import type { Isolation, LimitSpec, SandboxBackend, SandboxSpec } from '../src/sandboxes/backend.ts'
 import { processBackend } from '../src/sandboxes/backends/process/backend.ts'
 import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
-import { connectBoundary } from '../src/sandboxes/boundary/connect.ts'
-import { openHostSocket } from '../src/sandboxes/boundary/listen.ts'
+import { connectBoundary } from '../src/sandboxes/boundary/connect-boundary.ts'
+import { openHostSocket } from '../src/sandboxes/boundary/host-socket.ts'
 import { createSandboxManager, type SupervisedSandboxes } from '../src/sandboxes/manager.ts'
 import type { ManagerCaller } from '../src/sandboxes/manager-types.ts'
 import type { ApiClient } from '../src/sdk/client.ts'
 import { homeAt } from '../src/store/home.ts'
-import { openSqliteStore } from '../src/store/sqlite/store.ts'
-import { connectSupervisor } from '../src/supervisor/ensure.ts'
+import { openSqliteStore } from '../src/store/sqlite/sqlite-store.ts'
+import { connectSupervisor } from '../src/supervisor/connect-or-start.ts'
 
 /** How each row is measured again. */
 export const COMMAND = 'npm run bench -- sandboxes'
@@ -35,27 +35,27 @@ export const never: AbortSignal = new AbortController().signal
 export const jobId = (): JobId => newId<JobId>('job', Date.now())
 
 /** A sandbox that only its boundary leads to. */
-export interface BarePlace extends AsyncDisposable {
+export interface BareScene extends AsyncDisposable {
   readonly id: SandboxId
   readonly boundary: Boundary
   /** Milliseconds until its sidecar had greeted. */
   readonly startedMs: number
 }
 
-export type OpenPlace = () => Promise<BarePlace>
+export type OpenScene = () => Promise<BareScene>
 
 /** Prepares what all places share, as the first sandbox of a home does. */
-export function barePlaces(home: string, isolation: Isolation = 'process'): OpenPlace {
+export function bareScenes(home: string, isolation: Isolation = 'process'): OpenScene {
   const backend = processBackend({ craikHome: home, environment: process.env })
-  return () => openPlace(home, backend, { isolation, hostUser: isolation === 'none' ? undefined : HOST_USER })
+  return () => openScene(home, backend, { isolation, hostUser: isolation === 'none' ? undefined : HOST_USER })
 }
 
 /** One that dials a socket of ours, as all places on this machine do. */
-export async function openPlace(
+export async function openScene(
   home: string,
   backend: SandboxBackend,
   how: Pick<SandboxSpec, 'isolation' | 'hostUser' | 'container'>,
-): Promise<BarePlace> {
+): Promise<BareScene> {
   const began = performance.now()
   const id = newId<SandboxId>('sbx', Date.now())
   const folder = join(home, 'sandboxes', id)
@@ -65,7 +65,7 @@ export async function openPlace(
     onConnection: dialled.resolve,
     onRefused() {},
   })
-  const place = await backend.create({ id, folder, workspace: { mode: 'copy' }, limits: LIMITS, ...how })
+  const instance = await backend.create({ id, folder, workspace: { mode: 'copy' }, limits: LIMITS, ...how })
   const onInbound = (stream: { destroy(): void }) => stream.destroy()
   const boundary = await connectBoundary(await dialled.promise, never, { onInbound })
   return {
@@ -75,7 +75,7 @@ export async function openPlace(
     async [Symbol.asyncDispose]() {
       await boundary.close()
       await socket.close()
-      await place.destroy()
+      await instance.destroy()
     },
   }
 }
@@ -165,8 +165,8 @@ export async function openSupervised(
     mkdirSync(join(root, 'config'), { recursive: true, mode: 0o700 })
     writeFileSync(join(root, 'config/limits.yaml'), `warm: ${warm}\n`, { mode: 0o600 })
   }
-  const place = { home: homeAt(root), mainFile: MAIN, environment: env }
-  const client = await connectSupervisor(place)
+  const deps = { home: homeAt(root), mainFile: MAIN, environment: env }
+  const client = await connectSupervisor(deps)
   return {
     client,
     craik,

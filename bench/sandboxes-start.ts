@@ -1,8 +1,8 @@
 /** From nothing to the end of a first command, against a new container and against bubblewrap alone. */
 import type { DockerEngine, NoDocker } from './docker-engine.ts'
-import { alternately, type Row, shown, timeProcess } from './measure.ts'
-import { compared, drain } from './sandboxes-exec.ts'
-import { COMMAND, jobId, never, type OpenPlace, type Supervised } from './sandboxes-scene.ts'
+import { alternately, formatSpread, type Row, timeProcess } from './measure.ts'
+import { compareTimes, drain } from './sandboxes-exec.ts'
+import { COMMAND, jobId, never, type OpenScene, type Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 2, counted: 25 }
 /** Of the sidecar's own start, what it may take. */
@@ -10,8 +10,8 @@ const READY_BUDGET_MS = 100
 const BUBBLEWRAP = ['--ro-bind', '/', '/', '--proc', '/proc', '--dev', '/dev', '--unshare-all', '/bin/true']
 
 export async function startRows(
-  open: OpenPlace,
-  openUnisolated: OpenPlace,
+  open: OpenScene,
+  openUnisolated: OpenScene,
   { client }: Supervised,
   docker: DockerEngine | NoDocker,
 ): Promise<Row[]> {
@@ -34,7 +34,7 @@ export async function startRows(
     sidecar: async () => void opened.push(await openUnisolated()),
     // Not part of any: what was made goes again, so that every round finds the same machine.
     clean: async () => {
-      for (const place of opened.splice(0)) await place[Symbol.asyncDispose]()
+      for (const scene of opened.splice(0)) await scene[Symbol.asyncDispose]()
       for (const id of made.splice(0)) await client.sandboxes.delete(id)
     },
     docker: async () => engine?.docker('run', '--rm', '--network', 'none', engine.image, '/bin/true'),
@@ -45,20 +45,20 @@ export async function startRows(
     {
       what: `${what}, through the API with receipts`,
       against: engine ? `\`docker run\` of a minimal image, engine ${engine.version}` : '`docker run`',
-      ours: shown(api),
-      theirs: 'missing' in docker ? docker.missing : shown(times.docker),
+      ours: formatSpread(api),
+      theirs: 'missing' in docker ? docker.missing : formatSpread(times.docker),
       ratio: engine && api.p50 / times.docker.p50,
       bar: { atMost: 1.3 },
       command: COMMAND,
     },
-    compared(`${what}, the place and its boundary alone`, place, {
+    compareTimes(`${what}, the place and its boundary alone`, place, {
       against: '`bwrap … /bin/true`, nothing else',
       theirs: times.bubblewrap,
     }),
     {
       what: 'sidecar ready: from its start to its greeting, without isolation',
       against: 'a budget of 100 ms',
-      ours: shown(sidecar),
+      ours: formatSpread(sidecar),
       theirs: `${READY_BUDGET_MS} ms`,
       ratio: sidecar.p50 / READY_BUDGET_MS,
       bar: { atMost: 1 },

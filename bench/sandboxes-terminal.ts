@@ -4,8 +4,8 @@ import { spawn } from '@lydell/node-pty'
 import { FRAME, FrameReader } from '../src/lib/frames.ts'
 import { runJob } from '../src/sdk/run-job.ts'
 import { alternately, type Row } from './measure.ts'
-import { compared, type Layers } from './sandboxes-exec.ts'
-import { type BarePlace, jobId, never, type Supervised } from './sandboxes-scene.ts'
+import { compareTimes, type Layers } from './sandboxes-exec.ts'
+import { type BareScene, jobId, never, type Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 100, counted: 1_000 }
 const SIZE = { cols: 80, rows: 24 }
@@ -28,8 +28,8 @@ export async function terminalRows({ bare, supervised, sandbox }: Layers): Promi
   })
   const here = { against: 'a terminal of the host’s own (node-pty)', theirs: times.local }
   return [
-    compared('key to echo over the boundary', times.boundary, here),
-    compared('key to echo through the supervisor’s API with the SDK', times.api, here),
+    compareTimes('key to echo over the boundary', times.boundary, here),
+    compareTimes('key to echo through the supervisor’s API with the SDK', times.api, here),
   ]
 }
 
@@ -37,7 +37,7 @@ export async function terminalRows({ bare, supervised, sandbox }: Layers): Promi
 class Echo {
   #heard = Promise.withResolvers<void>()
 
-  heard(): void {
+  onOutput(): void {
     this.#heard.resolve()
   }
 
@@ -53,7 +53,7 @@ function typeHere(): Typist {
   const echo = new Echo()
   const [program, ...args] = PROGRAM
   const terminal = spawn(program!, args, SIZE)
-  terminal.onData(() => echo.heard())
+  terminal.onData(() => echo.onOutput())
   const exited = new Promise<void>((resolve) => void terminal.onExit(() => resolve()))
   return {
     key: () => echo.after(() => terminal.write('x')),
@@ -64,13 +64,13 @@ function typeHere(): Typist {
   }
 }
 
-async function typeOverBoundary({ boundary: { jobs } }: BarePlace): Promise<Typist> {
+async function typeOverBoundary({ boundary: { jobs } }: BareScene): Promise<Typist> {
   const echo = new Echo()
   const id = jobId()
   const { output } = await jobs.start(id, { kind: 'terminal', argv: PROGRAM, ...SIZE }, never)
   const frames = new FrameReader()
   output.on('data', (chunk: Buffer) => {
-    for (const { type } of frames.push(chunk)) if (type === FRAME.stdout) echo.heard()
+    for (const { type } of frames.push(chunk)) if (type === FRAME.stdout) echo.onOutput()
   })
   const keys = new PassThrough()
   const fed = jobs.input(id, 0, keys, true, never)
@@ -93,7 +93,7 @@ async function typeOverApi({ client }: Supervised, sandbox: string): Promise<Typ
     client,
     sandbox,
     { kind: 'terminal', argv: [...PROGRAM], ...SIZE },
-    { jobId: id, stdin: keys, onStdout: () => echo.heard(), onStarted: () => started.resolve() },
+    { jobId: id, stdin: keys, onStdout: () => echo.onOutput(), onStarted: () => started.resolve() },
   )
   running.catch(started.reject)
   await started.promise

@@ -6,7 +6,7 @@ import { type Row, TemporaryFolder } from './measure.ts'
 import { execRows } from './sandboxes-exec.ts'
 import { fileRows } from './sandboxes-files.ts'
 import { memoryRows } from './sandboxes-memory.ts'
-import { barePlaces, buildCraik, openManaged, openSupervised } from './sandboxes-scene.ts'
+import { bareScenes, buildCraik, openManaged, openSupervised } from './sandboxes-scene.ts'
 import { startRows } from './sandboxes-start.ts'
 import { terminalRows } from './sandboxes-terminal.ts'
 
@@ -19,7 +19,7 @@ export async function sandboxRows(): Promise<Row[]> {
   }
   await using docker = await openDocker(at('docker'))
   await using supervised = await openSupervised(join(folder.path, 'home'), folder.path)
-  const open = barePlaces(at('bare'))
+  const open = bareScenes(at('bare'))
   const rows: Row[] = []
   const say = (what: string) => console.error(`    ${what} …`)
   {
@@ -36,7 +36,7 @@ export async function sandboxRows(): Promise<Row[]> {
     await supervised.client.sandboxes.delete(sandbox)
   }
   say('starts')
-  rows.push(...(await startRows(open, barePlaces(at('unisolated'), 'none'), supervised, docker)))
+  rows.push(...(await startRows(open, bareScenes(at('unisolated'), 'none'), supervised, docker)))
   say('memory')
   rows.push(...(await memoryRows(supervised)))
   return rows

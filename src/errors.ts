@@ -63,7 +63,7 @@ export const ERRORS = {
     status: 500,
     exit: 68,
     meaning: 'The key file does not contain the key of this log.',
-    hint: 'restore the original key; see docs/receipts.md, "Keys"',
+    hint: 'restore the original key; see “Keys” in docs/reference/receipts.md',
   },
   unavailable: {
     status: 503,
@@ -234,7 +234,7 @@ export const ERRORS = {
     status: 409,
     exit: 1,
     meaning: 'Verification found a contradiction: something was edited, removed, reordered or truncated.',
-    hint: 'keep the file as evidence; docs/receipts.md explains each finding',
+    hint: 'keep the file as evidence; docs/reference/receipts.md explains each finding',
   },
   timeout: {
     status: 504,

@@ -10,7 +10,7 @@ import { CraikError, ERRORS } from './errors.ts'
 import { systemClock } from './lib/clock.ts'
 import { exitWithin } from './lib/exit-within.ts'
 import { ensureUserCache } from './lib/user-cache.ts'
-import type { ReceiptLog } from './receipts/log.ts'
+import type { ReceiptLog } from './receipts/receipt-log.ts'
 import { homeAt } from './store/home.ts'
 import type { Store } from './store/store.ts'
 
@@ -48,20 +48,20 @@ const context: CliContext = {
   signal: interrupted.signal,
   kill: killed.signal,
   operator() {
-    operator ??= import('./run/agents/login.ts').then(({ actingOperator }) =>
+    operator ??= import('./run/agents/operator-login.ts').then(({ actingOperator }) =>
       actingOperator(context, context.localUser),
     )
     return operator
   },
   localUser: `local-user:${userName()}`,
   store() {
-    opened ??= import('./store/sqlite/store.ts').then(({ openSqliteStore }) =>
+    opened ??= import('./store/sqlite/sqlite-store.ts').then(({ openSqliteStore }) =>
       openSqliteStore(home, writerModule),
     )
     return opened
   },
   log() {
-    log ??= Promise.all([import('./receipts/log.ts'), context.store()]).then(
+    log ??= Promise.all([import('./receipts/receipt-log.ts'), context.store()]).then(
       ([{ createReceiptLog }, store]) => createReceiptLog(store, systemClock),
     )
     return log
@@ -71,8 +71,8 @@ const context: CliContext = {
       craikHome: home.root,
       environment: process.env,
     }),
-  placeHealth: async () =>
-    (await import('./sandboxes/backends/process/health.ts')).processHealth(process.env),
+  instanceHealth: async () =>
+    (await import('./sandboxes/backends/process/process-health.ts')).processHealth(process.env),
   mainFile: fileURLToPath(import.meta.url),
   async openSandboxes(logger) {
     const [{ createSandboxManager }, { processBackend }, { dockerBackend }, store, receipts, limits] =
@@ -84,7 +84,7 @@ const context: CliContext = {
         context.log(),
         import('./cli/limits-file.ts').then(({ LimitsFile }) => LimitsFile.open(home, logger)),
       ])
-    const place = { craikHome: home.root, environment: process.env }
+    const deps = { craikHome: home.root, environment: process.env }
     const [{ openHostGateway }, { gatewayFor }, { harnessStore }, { prepareProcedure }] = await Promise.all([
       import('./supervisor/host-gateway.ts'),
       import('./supervisor/sandbox-gateway.ts'),
@@ -111,7 +111,7 @@ const context: CliContext = {
       log: receipts,
       clock: systemClock,
       home,
-      backends: { process: processBackend(place), docker: dockerBackend(place) },
+      backends: { process: processBackend(deps), docker: dockerBackend(deps) },
       logger,
       harnesses: harnessStore,
       environment: process.env,
@@ -177,7 +177,7 @@ async function start(): Promise<void> {
 
 /** What went wrong, if anything did: also that something of the output could not be written. */
 async function report(thrown: unknown): Promise<void> {
-  await Promise.all([process.stdout, process.stderr].map(written))
+  await Promise.all([process.stdout, process.stderr].map(flushStream))
   if (readerLeft) return
   const stopped = thrown === undefined || (thrown instanceof CraikError && thrown.code === 'interrupted')
   const error = outputFailure !== undefined && stopped ? unwritable(outputFailure) : thrown
@@ -187,7 +187,7 @@ async function report(thrown: unknown): Promise<void> {
 }
 
 /** Settles when everything before it was written, or could not be. */
-async function written(stream: NodeJS.WriteStream): Promise<void> {
+async function flushStream(stream: NodeJS.WriteStream): Promise<void> {
   await new Promise<void>((done) => {
     stream.write('', () => done())
   })
@@ -213,11 +213,11 @@ async function closeStore(): Promise<void> {
   } catch (error) {
     if (failed) return
     const { reportError } = await import('./cli/report-error.ts')
-    await reportError(context, error instanceof CraikError ? uncovered(error) : error)
+    await reportError(context, error instanceof CraikError ? uncoveredError(error) : error)
   }
 }
 
-function uncovered(cause: CraikError): CraikError {
+function uncoveredError(cause: CraikError): CraikError {
   const message = `recorded, but not yet covered by a signed checkpoint: ${cause.message}`
   return new CraikError(cause.code, message, { hint: cause.hint, cause })
 }

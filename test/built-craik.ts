@@ -8,7 +8,7 @@ const ROOT = resolve(import.meta.dirname, '..')
 
 /** Before the first worker, after the run's folder was made; each project asks for it, and the first one makes it. */
 export default function setup(): void {
-  const built = builtCraik()
+  const built = builtFolder()
   if (existsSync(built)) return
   execFileSync(process.execPath, [join(ROOT, 'scripts/build.ts'), built], { cwd: ROOT })
   const { dependencies } = JSON.parse(readFileSync(join(built, 'package.json'), 'utf8')) as {
@@ -25,7 +25,7 @@ export default function setup(): void {
 }
 
 /** Its folder, which everybody may read. */
-export function builtCraik(): string {
+export function builtFolder(): string {
   return join(process.env.CRAIK_TEST_RUN_FOLDER!, 'craik')
 }
 

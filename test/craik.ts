@@ -4,7 +4,7 @@ import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } fr
 import { getCompileCacheDir } from 'node:module'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
-import { builtCraik } from './built-craik.ts'
+import { builtFolder } from './built-craik.ts'
 
 export const ROOT = resolve(import.meta.dirname, '..')
 export const NODE = process.execPath
@@ -30,7 +30,7 @@ export interface RunOptions {
 
 /** What a person's `craik` runs. */
 export function builtMain(): string {
-  return join(builtCraik(), 'src/main.cjs')
+  return join(builtFolder(), 'src/main.cjs')
 }
 
 export class TestHome implements Disposable {

@@ -15,12 +15,12 @@ import type { Engine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import {
   ensureImage,
   type ReadyImage,
-  wantedImage,
+  resolveImage,
 } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { imageName } from '../src/sandboxes/backends/docker/image/image-names.ts'
-import { recordedImage } from '../src/sandboxes/backends/docker/image/recorded-image.ts'
+import { findRecordedImage } from '../src/sandboxes/backends/docker/image/recorded-image.ts'
 import { ROOT } from './craik.ts'
-import { installedFolder, readyHarnesses } from './harness-image.ts'
+import { harnessFolder, readyHarnesses } from './harness-image.ts'
 
 /** Ignored by git: the root file system survives from run to run, and so does the home that the image is made from. */
 const CACHE = join(ROOT, 'build/test-engine')
@@ -32,7 +32,7 @@ export async function prepareImage(engine: Engine): Promise<void> {
   // For a backend that is asked by itself, without a shelf.
   const { made, ...plain } = await ready(engine, [])
   // Sandboxes of this build are made of another one: a test that prunes would take it from those that need it.
-  await recordedImage(engine, { image: plain.id, imageName: plain.name, runtime: 'runc' }, HOME)
+  await findRecordedImage(engine, { image: plain.id, imageName: plain.name, runtime: 'runc' }, HOME)
   if (made && !existsSync(base.kept)) await save(engine, base.name, base.kept)
   await ready(engine, harnessStore.ids([]))
 }
@@ -46,29 +46,29 @@ export async function prepareSandboxImage(engine: Engine): Promise<void> {
 async function loadBase(engine: Engine): Promise<{ readonly name: string; readonly kept: string }> {
   mkdirSync(HOME, { recursive: true, mode: 0o700 })
   mkdirSync(join(HOME, 'cache/images'), { recursive: true, mode: 0o700 })
-  const { base } = await wantedImage(engine, {}, join(HOME, 'cache/images'))
-  const [name, kept] = [imageName(base), join(CACHE, `base-${base.inputs}.tar`)]
+  const { base } = await resolveImage(engine, {}, join(HOME, 'cache/images'))
+  const [name, stored] = [imageName(base), join(CACHE, `base-${base.inputs}.tar`)]
   const isThere = await engine.docker
     .getImage(name)
     .inspect()
     .catch(() => undefined)
-  if (isThere === undefined && existsSync(kept)) await load(engine, kept)
+  if (isThere === undefined && existsSync(stored)) await load(engine, stored)
   await readyHarnesses([])
-  return { name, kept }
+  return { name, kept: stored }
 }
 
 function ready(engine: Engine, harnesses: readonly string[]): Promise<ReadyImage> {
-  let said = ''
+  let output = ''
   return ensureImage(
     engine,
     { harnesses },
     {
       craikHome: HOME,
       environment: process.env,
-      harnessFolder: installedFolder,
+      harnessFolder: harnessFolder,
       progress: ({ doing }) => {
-        if (doing !== said) process.stderr.write(`image: ${doing} …\n`)
-        said = doing
+        if (doing !== output) process.stderr.write(`image: ${doing} …\n`)
+        output = doing
       },
     },
   )

@@ -16,7 +16,7 @@ export function reportImage(failure: string): void {
   renameSync(temporary, reportFile())
 }
 
-async function imageIsReady(): Promise<void> {
+export async function imageIsReady(): Promise<void> {
   while (!existsSync(reportFile())) await sleep(POLL_MS)
   const failure = readFileSync(reportFile(), 'utf8')
   if (failure !== '') throw new Error(`the image for the tests could not be built: ${failure}`)

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { globSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
+import { SYSTEM_PATH } from '../src/sandboxes/backends/process/required-programs.ts'
 
 const GONE_DEADLINE_MS = 10_000
 const POLL_MS = 50

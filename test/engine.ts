@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findRootProgram } from '../src/lib/host-programs.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
-import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
+import { SYSTEM_PATH } from '../src/sandboxes/backends/process/required-programs.ts'
 import { killAll, processesIn, processesNaming, removeTree, unmountBelow } from './engine-traces.ts'
 import { USER_UID } from './sandbox-home.ts'
 
@@ -68,11 +68,24 @@ export class TestEngine implements AsyncDisposable {
     const child = spawn(
       program,
       [
-        ...['--host', this.address, '--group', String(USER_UID)],
-        ...['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid')],
-        ...['--bridge=none', '--iptables=false', '--ip6tables=false'],
-        ...['--cgroup-parent', `/${this.#cgroup}`, '--shutdown-timeout=5'],
-        ...[...this.#options, ...options],
+        '--host',
+        this.address,
+        '--group',
+        String(USER_UID),
+        '--data-root',
+        at('data'),
+        '--exec-root',
+        at('exec'),
+        '--pidfile',
+        at('pid'),
+        '--bridge=none',
+        '--iptables=false',
+        '--ip6tables=false',
+        '--cgroup-parent',
+        `/${this.#cgroup}`,
+        '--shutdown-timeout=5',
+        ...this.#options,
+        ...options,
       ],
       { stdio: ['ignore', log, log], detached: true, env: { PATH: SYSTEM_PATH, HOME: this.folder } },
     )
@@ -127,13 +140,13 @@ export class TestEngine implements AsyncDisposable {
 
   /** What a crash has left: processes that hold its containers, their mounts, their cgroups. */
   async #sweep(): Promise<void> {
-    await killAll(() => [...processesNaming(`${this.folder}/`), ...this.confined()])
+    await killAll(() => [...processesNaming(`${this.folder}/`), ...this.listProcesses()])
     unmountBelow(this.folder)
     for (const path of this.cgroups) removeTree(path)
   }
 
   /** What runs in its containers, as the kernel says. */
-  confined(): number[] {
+  listProcesses(): number[] {
     return processesIn(this.cgroups)
   }
 }

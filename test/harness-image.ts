@@ -3,9 +3,12 @@ import { execFileSync } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, symlinkSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { HARNESS_NAMES, type HarnessName } from '../src/harnesses/packages/catalogue.ts'
+import {
+  PACKAGED_HARNESS_NAMES,
+  type PackagedHarnessName,
+} from '../src/harnesses/packages/harness-catalogue.ts'
 import { harnessStore } from '../src/harnesses/packages/harness-store.ts'
-import { ensureHarnesses, type InstalledHarness } from '../src/harnesses/packages/install.ts'
+import { ensureHarnesses, type InstalledHarness } from '../src/harnesses/packages/install-harness.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { ensureImage, type ReadyImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { harnessesFolder, type PackageOwner } from '../src/sandboxes/harness-package.ts'
@@ -27,7 +30,7 @@ const IMAGES_HOME = join(ROOT, 'build/test-engine/home')
 export const HARNESSES_MS = 15 * 60_000
 
 export async function readyHarnesses(
-  names: readonly HarnessName[] = HARNESS_NAMES,
+  names: readonly PackagedHarnessName[] = PACKAGED_HARNESS_NAMES,
 ): Promise<readonly InstalledHarness[]> {
   mkdirSync(HOME, { recursive: true, mode: 0o700 })
   const [, ...harnesses] = await ensureHarnesses(['npm', ...names], { ...OWNER, mounted: async () => [] })
@@ -35,7 +38,7 @@ export async function readyHarnesses(
 }
 
 /** Where one of those lies. */
-export async function installedFolder(id: string): Promise<string> {
+export async function harnessFolder(id: string): Promise<string> {
   return join(harnessesFolder(OWNER), id)
 }
 
@@ -45,7 +48,10 @@ function ownerOf(craikHome: string): PackageOwner {
 }
 
 /** A home that has them installed: nothing is fetched again. Not for tests that prune. */
-export async function shareHarnesses(craikHome: string, names?: readonly HarnessName[]): Promise<void> {
+export async function shareHarnesses(
+  craikHome: string,
+  names?: readonly PackagedHarnessName[],
+): Promise<void> {
   await readyHarnesses(names)
   mkdirSync(craikHome, { recursive: true, mode: 0o700 })
   const link = harnessesFolder(ownerOf(craikHome))
@@ -56,7 +62,7 @@ export async function shareHarnesses(craikHome: string, names?: readonly Harness
 /** The same for a home of another user, who may not look into those of the tests. */
 export async function copyHarnesses(
   craikHome: string,
-  names: readonly HarnessName[],
+  names: readonly PackagedHarnessName[],
   uid: number,
 ): Promise<void> {
   await readyHarnesses(names)
@@ -70,7 +76,9 @@ export async function copyHarnesses(
 }
 
 /** With all of them, or those that are named; what `craik sandbox create --backend docker --harness …` finds. */
-export async function readyHarnessImage(names: readonly HarnessName[] = HARNESS_NAMES): Promise<ReadyImage> {
+export async function readyHarnessImage(
+  names: readonly PackagedHarnessName[] = PACKAGED_HARNESS_NAMES,
+): Promise<ReadyImage> {
   await readyHarnesses(names)
   return ensureImage(
     await openEngine(process.env),
@@ -78,7 +86,7 @@ export async function readyHarnessImage(names: readonly HarnessName[] = HARNESS_
     {
       craikHome: IMAGES_HOME,
       environment: process.env,
-      harnessFolder: installedFolder,
+      harnessFolder: harnessFolder,
     },
   )
 }

@@ -15,8 +15,8 @@ export const VERSIONS = {
 
 /** Found by their names, as a person types them; one after the other, because each takes a second of a processor. */
 export async function expectAllVersions(exec: (...argv: string[]) => Promise<Ran>): Promise<void> {
-  const said: Record<string, string | undefined> = {}
+  const reply: Record<string, string | undefined> = {}
   for (const program of Object.keys(VERSIONS))
-    said[program] = (await exec(program, '--version')).stdout.trim().split('\n').at(-1)
-  expect(said).toEqual(VERSIONS)
+    reply[program] = (await exec(program, '--version')).stdout.trim().split('\n').at(-1)
+  expect(reply).toEqual(VERSIONS)
 }

@@ -11,8 +11,8 @@ import type {
   SandboxSpec,
 } from '../src/sandboxes/backend.ts'
 import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
-import { connectBoundary } from '../src/sandboxes/boundary/connect.ts'
-import { openHostSocket } from '../src/sandboxes/boundary/listen.ts'
+import { connectBoundary } from '../src/sandboxes/boundary/connect-boundary.ts'
+import { openHostSocket } from '../src/sandboxes/boundary/host-socket.ts'
 
 export interface Order {
   readonly backend: 'process' | 'docker'
@@ -32,7 +32,7 @@ export interface Order {
 
 const order = JSON.parse(process.argv[2]!) as Order
 const never = new AbortController().signal
-const tell = (line: unknown): void => {
+const writeLine = (line: unknown): void => {
   process.stdout.write(`${JSON.stringify(line)}\n`)
 }
 
@@ -40,56 +40,56 @@ try {
   await obey()
 } catch (error) {
   const { code, message, hint, details } = error as Record<string, unknown>
-  tell({ error: { code, message, hint, details } })
+  writeLine({ error: { code, message, hint, details } })
 }
 process.exit()
 
 async function obey(): Promise<void> {
   const { verb, run = [], finish: ending = 'destroy' } = order
   const backend = await open()
-  if (verb === 'plan') return tell({ planned: await backend.plan!(order.asked ?? {}) })
+  if (verb === 'plan') return writeLine({ planned: await backend.plan!(order.asked ?? {}) })
   if (verb === 'clear') {
     for (const spec of order.specs ?? []) {
       await backend.sweep(spec, undefined)
       await backend.discard?.(spec)
     }
-    return tell({ cleared: true })
+    return writeLine({ cleared: true })
   }
   const spec = order.spec!
   if (verb === 'sweep') {
     await backend.sweep(spec, order.handle)
-    return tell({ swept: true })
+    return writeLine({ swept: true })
   }
   if (verb === 'discard') {
     await backend.discard!(spec)
-    return tell({ discarded: true })
+    return writeLine({ discarded: true })
   }
   mkdirSync(spec.folder, { recursive: true, mode: 0o700 })
   const reached = listen(spec)
-  const place = verb === 'create' ? await backend.create(spec) : await backend.recover(order.handle!, spec)
-  if (place === undefined) return tell({ gone: true })
-  const { handle, limits, hostUid, isolation } = place
-  tell({ handle, limits, hostUid, isolation, line: place.line.kind })
-  const boundary = () => (place.line.kind === 'socket' ? reached : dial(place))
+  const instance = verb === 'create' ? await backend.create(spec) : await backend.recover(order.handle!, spec)
+  if (instance === undefined) return writeLine({ gone: true })
+  const { handle, limits, hostUid, isolation } = instance
+  writeLine({ handle, limits, hostUid, isolation, line: instance.line.kind })
+  const boundary = () => (instance.line.kind === 'socket' ? reached : dial(instance))
   if (run.length > 0) {
     const open = await boundary()
-    for (const command of run) tell(await shell(open, command))
-    tell({ observed: await place.observe() })
+    for (const command of run) writeLine(await shell(open, command))
+    writeLine({ observed: await instance.observe() })
   }
   if (order.pause) {
-    await place.pause!()
-    tell({ paused: true })
-    await place.unpause!()
+    await instance.pause!()
+    writeLine({ paused: true })
+    await instance.unpause!()
   }
-  await finish(place, ending)
+  await finish(instance, ending)
 }
 
 /** Only the one that is asked for is loaded. */
 async function open(): Promise<SandboxBackend> {
-  const place = { craikHome: order.craikHome, environment: process.env }
+  const deps = { craikHome: order.craikHome, environment: process.env }
   return order.backend === 'docker'
-    ? (await import('../src/sandboxes/backends/docker/backend.ts')).dockerBackend(place)
-    : (await import('../src/sandboxes/backends/process/backend.ts')).processBackend(place)
+    ? (await import('../src/sandboxes/backends/docker/backend.ts')).dockerBackend(deps)
+    : (await import('../src/sandboxes/backends/process/backend.ts')).processBackend(deps)
 }
 
 /** As the supervisor does where the sidecar dials. */
@@ -113,15 +113,15 @@ async function dial({ line }: SandboxInstance): Promise<Boundary> {
   return connectBoundary(await line.dial(never), never, { onInbound: (stream) => stream.destroy() })
 }
 
-async function finish(place: SandboxInstance, ending: 'destroy' | 'wait'): Promise<void> {
+async function finish(instance: SandboxInstance, ending: 'destroy' | 'wait'): Promise<void> {
   if (ending === 'wait') {
     const keepAlive = setInterval(() => {}, 1000)
-    tell({ waiting: true })
-    tell({ ended: await place.ended })
+    writeLine({ waiting: true })
+    writeLine({ ended: await instance.ended })
     clearInterval(keepAlive)
   }
-  await place.destroy()
-  tell({ destroyed: true, ended: await place.ended })
+  await instance.destroy()
+  writeLine({ destroyed: true, ended: await instance.ended })
 }
 
 async function shell(boundary: Boundary, command: string) {

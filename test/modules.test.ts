@@ -126,14 +126,14 @@ const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(
 
 describe('rooms', () => {
   it('knows every room', () => {
-    const found = new Set(files.map(roomOf))
+    const found = new Set(files.map(moduleOf))
     expect([...found].filter((room) => !(room in ROOMS))).toEqual([])
   })
 
   it.each(files)('%s imports only what its room may', (file) => {
-    const room = roomOf(file)
+    const room = moduleOf(file)
     const allowed = ['errors.ts', room, ...ROOMS[room]!]
-    expect(importsOf(file).filter((path) => !allowed.includes(roomOf(path)))).toEqual([])
+    expect(importsOf(file).filter((path) => !allowed.includes(moduleOf(path)))).toEqual([])
   })
 
   it('of the sidecar only its protocol is imported, of the operator a client sees only the API', () => {
@@ -141,8 +141,8 @@ describe('rooms', () => {
       importsOf(file)
         .filter(
           (path) =>
-            (path.startsWith('sidecar/') && roomOf(file) !== 'sidecar' && path !== 'sidecar/protocol.ts') ||
-            (path.startsWith('operator/') && roomOf(file) === 'sdk' && !path.startsWith('operator/api/')),
+            (path.startsWith('sidecar/') && moduleOf(file) !== 'sidecar' && path !== 'sidecar/protocol.ts') ||
+            (path.startsWith('operator/') && moduleOf(file) === 'sdk' && !path.startsWith('operator/api/')),
         )
         .map((path) => `${file} → ${path}`),
     )
@@ -165,6 +165,6 @@ function importsOf(file: string): string[] {
   )
 }
 
-function roomOf(path: string): string {
+function moduleOf(path: string): string {
   return path.split('/')[0]!
 }

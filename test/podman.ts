@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findRootProgram } from '../src/lib/host-programs.ts'
 import { type Engine, openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
-import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
+import { SYSTEM_PATH } from '../src/sandboxes/backends/process/required-programs.ts'
 import { killAll, processesNaming, removeTree, unmountBelow } from './engine-traces.ts'
 
 const START_DEADLINE_MS = 60_000
@@ -78,8 +78,16 @@ export class TestPodman implements AsyncDisposable {
   get #options(): string[] {
     const at = (name: string) => join(this.folder, name)
     return [
-      ...['--root', at('root'), '--runroot', at('run'), '--tmpdir', at('tmp')],
-      ...['--storage-driver', 'overlay', '--network-config-dir', at('networks')],
+      '--root',
+      at('root'),
+      '--runroot',
+      at('run'),
+      '--tmpdir',
+      at('tmp'),
+      '--storage-driver',
+      'overlay',
+      '--network-config-dir',
+      at('networks'),
     ]
   }
 

@@ -16,8 +16,19 @@ export const STRACE = '/usr/bin/strace'
  */
 export function straceArguments(output: string): readonly string[] {
   return [
-    ...['-DDD', '-f', '-qq', '--seccomp-bpf', '--pidns-translation', '-s', '300', '-o', output],
-    ...['-e', 'trace=execve,execveat,fork,vfork,clone,clone3,pivot_root', '-e', 'signal=none'],
+    '-DDD',
+    '-f',
+    '-qq',
+    '--seccomp-bpf',
+    '--pidns-translation',
+    '-s',
+    '300',
+    '-o',
+    output,
+    '-e',
+    'trace=execve,execveat,fork,vfork,clone,clone3,pivot_root',
+    '-e',
+    'signal=none',
   ]
 }
 
@@ -129,14 +140,14 @@ function readTrace(text: string): Trace {
   const executions: Execution[] = []
   const waiting = new Map<string, string>()
   for (const line of text.split('\n')) {
-    const [, pid, said] = LINE.exec(line) ?? []
-    if (pid === undefined || said === undefined) continue
-    if (said.endsWith(UNFINISHED)) {
-      waiting.set(pid, said.slice(0, -UNFINISHED.length))
+    const [, pid, output] = LINE.exec(line) ?? []
+    if (pid === undefined || output === undefined) continue
+    if (output.endsWith(UNFINISHED)) {
+      waiting.set(pid, output.slice(0, -UNFINISHED.length))
       continue
     }
-    const rest = RESUMED.exec(said)?.[1]
-    const call = rest === undefined ? said : (waiting.get(pid) ?? '') + rest
+    const rest = RESUMED.exec(output)?.[1]
+    const call = rest === undefined ? output : (waiting.get(pid) ?? '') + rest
     if (rest !== undefined) waiting.delete(pid)
     const [, path, argv] = /^execve\("((?:[^"\\]|\\.)*)", (\[.*?\](?:\.\.\.)?), .*\) += 0$/.exec(call) ?? []
     if (path !== undefined) executions.push({ pid, path, argv: argv! })
@@ -152,7 +163,7 @@ function readTrace(text: string): Trace {
 }
 
 /** What was traced of many supervisors, in one. */
-function judgeFolder(folder: string): { readonly judgement: TraceResult; readonly traces: number } {
+function classifyFolder(folder: string): { readonly traceResult: TraceResult; readonly traces: number } {
   const files = readdirSync(folder)
   const all = files.map((file) => checkTrace(readFileSync(join(folder, file), 'utf8')))
   const known: Partial<Record<ProgramName, number>> = {}
@@ -162,14 +173,14 @@ function judgeFolder(folder: string): { readonly judgement: TraceResult; readonl
   const foreign = all.flatMap((one) => one.foreign)
   const users = [...new Set(all.flatMap((one) => one.users))]
   return {
-    judgement: { known, foreign, users, beyond: all.reduce((sum, one) => sum + one.beyond, 0) },
+    traceResult: { known, foreign, users, beyond: all.reduce((sum, one) => sum + one.beyond, 0) },
     traces: files.length,
   }
 }
 
 if (basename(process.argv[1] ?? '') === 'program-trace.ts') {
   const say = (line: string) => process.stdout.write(`${line}\n`)
-  const { judgement, traces } = judgeFolder(process.argv[2]!)
+  const { traceResult: judgement, traces } = classifyFolder(process.argv[2]!)
   const { known, foreign, users, beyond } = judgement
   say(`${traces} supervisors traced; ${beyond} programs executed in sandboxes or by programs of the table`)
   for (const [name, count] of Object.entries(known).sort()) say(`  ${name}  ${count}`)

@@ -59,6 +59,8 @@ export interface HomeInstance {
   readonly engine?: string
   /** How many places may wait for a sandbox; without it none does, so that each test has the machine to itself. */
   readonly warm?: number
+  /** Name of the Craik home in the user's home (default: `home`). */
+  readonly homeName?: string
   /** Added to what `craik` is given of the environment, such as whom to trust. */
   readonly env?: Readonly<Record<string, string>>
 }
@@ -148,8 +150,16 @@ export class SandboxHome implements AsyncDisposable {
   readonly #environment: Readonly<Record<string, string>>
   #client: ApiClient | undefined
 
-  private constructor(place: HomeInstance) {
-    const { identity, backend, line, engine = process.env.CRAIK_ENGINE, warm = 0, env } = place
+  private constructor(instance: HomeInstance) {
+    const {
+      identity,
+      backend,
+      line,
+      engine = process.env.CRAIK_ENGINE,
+      warm = 0,
+      homeName = 'home',
+      env,
+    } = instance
     this.identity = identity
     this.kind = backend === 'docker' ? 'container' : 'process'
     this.line = line ?? 'socket'
@@ -157,7 +167,7 @@ export class SandboxHome implements AsyncDisposable {
     this.#environment = { ...(this.kind === 'container' && engine && { CRAIK_ENGINE: engine }), ...env }
     this.uid = identity === 'root' ? 0 : USER_UID
     this.folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
-    this.home = join(this.folder, 'home')
+    this.home = join(this.folder, homeName)
     chownSync(this.folder, this.uid, this.uid)
     warmHome(this.home, this.uid)
     if (backend === 'docker') this.configure('limits.yaml', `warm: ${warm}\n`)
@@ -165,9 +175,9 @@ export class SandboxHome implements AsyncDisposable {
     this.#node = OWN_UID === this.uid ? NODE : nodeForAll()
   }
 
-  static async open(place: HomeInstance): Promise<SandboxHome> {
-    if (!canBe(place.identity)) throw new Error(ROOT_IS_NEEDED)
-    return new SandboxHome(place)
+  static async open(instance: HomeInstance): Promise<SandboxHome> {
+    if (!canBe(instance.identity)) throw new Error(ROOT_IS_NEEDED)
+    return new SandboxHome(instance)
   }
 
   /** What the engine calls those that were created here. */
@@ -286,11 +296,11 @@ export class SandboxHome implements AsyncDisposable {
   }
 
   /** What the machine, and its engine, still have of one of its sandboxes. */
-  async leftOf(id: string): Promise<string[]> {
-    return [...processesOf(id, []), ...tracesOf(id, [id]), ...(await this.#heldByEngine([id]))]
+  async findLeftovers(id: string): Promise<string[]> {
+    return [...processesOf(id, []), ...tracesOf(id, [id]), ...(await this.#findEngineLeftovers([id]))]
   }
 
-  async #heldByEngine(ids: readonly string[]): Promise<string[]> {
+  async #findEngineLeftovers(ids: readonly string[]): Promise<string[]> {
     if (this.kind === 'process') return []
     const containers = await this.#containersOf(ids)
     return [...containers.map((id) => `container ${id}`), ...(await this.#volumesOf(ids))]
@@ -318,7 +328,7 @@ export class SandboxHome implements AsyncDisposable {
       const left = [
         ...processesOf(this.folder, [...this.#made, ...this.#containers]),
         ...tracesOf(this.folder, [...this.#made, ...this.#containers]),
-        ...(await this.#heldByEngine(this.#made)),
+        ...(await this.#findEngineLeftovers(this.#made)),
       ]
       if (left.length === 0 || performance.now() > endsMs) return left
       await sleep(POLL_MS)

@@ -1,6 +1,6 @@
-/** A login that was found on this machine: what is known of it without its value. */
+/** A login that was found on this machine. It describes the login without its value. */
 
-/** Who is paid, or asked: the other end of a credential. */
+/** The vendor that a credential belongs to, which bills or answers its calls. */
 export const ACCOUNT_FAMILIES = ['anthropic', 'openai', 'gemini', 'openrouter', 'kimi', 'github'] as const
 export type AccountFamily = (typeof ACCOUNT_FAMILIES)[number]
 
@@ -9,51 +9,67 @@ export interface Account {
   readonly id: string
   readonly family: AccountFamily
   readonly kind: 'oauth' | 'api_key'
-  /** For a person: where it was found, such as `~/.claude/.credentials.json` or `macOS keychain`. */
+  /** Where the login was found, for display, such as `~/.claude/.credentials.json` or `macOS keychain`. */
   readonly source: string
-  /** Undefined: it does not say, or never. */
+  /** `undefined` when the login states no expiry, or never expires. */
   readonly expiresAtMs: number | undefined
-  /** Whose it is, as far as the file itself says: an address or an account's name. */
+  /** The account's owner as the file states it: an email address or an account name. */
   readonly who: string | undefined
   /**
-   * The only place that its credential is ever sent to, with its version segment: `https://api.anthropic.com/v1`. What
-   * follows it is the path within that version (`/messages`); for Code Assist the base ends in `v1internal`, and what follows
-   * begins with a colon (`:streamGenerateContent`).
+   * The only address that its credential is ever sent to, with its version segment: `https://api.anthropic.com/v1`. The
+   * rest of a URL is the path within that version (`/messages`). For Code Assist the base ends in `v1internal`, and the
+   * rest begins with a colon (`:streamGenerateContent`).
    */
   readonly baseUrl: string
   readonly billing: 'metered' | 'subscription'
-  /** GitHub alone: where git itself goes, with the credential in its basic form (`asBasic`). */
+  /** GitHub only: the address that git uses, with the credential in its basic form (`asBasic`). */
   readonly gitBaseUrl?: string
-  /** What the subscription is called, where the file says so: a program inside chooses its models by it. */
+  /** The subscription's name, if the file states it. A program in the sandbox chooses its models by it. */
   readonly plan?: string
   readonly scopes?: readonly string[]
 }
 
-/** What goes into one upstream request. It is used and dropped, never kept, logged or returned to a caller. */
+/**
+ * The credential for one upstream request. It is used once and dropped. Craik never stores it, logs it or returns it to
+ * a caller.
+ */
 export interface Credential {
   readonly accountId: string
-  /** The account's own at this moment: config may have changed since the account was listed. */
+  /** The account's base URL at this moment. The config may have changed since the account was listed. */
   readonly baseUrl: string
-  /** Lower-case names. They replace whatever the client sent under these names. */
+  /** Header names in lower case. They replace the client's headers of the same names. */
   readonly headers: Readonly<Record<string, string>>
-  /** Added to the comma-separated values that the client sent, such as `anthropic-beta`. */
+  /** Values that are added to the client's comma-separated ones, such as `anthropic-beta`. */
   readonly mergedHeaders: Readonly<Record<string, string>>
-  /** Changes with every rotation; tells `refused` which one was turned down. */
+  /** Changes with every rotation. It tells `renewAfterRefusal` which credential was refused. */
   readonly generation: string
 }
 
 export interface Broker {
-  /** In order of preference for each family; what is broken or empty is not among them. */
+  /** Returns the accounts in order of preference for each family. Broken and empty logins are left out. */
   accounts(until: AbortSignal): Promise<readonly Account[]>
-  /** Refreshed before it expires. `unavailable` when the login is gone: a logout ends access at once. */
+  /**
+   * Returns the credential, refreshed before it expires. Throws `unavailable` when the login is gone: a logout ends
+   * access at once.
+   */
   credential(accountId: string, until: AbortSignal): Promise<Credential>
-  /** The upstream answered 401 to this one: a newer one, or undefined when there is none to be had. */
-  refused(accountId: string, generation: string, until: AbortSignal): Promise<Credential | undefined>
+  /**
+   * Called when the upstream answered 401 to this generation. Returns a newer credential, or `undefined` when there is
+   * none.
+   */
+  renewAfterRefusal(
+    accountId: string,
+    generation: string,
+    until: AbortSignal,
+  ): Promise<Credential | undefined>
 }
 
 const BEARER = 'Bearer '
 
-/** The same credential as git sends it over HTTPS: GitHub takes its tokens as a password, whatever the user is called. */
+/**
+ * Returns the credential in the form that git sends over HTTPS. GitHub accepts its tokens as a password, with any user
+ * name.
+ */
 export function asBasic(credential: Credential): Credential {
   const { authorization, ...others } = credential.headers
   if (!authorization?.startsWith(BEARER)) return credential

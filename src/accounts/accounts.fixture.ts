@@ -1,4 +1,4 @@
-/** A person's home folder and a home of Craik's, both temporary, for tests of logins. */
+/** A temporary home folder of a user and a temporary Craik home, for tests of logins. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -12,8 +12,8 @@ export const NEVER = new AbortController().signal
 export interface Machine extends Disposable {
   readonly userHome: string
   readonly home: Home
-  readonly surroundings: HostEnvironment
-  /** Writes a file of the person's, old enough that its stamp can be trusted. */
+  readonly hostEnvironment: HostEnvironment
+  /** Writes a file of the user, with an mtime old enough that its stamp can be trusted. */
   write(path: string, content: string, mode?: number): void
   read(path: string): string
   mode(path: string): number
@@ -27,7 +27,7 @@ export function machine(
   const folder = mkdtempSync(join(tmpdir(), 'craik-accounts-'))
   const userHome = join(folder, 'person')
   mkdirSync(userHome)
-  const surroundings: HostEnvironment = {
+  const hostEnvironment: HostEnvironment = {
     userHome,
     environment: { ...variables },
     mounted: async () => [],
@@ -38,7 +38,7 @@ export function machine(
   return {
     userHome,
     home: homeAt(join(folder, 'craik')),
-    surroundings,
+    hostEnvironment: hostEnvironment,
     write(path, content, mode = 0o600) {
       const full = join(userHome, path)
       mkdirSync(dirname(full), { recursive: true })
@@ -48,27 +48,30 @@ export function machine(
     },
     read: (path) => readFileSync(join(userHome, path), 'utf8'),
     mode: (path) => statSync(join(userHome, path)).mode & 0o7777,
-    with: (changes) => ({ ...surroundings, ...changes }),
+    with: (changes) => ({ ...hostEnvironment, ...changes }),
     [Symbol.dispose]() {
       rmSync(folder, { recursive: true, force: true })
     },
   }
 }
 
-export async function foundBy(probe: Probe, surroundings: HostEnvironment): Promise<readonly Found[]> {
-  return (await probe.probe(surroundings, NEVER)).filter(
+export async function findWithProbe(
+  probe: Probe,
+  hostEnvironment: HostEnvironment,
+): Promise<readonly Found[]> {
+  return (await probe.probe(hostEnvironment, NEVER)).filter(
     (finding): finding is Found => !isProbeProblem(finding),
   )
 }
 
 export async function problemsOf(
   probe: Probe,
-  surroundings: HostEnvironment,
+  hostEnvironment: HostEnvironment,
 ): Promise<readonly ProbeProblem[]> {
-  return (await probe.probe(surroundings, NEVER)).filter(isProbeProblem)
+  return (await probe.probe(hostEnvironment, NEVER)).filter(isProbeProblem)
 }
 
-/** Shaped like a signed token; made up. */
+/** Returns an invented token with the shape of a signed one. */
 export function fakeJwt(claims: Readonly<Record<string, unknown>>): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
   return [part({ alg: 'none' }), part(claims), 'signature'].join('.')

@@ -1,4 +1,4 @@
-/** A broker over a temporary machine, with logins by an issuer of the tests. */
+/** A broker over a temporary machine, with logins from a test issuer. */
 import type { Issuer, TokenPair } from '../../test/accounts/issuer.ts'
 import { type Machine, machine } from './accounts.fixture.ts'
 import { type BrokerOptions, createBroker, type HostLogins } from './broker.ts'
@@ -35,20 +35,20 @@ export const CLAUDE: Format = {
   refreshToken: (content) => JSON.parse(content).claudeAiOauth.refreshToken,
 }
 
-/** A machine whose logins are all by that issuer. */
+/** Creates a machine with logins that all come from that issuer. */
 export function machineOf(issuer: Issuer, variables: Readonly<Record<string, string>> = {}): Machine {
   const ids = PROGRAM_PROBES.map(({ name }) => name)
   return machine(variables, Object.fromEntries(ids.map((id) => [id, { token_url: issuer.tokenUrl }])))
 }
 
-export function brokerOf(issuer: Issuer, place: Machine, more: Partial<BrokerOptions> = {}): HostLogins {
+export function brokerOf(issuer: Issuer, machine: Machine, more: Partial<BrokerOptions> = {}): HostLogins {
   const refresh = (task: RefreshTask) => refreshLogin(task, AbortSignal.timeout(10_000))
   return createBroker({
-    home: place.home,
-    surroundings: place.surroundings,
+    home: machine.home,
+    hostEnvironment: machine.hostEnvironment,
     probes: PROBES,
     refresh,
-    overrides: async () => place.surroundings.overrides,
+    overrides: async () => machine.hostEnvironment.overrides,
     operator: 'local-user:tester',
     authorities: [issuer.authority],
     ...more,

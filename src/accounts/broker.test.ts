@@ -19,7 +19,7 @@ beforeEach(() => {
 })
 
 const here = (variables?: Readonly<Record<string, string>>) => machineOf(issuer, variables)
-const brokerAt = (place: Machine, more?: Partial<BrokerOptions>) => brokerOf(issuer, place, more)
+const brokerAt = (machine: Machine, more?: Partial<BrokerOptions>) => brokerOf(issuer, machine, more)
 
 interface Expected extends Format {
   readonly contentType: string
@@ -61,50 +61,50 @@ const FORMATS: Record<string, Expected> = {
 }
 
 describe.each(Object.entries(FORMATS))('the login of %s', (id, format) => {
-  it('is used as it is while it lasts', async () => {
-    using place = here()
+  it('is used unchanged until it expires', async () => {
+    using machine = here()
     const pair = issuer.login()
-    place.write(format.file, format.write(pair, Date.now() + HOUR_MS))
+    machine.write(format.file, format.write(pair, Date.now() + HOUR_MS))
     const before = issuer.refreshes.length
-    const { headers, accountId } = await brokerAt(place).credential(id, NEVER)
+    const { headers, accountId } = await brokerAt(machine).credential(id, NEVER)
     expect(accountId).toBe(id)
     expect(headers.authorization).toBe(`Bearer ${pair.access_token}`)
     expect(issuer.refreshes).toHaveLength(before)
   })
 
-  it('is refreshed before it runs out, once for all that ask, and written back with all else kept', async () => {
-    using place = here()
+  it('is refreshed before it expires, once for all callers, and written back with its other fields unchanged', async () => {
+    using machine = here()
     const old = format.write(issuer.login(), Date.now() + 1_000)
-    place.write(format.file, old, 0o640)
+    machine.write(format.file, old, 0o640)
     const before = issuer.refreshes.length
-    const broker = brokerAt(place)
+    const broker = brokerAt(machine)
     const all = await Promise.all(Array.from({ length: 20 }, () => broker.credential(id, NEVER)))
     expect(issuer.refreshes).toHaveLength(before + 1)
     expect(issuer.refreshes.at(-1)).toMatchObject({
       contentType: format.contentType,
       fields: { ...format.fields, refresh_token: format.refreshToken(old) },
     })
-    const now = place.read(format.file)
+    const now = machine.read(format.file)
     const token = format.accessToken(now)
     expect(issuer.isAlive(token)).toBe(true)
     expect(new Set(all.map(({ headers }) => headers.authorization))).toEqual(new Set([`Bearer ${token}`]))
     expect(now).toContain('kept')
     expect(now.includes('\n')).toBe(old.includes('\n'))
-    expect(place.mode(format.file)).toBe(0o640)
+    expect(machine.mode(format.file)).toBe(0o640)
     const [account] = await broker.accounts(NEVER)
     expect(account?.expiresAtMs).toBeGreaterThan(Date.now() + HOUR_MS / 2)
-    expect(readdirSync(place.home.secrets).filter((name) => name.endsWith('.json'))).toEqual([])
+    expect(readdirSync(machine.home.secrets).filter((name) => name.endsWith('.json'))).toEqual([])
   })
 })
 
-it('a login of Codex is refreshed with its account named, and dated', async () => {
-  using place = here()
+it('a Codex login is refreshed with its account id and gets a refresh date', async () => {
+  using machine = here()
   const pair = issuer.login()
   const exp = (Date.now() + 1_000) / 1000
   const tokens = { access_token: fakeJwt({ exp }), refresh_token: pair.refresh_token, account_id: 'acct-1' }
-  place.write('.codex/auth.json', JSON.stringify({ OPENAI_API_KEY: null, tokens, kept: true }, null, 2))
-  const { headers } = await brokerAt(place).credential('codex', NEVER)
-  const now = JSON.parse(place.read('.codex/auth.json'))
+  machine.write('.codex/auth.json', JSON.stringify({ OPENAI_API_KEY: null, tokens, kept: true }, null, 2))
+  const { headers } = await brokerAt(machine).credential('codex', NEVER)
+  const now = JSON.parse(machine.read('.codex/auth.json'))
   expect(headers).toEqual({
     authorization: `Bearer ${now.tokens.access_token}`,
     'chatgpt-account-id': 'acct-1',
@@ -119,18 +119,18 @@ it('a login of Codex is refreshed with its account named, and dated', async () =
 })
 
 describe('Claude Code’s login', () => {
-  it('has its beta merged with the client’s own', async () => {
-    using place = here()
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
-    const { mergedHeaders } = await brokerAt(place).credential('claude-code', NEVER)
+  it('has its beta header merged with the client’s own', async () => {
+    using machine = here()
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
+    const { mergedHeaders } = await brokerAt(machine).credential('claude-code', NEVER)
     expect(mergedHeaders).toEqual({ 'anthropic-beta': 'oauth-2025-04-20' })
   })
 
-  it('is fetched anew in the background while enough of it is left', async () => {
-    using place = here()
+  it('is refreshed in the background while the old token is still valid', async () => {
+    using machine = here()
     const pair = issuer.login()
-    place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + 2 * 60_000))
-    const broker = brokerAt(place)
+    machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + 2 * 60_000))
+    const broker = brokerAt(machine)
     const { headers } = await broker.credential('claude-code', NEVER)
     expect(headers.authorization).toBe(`Bearer ${pair.access_token}`)
     await expect
@@ -138,165 +138,168 @@ describe('Claude Code’s login', () => {
       .not.toBe(`Bearer ${pair.access_token}`)
   })
 
-  it('that ends on the host ends here at once, and a new one is seen at once', async () => {
-    using place = here()
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
-    const broker = brokerAt(place)
+  it('that is removed on the host stops working at once, and a new one is found at once', async () => {
+    using machine = here()
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
+    const broker = brokerAt(machine)
     await broker.credential('claude-code', NEVER)
-    rmSync(join(place.userHome, CLAUDE.file))
+    rmSync(join(machine.userHome, CLAUDE.file))
     await expect(broker.credential('claude-code', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
     expect(await broker.accounts(NEVER)).toEqual([])
     const next = issuer.login()
-    place.write(CLAUDE.file, CLAUDE.write(next, Date.now() + HOUR_MS))
+    machine.write(CLAUDE.file, CLAUDE.write(next, Date.now() + HOUR_MS))
     const { headers } = await broker.credential('claude-code', NEVER)
     expect(headers.authorization).toBe(`Bearer ${next.access_token}`)
   })
 
-  it('that was refused is refreshed once, and a fresh one that is refused too is given up', async () => {
-    using place = here()
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
-    const broker = brokerAt(place)
+  it('that was refused is refreshed once; the broker gives up when the fresh one is refused too', async () => {
+    using machine = here()
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
+    const broker = brokerAt(machine)
     const first = await broker.credential('claude-code', NEVER)
     const before = issuer.refreshes.length
     const [second, same] = await Promise.all([
-      broker.refused('claude-code', first.generation, NEVER),
-      broker.refused('claude-code', first.generation, NEVER),
+      broker.renewAfterRefusal('claude-code', first.generation, NEVER),
+      broker.renewAfterRefusal('claude-code', first.generation, NEVER),
     ])
     expect(second?.generation).not.toBe(first.generation)
     expect(same).toEqual(second)
-    expect(await broker.refused('claude-code', first.generation, NEVER)).toEqual(second)
-    expect(await broker.refused('claude-code', second!.generation, NEVER)).toBeUndefined()
-    expect(await broker.refused('claude-code', second!.generation, NEVER)).toBeUndefined()
+    expect(await broker.renewAfterRefusal('claude-code', first.generation, NEVER)).toEqual(second)
+    expect(await broker.renewAfterRefusal('claude-code', second!.generation, NEVER)).toBeUndefined()
+    expect(await broker.renewAfterRefusal('claude-code', second!.generation, NEVER)).toBeUndefined()
     expect(issuer.refreshes).toHaveLength(before + 1)
   })
 
-  it('that its issuer does not know any more is reported as ended, and not asked about again', async () => {
-    using place = here({ ANTHROPIC_API_KEY: 'made-up-key' })
+  it('that its issuer rejects is reported as ended, and its issuer is not called again', async () => {
+    using machine = here({ ANTHROPIC_API_KEY: 'made-up-key' })
     const dead = { access_token: 'made-up-access', refresh_token: 'made-up-refresh', expires_in: 1 }
-    place.write(CLAUDE.file, CLAUDE.write(dead, Date.now() - 1_000))
-    const content = place.read(CLAUDE.file)
-    const broker = brokerAt(place)
+    machine.write(CLAUDE.file, CLAUDE.write(dead, Date.now() - 1_000))
+    const content = machine.read(CLAUDE.file)
+    const broker = brokerAt(machine)
     await expect(broker.credential('claude-code', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
     const before = issuer.refreshes.length
     await expect(broker.credential('claude-code', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
     expect(issuer.refreshes).toHaveLength(before)
     expect((await broker.accounts(NEVER)).map(({ id }) => id)).toEqual(['env/ANTHROPIC_API_KEY'])
     expect(await broker.problems(NEVER)).toMatchObject([{ id: 'claude-code', hint: expect.any(String) }])
-    expect(place.read(CLAUDE.file)).toBe(content)
+    expect(machine.read(CLAUDE.file)).toBe(content)
   })
 
-  it('that has ended is known as such to the next process, until another token is in its file', async () => {
-    using place = here()
+  it('that has ended stays ended for the next process, until its file has another token', async () => {
+    using machine = here()
     const dead = { access_token: 'made-up-access', refresh_token: 'made-up-refresh', expires_in: 1 }
-    place.write(CLAUDE.file, CLAUDE.write(dead, Date.now() - 1_000))
-    await expect(brokerAt(place).credential('claude-code', NEVER)).rejects.toMatchObject({
+    machine.write(CLAUDE.file, CLAUDE.write(dead, Date.now() - 1_000))
+    await expect(brokerAt(machine).credential('claude-code', NEVER)).rejects.toMatchObject({
       hint: 'log in again:  claude /login',
       details: undefined,
     })
     const before = issuer.refreshes.length
-    const next = brokerAt(place)
+    const next = brokerAt(machine)
     expect(await next.accounts(NEVER)).toEqual([])
     expect(await next.problems(NEVER)).toMatchObject([{ id: 'claude-code', ended: true }])
     await expect(next.credential('claude-code', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
     expect(issuer.refreshes).toHaveLength(before)
-    await expect(brokerAt(place, { asksAgain: true }).credential('claude-code', NEVER)).rejects.toThrow()
+    await expect(brokerAt(machine, { asksAgain: true }).credential('claude-code', NEVER)).rejects.toThrow()
     expect(issuer.refreshes).toHaveLength(before + 1)
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
-    expect(await brokerAt(place).accounts(NEVER)).toMatchObject([{ id: 'claude-code' }])
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
+    expect(await brokerAt(machine).accounts(NEVER)).toMatchObject([{ id: 'claude-code' }])
     expect(await next.accounts(NEVER)).toMatchObject([{ id: 'claude-code' }])
   })
 
-  it('that its provider refuses and its issuer does not renew has ended, whatever time it says is left', async () => {
-    using place = here()
+  it('that its provider refuses and its issuer does not renew has ended, even before its expiry time', async () => {
+    using machine = here()
     const dead = { access_token: 'made-up-access', refresh_token: 'made-up-refresh', expires_in: 1 }
-    place.write(CLAUDE.file, CLAUDE.write(dead, Date.now() + HOUR_MS))
-    const broker = brokerAt(place)
+    machine.write(CLAUDE.file, CLAUDE.write(dead, Date.now() + HOUR_MS))
+    const broker = brokerAt(machine)
     const { generation } = await broker.credential('claude-code', NEVER)
     expect(await broker.accounts(NEVER)).toHaveLength(1)
-    expect(await broker.refused('claude-code', generation, NEVER)).toBeUndefined()
-    for (const each of [broker, brokerAt(place)]) {
+    expect(await broker.renewAfterRefusal('claude-code', generation, NEVER)).toBeUndefined()
+    for (const each of [broker, brokerAt(machine)]) {
       expect(await each.accounts(NEVER)).toEqual([])
       expect(await each.problems(NEVER)).toMatchObject([
         { ended: true, hint: 'log in again:  claude /login' },
       ])
       await expect(each.credential('claude-code', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
     }
-    const notes = readdirSync(place.home.secrets).filter((name) => name.endsWith('.ended'))
+    const notes = readdirSync(machine.home.secrets).filter((name) => name.endsWith('.ended'))
     expect(notes).toHaveLength(1)
-    expect(readFileSync(join(place.home.secrets, notes[0]!), 'utf8')).not.toContain('made-up')
+    expect(readFileSync(join(machine.home.secrets, notes[0]!), 'utf8')).not.toContain('made-up')
   })
 
-  it('is used to its end while its issuer fails, and then says what failed', async () => {
-    using place = here()
+  it('is used until it expires while its issuer fails, and then reports the failure', async () => {
+    using machine = here()
     const pair = issuer.login()
     issuer.broken = { status: 503, text: 'made-up-secret in an error page' }
-    place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + 30_000))
-    const { headers } = await brokerAt(place).credential('claude-code', NEVER)
+    machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + 30_000))
+    const { headers } = await brokerAt(machine).credential('claude-code', NEVER)
     expect(headers.authorization).toBe(`Bearer ${pair.access_token}`)
-    place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
-    const error = await brokerAt(place).credential('claude-code', NEVER).catch(String)
+    machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
+    const error = await brokerAt(machine).credential('claude-code', NEVER).catch(String)
     expect(error).toContain('503')
-    await expect(brokerAt(place).credential('claude-code', NEVER)).rejects.toMatchObject({
+    await expect(brokerAt(machine).credential('claude-code', NEVER)).rejects.toMatchObject({
       hint: 'try again; if that fails, log in again:  claude /login',
       details: { renewal: 'failed' },
     })
     expect(error).not.toContain('made-up')
     for (const text of ['', '{"access_token":5}', 'x'.repeat(300_000)]) {
       issuer.broken = { status: 200, text }
-      await expect(brokerAt(place).credential('claude-code', NEVER)).rejects.toMatchObject({
+      await expect(brokerAt(machine).credential('claude-code', NEVER)).rejects.toMatchObject({
         code: 'unavailable',
       })
     }
-    expect(CLAUDE.refreshToken(place.read(CLAUDE.file))).toBe(pair.refresh_token)
+    expect(CLAUDE.refreshToken(machine.read(CLAUDE.file))).toBe(pair.refresh_token)
   })
 })
 
-it('a caller that leaves does not stop a refresh that others wait for', async () => {
-  using place = here()
-  place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
+it('a caller that aborts does not stop a refresh that others wait for', async () => {
+  using machine = here()
+  machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
   issuer.delayMs = 200
-  const broker = brokerAt(place)
-  const leaving = new AbortController()
-  const left = expect(broker.credential('claude-code', leaving.signal)).rejects.toThrow('gone')
+  const broker = brokerAt(machine)
+  const controller = new AbortController()
+  const left = expect(broker.credential('claude-code', controller.signal)).rejects.toThrow('gone')
   const staying = broker.credential('claude-code', NEVER)
-  leaving.abort(new Error('gone'))
+  controller.abort(new Error('gone'))
   await left
   expect((await staying).headers.authorization).toContain('Bearer ')
 })
 
-it('accounts come in their order, keys of the environment last, and each key in its own header', async () => {
-  using place = here({
+it('accounts are listed in their order, environment keys last, and each key goes into its own header', async () => {
+  using machine = here({
     ANTHROPIC_API_KEY: 'made-up-a',
     GEMINI_API_KEY: 'made-up-g',
     OPENROUTER_API_KEY: 'made-up-o',
   })
-  place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
-  place.write('.local/share/opencode/auth.json', '{"openrouter":{"type":"api","key":"made-up-file"}}')
-  const broker = brokerAt(place)
+  machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
+  machine.write('.local/share/opencode/auth.json', '{"openrouter":{"type":"api","key":"made-up-file"}}')
+  const broker = brokerAt(machine)
   expect((await broker.accounts(NEVER)).map(({ id }) => id)).toEqual([
-    ...['claude-code', 'opencode/openrouter'],
-    ...['env/ANTHROPIC_API_KEY', 'env/GEMINI_API_KEY', 'env/OPENROUTER_API_KEY'],
+    'claude-code',
+    'opencode/openrouter',
+    'env/ANTHROPIC_API_KEY',
+    'env/GEMINI_API_KEY',
+    'env/OPENROUTER_API_KEY',
   ])
   const headersOf = async (id: string) => (await broker.credential(id, NEVER)).headers
   expect(await headersOf('env/ANTHROPIC_API_KEY')).toEqual({ 'x-api-key': 'made-up-a' })
   expect(await headersOf('env/GEMINI_API_KEY')).toEqual({ 'x-goog-api-key': 'made-up-g' })
   expect(await headersOf('opencode/openrouter')).toEqual({ authorization: 'Bearer made-up-file' })
   const { generation } = await broker.credential('opencode/openrouter', NEVER)
-  expect(await broker.refused('opencode/openrouter', generation, NEVER)).toBeUndefined()
-  place.write('.local/share/opencode/auth.json', '{"openrouter":{"type":"api","key":"made-up-new"}}')
-  expect((await broker.refused('opencode/openrouter', generation, NEVER))?.headers.authorization).toBe(
-    'Bearer made-up-new',
-  )
+  expect(await broker.renewAfterRefusal('opencode/openrouter', generation, NEVER)).toBeUndefined()
+  machine.write('.local/share/opencode/auth.json', '{"openrouter":{"type":"api","key":"made-up-new"}}')
+  expect(
+    (await broker.renewAfterRefusal('opencode/openrouter', generation, NEVER))?.headers.authorization,
+  ).toBe('Bearer made-up-new')
   await expect(broker.credential('nobody', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
 })
 
-it('every refresh is on record before the issuer is asked, with its outcome and no token', async () => {
-  using place = here()
+it('every refresh is recorded before the request to the issuer, with its outcome and without a token', async () => {
+  using machine = here()
   const pair = issuer.login()
-  place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
+  machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
   const store = inProcessStore({ nowMs: () => Date.now() })
   const { log } = store
-  await brokerAt(place, { log }).credential('claude-code', NEVER)
+  await brokerAt(machine, { log }).credential('claude-code', NEVER)
   const login = {
     kind: 'login',
     capability: 'login.use',
@@ -310,91 +313,94 @@ it('every refresh is on record before the issuer is asked, with its outcome and 
   ])
   expect(JSON.stringify(bodies)).not.toMatch(/access-|refresh-/)
   const before = issuer.refreshes.length
-  place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
+  machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
   store.database.close()
-  await expect(brokerAt(place, { log }).credential('claude-code', NEVER)).rejects.toThrow()
+  await expect(brokerAt(machine, { log }).credential('claude-code', NEVER)).rejects.toThrow()
   expect(issuer.refreshes).toHaveLength(before)
 })
 
 describe('an address that changes in config', () => {
-  it('holds from the next call on, for what is listed and for what is sent', async () => {
-    using place = here({ OPENAI_API_KEY: 'made-up-key' })
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
+  it('applies from the next call on, to listed accounts and to sent requests', async () => {
+    using machine = here({ OPENAI_API_KEY: 'made-up-key' })
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
     let base_url = 'https://one.example/v1'
     const overrides = async () => ({ 'claude-code': { base_url }, 'env/OPENAI_API_KEY': { base_url } })
-    const broker = brokerAt(place, { overrides })
+    const broker = brokerAt(machine, { overrides })
     const ids = ['claude-code', 'env/OPENAI_API_KEY']
-    const listed = async () => (await broker.accounts(NEVER)).map((account) => account.baseUrl)
-    const sent = () => Promise.all(ids.map(async (id) => (await broker.credential(id, NEVER)).baseUrl))
-    expect([await listed(), await sent()]).toEqual([
+    const listBaseUrls = async () => (await broker.accounts(NEVER)).map((account) => account.baseUrl)
+    const findBaseUrls = () =>
+      Promise.all(ids.map(async (id) => (await broker.credential(id, NEVER)).baseUrl))
+    expect([await listBaseUrls(), await findBaseUrls()]).toEqual([
       [base_url, base_url],
       [base_url, base_url],
     ])
     base_url = 'https://two.example/v1'
-    expect([await sent(), await listed()]).toEqual([
+    expect([await findBaseUrls(), await listBaseUrls()]).toEqual([
       [base_url, base_url],
       [base_url, base_url],
     ])
   })
 
-  it('is where a login is renewed', async () => {
-    using place = here()
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
+  it('is the address where a login is renewed', async () => {
+    using machine = here()
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
     let token_url = 'https://127.0.0.1:1/token'
-    const broker = brokerAt(place, { overrides: async () => ({ 'claude-code': { token_url } }) })
+    const broker = brokerAt(machine, { overrides: async () => ({ 'claude-code': { token_url } }) })
     await broker.accounts(NEVER)
     token_url = issuer.tokenUrl
     expect((await broker.credential('claude-code', NEVER)).headers.authorization).toMatch(/^Bearer /)
   })
 
-  it('refuses everything while config cannot be used', async () => {
-    using place = here({ OPENAI_API_KEY: 'made-up-key' })
+  it('refuses every call while the config is invalid', async () => {
+    using machine = here({ OPENAI_API_KEY: 'made-up-key' })
     let isDamaged = false
     const overrides = async () => {
       if (isDamaged) throw new CraikError('invalid_config', 'config/accounts.yaml: damaged')
       return {}
     }
-    const broker = brokerAt(place, { overrides })
+    const broker = brokerAt(machine, { overrides })
     const { generation } = await broker.credential('env/OPENAI_API_KEY', NEVER)
     isDamaged = true
     const refused = { code: 'invalid_config' }
     await expect(broker.accounts(NEVER)).rejects.toMatchObject(refused)
     await expect(broker.credential('env/OPENAI_API_KEY', NEVER)).rejects.toMatchObject(refused)
-    await expect(broker.refused('env/OPENAI_API_KEY', generation, NEVER)).rejects.toMatchObject(refused)
+    await expect(broker.renewAfterRefusal('env/OPENAI_API_KEY', generation, NEVER)).rejects.toMatchObject(
+      refused,
+    )
   })
 })
 
-describe('a login that is handed over as it is', () => {
-  it('is the file of its program, byte for byte, under the name that the pipe has for it', async () => {
-    using place = here()
+describe('a login that is forwarded unchanged', () => {
+  it('is its program’s file, byte for byte, under the name that the pipe uses for it', async () => {
+    using machine = here()
     const claude = ` ${CLAUDE.write(issuer.login(), Date.now() + HOUR_MS)}\n\n`
-    place.write(CLAUDE.file, claude)
-    place.write('.config/gemini/credentials.json', '{"access_token":"made-up"}')
-    place.write('.codex/auth.json', '{"OPENAI_API_KEY":"made-up"}')
-    const broker = brokerAt(place)
-    const forwarded = async (id: string) => {
+    machine.write(CLAUDE.file, claude)
+    machine.write('.config/gemini/credentials.json', '{"access_token":"made-up"}')
+    machine.write('.codex/auth.json', '{"OPENAI_API_KEY":"made-up"}')
+    const broker = brokerAt(machine)
+    const forward = async (id: string) => {
       const { content, ...where } = await broker.forward(id, NEVER)
       return { ...where, text: content.toString() }
     }
-    expect(await forwarded('claude-code')).toEqual({
+    expect(await forward('claude-code')).toEqual({
       path: CLAUDE.file,
       tmpfsName: 'anthropic_token',
       text: claude,
     })
-    expect(await forwarded('gemini')).toMatchObject({
+    expect(await forward('gemini')).toMatchObject({
       path: '.config/gemini/credentials.json',
       tmpfsName: 'gemini_token',
     })
-    expect(await forwarded('codex/OPENAI_API_KEY')).toEqual({
+    expect(await forward('codex/OPENAI_API_KEY')).toEqual({
       path: '.codex/auth.json',
       tmpfsName: 'openai_token',
       text: '{"OPENAI_API_KEY":"made-up"}',
     })
   })
 
-  it('is none where it is no file, or is gone', async () => {
-    using place = here({ OPENAI_API_KEY: 'made-up-key' })
-    const broker = brokerAt(place)
+  it('is missing when the login is not a file, or is gone', async () => {
+    using machine = here({ OPENAI_API_KEY: 'made-up-key' })
+    const broker = brokerAt(machine)
     await expect(broker.forward('env/OPENAI_API_KEY', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
     await expect(broker.forward('claude-code', NEVER)).rejects.toMatchObject({ code: 'unavailable' })
   })

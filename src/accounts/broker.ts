@@ -1,11 +1,11 @@
-/** The logins of this machine, and the only one of Craik's parts that ever holds or refreshes what is in them. */
+/** Reads the logins of this machine. It is the only part of Craik that ever holds or refreshes their secrets. */
 import { createHmac, randomBytes } from 'node:crypto'
 import { CraikError } from '../errors.ts'
-import type { ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptLog } from '../receipts/receipt-log.ts'
 import type { Home } from '../store/home.ts'
 import type { Account, Broker, Credential } from './account.ts'
 import { EndedLogins } from './ended-logins.ts'
-import { type ForwardedLogin, forwardedLogin } from './forwarding.ts'
+import { type ForwardedLogin, readForwardedLogin } from './forwarding.ts'
 import { logInAgain, loginCommandOf } from './log-in-again.ts'
 import type { Tokens } from './logins/format.ts'
 import type { Overrides } from './overrides.ts'
@@ -24,46 +24,46 @@ import { recordRefresh } from './refresh-receipt.ts'
 
 export interface BrokerOptions {
   readonly home: Home
-  readonly surroundings: Omit<HostEnvironment, 'overrides'>
-  /** Read for every call, so that a login goes to the address that is configured now. */
+  readonly hostEnvironment: Omit<HostEnvironment, 'overrides'>
+  /** Read for every call, so that a login goes to the address that is configured at that moment. */
   readonly overrides: () => Promise<Overrides>
   readonly probes: readonly Probe[]
-  /** Ends by itself; it is not stopped when a caller leaves. */
+  /** Runs to its end. It is not stopped when a caller aborts. */
   readonly refresh: (task: RefreshTask) => Promise<RefreshOutcome>
   readonly operator: string
-  /** Every refresh leaves a receipt there; undefined: none is written, as when somebody only looks. */
+  /** Every refresh is recorded in this log. `undefined` writes no receipt, as for commands that only read. */
   readonly log?: ReceiptLog | undefined
   readonly authorities?: readonly string[] | undefined
-  /** Whether issuers are asked again that would not renew a login before. */
+  /** Whether to ask issuers again that refused to renew a login before. */
   readonly asksAgain?: boolean
-  /** How long before its end a token is renewed. */
+  /** How long before its expiry a token is renewed, in milliseconds. */
   readonly skewMs?: number
-  /** For how long a token that was fetched for a 401 is not exchanged for another 401. */
+  /** How long a token that was fetched after a 401 is not exchanged after another 401, in milliseconds. */
   readonly freshMs?: number
 }
 
 export interface HostLogins extends Broker {
-  /** What seems to be a login and is not used, each with one line for a person. */
+  /** Returns possible logins that Craik does not use, each with a one-line reason. */
   problems(until: AbortSignal): Promise<readonly ProbeProblem[]>
-  /** Where logins are looked for, and how a person gets one, where a program has a command for it. */
-  looked(): readonly ProbedAccounts[]
-  /** The real one, for `--credentials forward` and nothing else. What the sandbox does with it, Craik does not see. */
+  /** Returns the searched locations, and the login command of each program that has one. */
+  listProbed(): readonly ProbedAccounts[]
+  /** Returns the real login, for `--credentials forward` only. Craik cannot see what the sandbox does with it. */
   forward(accountId: string, until: AbortSignal): Promise<ForwardedLogin>
 }
 
 export interface ProbedAccounts {
   readonly name: string
-  readonly places: readonly string[]
+  readonly searchedLocations: readonly string[]
   readonly loginCommand: string | undefined
 }
 
 const SKEW_MS = 5 * 60_000
-/** A token with more left than this is used while its successor is being fetched. */
+/** A token with more time left than this is used while its successor is being fetched. */
 const USABLE_MS = 60_000
-/** An issuer that failed is left alone this long; less when nothing usable is left. */
+/** An issuer that failed is not called again for this long, or less when no usable token is left. */
 const RETRY_AFTER_MS = 10_000
 const URGENT_RETRY_AFTER_MS = 1_000
-/** A token that is refused this soon after it was fetched for a 401 is not the trouble: another one is not asked for. */
+/** A refusal this soon after a fetch for a 401 is not the token's fault, so the broker does not fetch another one. */
 const FRESH_MS = 30_000
 
 export function createBroker(options: BrokerOptions): HostLogins {
@@ -72,7 +72,7 @@ export function createBroker(options: BrokerOptions): HostLogins {
 
 interface Seen {
   readonly stamp: string | undefined
-  /** What config said then. */
+  /** The config's overrides at that moment, as JSON. */
   readonly overrides: string
   readonly findings: Promise<readonly ProbeResult[]>
 }
@@ -86,9 +86,9 @@ class HostBroker implements HostLogins {
   readonly #recovered = new Set<string>()
   readonly #ended: EndedLogins
   readonly #failed = new Map<string, { readonly atMs: number; readonly reason: string }>()
-  /** The generation that a refresh for a 401 led to, and when. */
+  /** The generation that a refresh after a 401 led to, and its time. */
   readonly #forced = new Map<string, { readonly generation: string; readonly atMs: number }>()
-  /** Generations are told apart within this process alone, and show nothing of the tokens. */
+  /** The key makes generations comparable within this process only. They reveal nothing of the tokens. */
   readonly #generationKey = randomBytes(32)
 
   constructor(options: BrokerOptions) {
@@ -109,17 +109,17 @@ class HostBroker implements HostLogins {
     const findings = await this.#all(until)
     return findings.flatMap((finding) => {
       if (isProbeProblem(finding)) return [finding]
-      return this.#hasEnded(finding) ? [endedProblem(finding)] : []
+      return this.#hasEnded(finding) ? [endedLoginProblem(finding)] : []
     })
   }
 
-  looked(): readonly ProbedAccounts[] {
-    const { probes, surroundings } = this.#options
-    // Config names addresses, never places.
+  listProbed(): readonly ProbedAccounts[] {
+    const { probes, hostEnvironment: surroundings } = this.#options
+    // The config overrides addresses, never searched locations.
     const everywhere = { ...surroundings, overrides: {} }
     return probes.map((probe) => ({
       name: probe.name,
-      places: probe.places(everywhere),
+      searchedLocations: probe.searchedLocations(everywhere),
       loginCommand: loginCommandOf(probe.name),
     }))
   }
@@ -128,19 +128,23 @@ class HostBroker implements HostLogins {
     const { account, login } = await this.#find(accountId, until)
     if (login.kind === 'key') return this.#fromKey(account, login.headers(await login.read(until)))
     if (await this.#recover(accountId, login, until)) return this.credential(accountId, until)
-    const leftMs = this.#leftMs(login.tokens)
+    const leftMs = this.#remainingMs(login.tokens)
     if (leftMs > this.#skewMs || !this.#mayRefresh(accountId, login, leftMs))
       return this.#usable(account, login)
     const refresh = this.#refresh(accountId, login)
     if (leftMs > USABLE_MS) return this.#fromTokens(account, login)
-    const outcome = await orLeave(refresh, until)
+    const outcome = await orAbort(refresh, until)
     if (outcome.outcome === 'failed' && leftMs <= 0) throw unavailable(accountId, outcome.reason)
     const now = await this.#find(accountId, until)
     if (now.login.kind === 'oauth') return this.#usable(now.account, now.login)
     throw unavailable(accountId, 'it is now a different kind of login')
   }
 
-  async refused(accountId: string, generation: string, until: AbortSignal): Promise<Credential | undefined> {
+  async renewAfterRefusal(
+    accountId: string,
+    generation: string,
+    until: AbortSignal,
+  ): Promise<Credential | undefined> {
     this.#forget(accountId)
     const current = await this.#current(accountId, until)
     if (current === undefined || current.credential.generation !== generation) return current?.credential
@@ -150,7 +154,7 @@ class HostBroker implements HostLogins {
     if (last?.generation === generation && this.#nowMs() - last.atMs < this.#freshMs) return undefined
     const outcome =
       this.#ended.of(accountId, login) === undefined
-        ? (await orLeave(this.#refresh(accountId, login), until)).outcome
+        ? (await orAbort(this.#refresh(accountId, login), until)).outcome
         : 'ended'
     if (outcome === 'ended') this.#ended.add(accountId, login, true)
     if (outcome !== 'refreshed' && outcome !== 'adopted') return undefined
@@ -161,10 +165,10 @@ class HostBroker implements HostLogins {
   }
 
   async forward(accountId: string, until: AbortSignal): Promise<ForwardedLogin> {
-    return forwardedLogin(await this.#find(accountId, until), until)
+    return readForwardedLogin(await this.#find(accountId, until), until)
   }
 
-  /** What is there now, whether it is about to end or not; undefined when there is nothing. */
+  /** Returns the present login, also when it is about to expire. `undefined` when there is none. */
   async #current(
     accountId: string,
     until: AbortSignal,
@@ -186,23 +190,23 @@ class HostBroker implements HostLogins {
     return (await Promise.all(this.#options.probes.map((probe) => this.#look(probe, until)))).flat()
   }
 
-  /** What a probe found, looked up again whenever it might find something else. */
+  /** Returns a probe's results, and runs the probe again whenever they may have changed. */
   async #look(probe: Probe, until: AbortSignal): Promise<readonly ProbeResult[]> {
-    const surroundings = await this.#surroundings()
-    const overrides = JSON.stringify(surroundings.overrides)
-    const stamp = await probe.stamp(surroundings)
+    const hostEnvironment = await this.#hostEnvironment()
+    const overrides = JSON.stringify(hostEnvironment.overrides)
+    const stamp = await probe.stamp(hostEnvironment)
     const seen = this.#seen.get(probe)
     if (seen !== undefined && stamp !== undefined && seen.stamp === stamp && seen.overrides === overrides)
-      return orLeave(seen.findings, until)
-    // Shared by all that ask, so it does not end with one of them; each probe has deadlines of its own.
-    const findings = probe.probe(surroundings, new AbortController().signal)
+      return orAbort(seen.findings, until)
+    // All callers share the probe, so none of them can abort it. Each probe has its own deadlines.
+    const findings = probe.probe(hostEnvironment, new AbortController().signal)
     findings.catch(() => this.#seen.delete(probe))
     this.#seen.set(probe, { stamp, overrides, findings })
-    return orLeave(findings, until)
+    return orAbort(findings, until)
   }
 
-  async #surroundings(): Promise<HostEnvironment> {
-    const { surroundings, overrides } = this.#options
+  async #hostEnvironment(): Promise<HostEnvironment> {
+    const { hostEnvironment: surroundings, overrides } = this.#options
     return { ...surroundings, overrides: await overrides() }
   }
 
@@ -231,7 +235,7 @@ class HostBroker implements HostLogins {
   #usable(account: Account, login: OAuthLogin): Credential {
     const { id: accountId } = account
     const isRefused = this.#ended.of(accountId, login)?.refused === true
-    if (!isRefused && this.#leftMs(login.tokens) > 0) return this.#fromTokens(account, login)
+    if (!isRefused && this.#remainingMs(login.tokens) > 0) return this.#fromTokens(account, login)
     const failed = this.#failed.get(accountId)
     if (failed !== undefined) throw unavailable(accountId, failed.reason)
     throw new CraikError('unavailable', `the login ${accountId} has ended: its issuer does not refresh it`, {
@@ -247,7 +251,7 @@ class HostBroker implements HostLogins {
     return failed === undefined || this.#nowMs() - failed.atMs >= waitMs
   }
 
-  /** One at a time for each login, whoever asks. */
+  /** Runs one refresh at a time for each login. */
   #refresh(
     accountId: string,
     login: OAuthLogin,
@@ -259,7 +263,7 @@ class HostBroker implements HostLogins {
       this.#running.delete(accountId)
       this.#forget(accountId)
     })
-    // Nobody may be waiting for it.
+    // Perhaps no caller waits for it, so its rejection must be handled.
     refresh.catch(() => {})
     this.#running.set(accountId, refresh)
     return refresh
@@ -267,8 +271,15 @@ class HostBroker implements HostLogins {
 
   async #refreshNow(accountId: string, login: OAuthLogin, unwanted: string): Promise<RefreshOutcome> {
     const { home, authorities, refresh, log, operator } = this.#options
-    const surroundings = await this.#surroundings()
-    const task: RefreshTask = { home, accountId, login, surroundings, unwanted, authorities }
+    const hostEnvironment = await this.#hostEnvironment()
+    const task: RefreshTask = {
+      home,
+      accountId,
+      login,
+      hostEnvironment: hostEnvironment,
+      unwanted,
+      authorities,
+    }
     const result = await recordRefresh(log, operator, accountId, () => refresh(task))
     if (result.outcome === 'failed')
       this.#failed.set(accountId, { atMs: this.#nowMs(), reason: result.reason })
@@ -277,25 +288,28 @@ class HostBroker implements HostLogins {
     return result
   }
 
-  /** Once for each login: a journal is there only when a process was killed between an issuer's answer and the file. */
+  /**
+   * Runs once for each login. A journal exists only if a process was killed between the issuer's response and the file
+   * write.
+   */
   async #recover(accountId: string, login: OAuthLogin, until: AbortSignal): Promise<boolean> {
     if (this.#recovered.has(accountId)) return false
     this.#recovered.add(accountId)
     const { home } = this.#options
     if (!hasJournal(refreshFile(home, accountId, login.vault.key, 'json'))) return false
-    // No token has this digest, so nothing is asked of the issuer.
-    await orLeave(this.#refresh(accountId, login, ''), until)
+    // No token has the empty digest, so the refresh only replays the journal and does not call the issuer.
+    await orAbort(this.#refresh(accountId, login, ''), until)
     return true
   }
 
   #hasEnded({ account, login }: Found): boolean {
     if (login.kind !== 'oauth') return false
     const ended = this.#ended.of(account.id, login)
-    if (this.#leftMs(login.tokens) > 0) return ended?.refused === true
+    if (this.#remainingMs(login.tokens) > 0) return ended?.refused === true
     return ended !== undefined || login.tokens.refreshToken === undefined
   }
 
-  #leftMs({ expiresAtMs }: Tokens): number {
+  #remainingMs({ expiresAtMs }: Tokens): number {
     return expiresAtMs === undefined ? Number.POSITIVE_INFINITY : expiresAtMs - this.#nowMs()
   }
 
@@ -315,11 +329,11 @@ class HostBroker implements HostLogins {
   }
 
   #nowMs(): number {
-    return this.#options.surroundings.nowMs()
+    return this.#options.hostEnvironment.nowMs()
   }
 }
 
-function endedProblem({ account: { id, source } }: Found): ProbeProblem {
+function endedLoginProblem({ account: { id, source } }: Found): ProbeProblem {
   const problem = `the login in ${source} has ended: its issuer does not refresh it`
   return { id, source, problem, hint: logInAgain(id), ended: true }
 }
@@ -331,15 +345,15 @@ function unavailable(id: string, reason: string): CraikError {
   })
 }
 
-/** What is waited for goes on when the one who waits leaves. */
-async function orLeave<T>(work: Promise<T>, until: AbortSignal): Promise<T> {
+/** Waits for work that continues when this caller aborts. */
+async function orAbort<T>(work: Promise<T>, until: AbortSignal): Promise<T> {
   until.throwIfAborted()
   const { promise, reject } = Promise.withResolvers<never>()
-  const leave = () => reject(until.reason)
-  until.addEventListener('abort', leave, { once: true })
+  const release = () => reject(until.reason)
+  until.addEventListener('abort', release, { once: true })
   try {
     return await Promise.race([work, promise])
   } finally {
-    until.removeEventListener('abort', leave)
+    until.removeEventListener('abort', release)
   }
 }

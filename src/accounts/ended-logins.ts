@@ -1,6 +1,7 @@
 /**
- * Which logins their issuers do not renew any more, by what they held when that was said. It is kept in a private file beside
- * their locks, so that whoever looks next knows it without asking; another token in the login makes it void.
+ * Remembers the logins that their issuers refuse to renew, by the digest of their tokens. A private file beside the
+ * locks stores it, so that the next process knows without asking the issuer. Another token in the login makes the note
+ * void.
  */
 import { existsSync } from 'node:fs'
 import { z } from 'zod'
@@ -16,9 +17,9 @@ const MAX_BYTES = 4096
 
 const note = z.object({
   version: z.literal(1),
-  /** Digest of both tokens. */
+  /** The digest of both tokens. */
   tokens: z.string(),
-  /** Whether its provider does not take it either, so that it is of no use for the time that it had left. */
+  /** Whether the provider refuses it too, so that it is useless even before its expiry. */
   refused: z.boolean(),
 })
 type Note = z.infer<typeof note>
@@ -28,16 +29,16 @@ export class EndedLogins {
   readonly #asksAgain: boolean
   readonly #notes = new Map<string, Note | undefined>()
 
-  /** `asksAgain`: what was noted before does not count. */
+  /** `asksAgain` ignores earlier notes. */
   constructor(home: Home, asksAgain: boolean) {
     this.#home = home
     this.#asksAgain = asksAgain
   }
 
-  /** Undefined as long as nothing is known against it. */
+  /** Returns `undefined` when no note exists for these tokens. */
   of(accountId: string, login: OAuthLogin): Pick<Note, 'refused'> | undefined {
     const path = this.#pathOf(accountId, login)
-    // Read once: what others note later is found out here as well.
+    // The note is read once. A note that another process writes later is rediscovered by asking the issuer.
     if (!this.#notes.has(path)) this.#notes.set(path, this.#asksAgain ? undefined : readNote(path))
     const known = this.#notes.get(path)
     return known?.tokens === digestOfBoth(login.tokens) ? known : undefined
@@ -61,7 +62,7 @@ function digestOfBoth({ accessToken, refreshToken }: Tokens): string {
   return tokenDigest(JSON.stringify([accessToken, refreshToken ?? null]))
 }
 
-/** One that cannot be read or made sense of is none: then its issuer is asked. */
+/** An unreadable or invalid note counts as none, so the issuer is asked. */
 function readNote(path: string): Note | undefined {
   if (!existsSync(path)) return undefined
   try {

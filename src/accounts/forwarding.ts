@@ -1,14 +1,14 @@
-/** A login as it is, for a sandbox whose person chose to hand over the real one: the file that its program reads. */
+/** A real login, for a sandbox that runs with `--credentials forward`: the file that its program reads. */
 import { CraikError } from '../errors.ts'
 import type { Found } from './probe-result.ts'
 import { hostsFile } from './sentinel-files.ts'
 
 export interface ForwardedLogin {
-  /** Relative to the home folder inside. */
+  /** Relative to the sandbox home. */
   readonly path: string
-  /** The name below `/run/secrets` that it goes in by. */
+  /** Its file name below `/run/secrets`, on its way into the sandbox. */
   readonly tmpfsName: string
-  /** Byte for byte what the host's file holds. The caller wipes it after use. */
+  /** The bytes of the host's file, unchanged. The caller wipes them after use. */
   readonly content: Buffer
 }
 
@@ -20,10 +20,10 @@ const PLACES: readonly (readonly [id: RegExp, path: string, tmpfsName: string])[
   [/^opencode\//, '.local/share/opencode/auth.json', 'openrouter_token'],
   [/^github$/, '.config/gh/hosts.yml', 'gh_token'],
 ]
-/** Where earlier tools looked: what is found there goes there. */
+/** The path that earlier tools used. A login that was found there goes to the same path in the sandbox. */
 const EARLIER_GEMINI = '.config/gemini/credentials.json'
 
-export async function forwardedLogin(found: Found, until: AbortSignal): Promise<ForwardedLogin> {
+export async function readForwardedLogin(found: Found, until: AbortSignal): Promise<ForwardedLogin> {
   const { account, login } = found
   const place = PLACES.find(([id]) => id.test(account.id))
   if (place === undefined)

@@ -1,4 +1,4 @@
-/** Reads what a token says of itself. Nothing is verified: it is used to show and to plan, never to trust. */
+/** Reads a token's claims without verifying them. They serve for display and scheduling, never for trust. */
 import { z } from 'zod'
 
 const MAX_TOKEN_LENGTH = 64 * 1024
@@ -17,7 +17,7 @@ const claims = z.looseObject({
 
 export type Claims = z.infer<typeof claims>
 
-/** Undefined for what is no token of this kind. */
+/** Returns `undefined` for a value that is not a JWT. */
 export function claimsOf(token: string | undefined): Claims | undefined {
   if (token === undefined || token.length > MAX_TOKEN_LENGTH) return undefined
   const [, payload, signature] = token.split('.')

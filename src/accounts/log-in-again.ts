@@ -1,10 +1,10 @@
-/** What a person types when a login does not work any more, or there is none yet. */
+/** The commands with which a user logs in, for the first time or again. */
 import { claudeCodeFormat } from './logins/claude-code.ts'
 import { codexFormat } from './logins/codex.ts'
 import { geminiFormat } from './logins/gemini.ts'
 import { kimiFormat } from './logins/kimi.ts'
 
-/** By the program that keeps it, which is what the ids of its accounts begin with. */
+/** By program, which is the first part of its account ids. */
 export const LOGIN_COMMANDS = {
   'claude-code': claudeCodeFormat.loginCommand,
   codex: codexFormat.loginCommand,
@@ -14,7 +14,7 @@ export const LOGIN_COMMANDS = {
   github: 'gh auth login',
 } as const
 
-/** Undefined: no program keeps it. */
+/** Returns `undefined` when the login belongs to no program. */
 export function loginCommandOf(accountId: string): string | undefined {
   const [program = ''] = accountId.split('/')
   return Object.hasOwn(LOGIN_COMMANDS, program)
@@ -22,7 +22,7 @@ export function loginCommandOf(accountId: string): string | undefined {
     : undefined
 }
 
-/** As a hint. */
+/** Returns the command as a hint. */
 export function logInAgain(accountId: string): string {
   const [kind, name] = accountId.split('/')
   if (kind === 'secret') return `set it again:  craik secret set ${name}`

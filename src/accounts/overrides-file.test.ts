@@ -7,9 +7,9 @@ import { OverridesFile } from './overrides-file.ts'
 
 const saying = (host: string) => `codex:\n  base_url: https://${host}/v1\n`
 
-it('says what config/accounts.yaml says now, and nothing while the file cannot be used', async () => {
-  using place = machine()
-  const { config } = place.home
+it('returns the present content of config/accounts.yaml, and nothing while the file is invalid', async () => {
+  using testMachine = machine()
+  const { config } = testMachine.home
   mkdirSync(config, { recursive: true })
   const path = join(config, 'accounts.yaml')
   let reads = 0
@@ -18,7 +18,7 @@ it('says what config/accounts.yaml says now, and nothing while the file cannot b
     return readConfigFile(config, 'accounts.yaml')
   })
   expect(await file.current()).toEqual({})
-  // Of the same length, and within the same moment.
+  // Both texts have the same length, and are written within the same clock tick.
   for (const host of ['one.example', 'two.example']) {
     writeFileSync(path, saying(host), { mode: 0o600 })
     expect(await file.current()).toEqual({ codex: { base_url: `https://${host}/v1` } })

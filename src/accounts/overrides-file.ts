@@ -1,4 +1,4 @@
-/** `config/accounts.yaml` of a home, read again whenever the file changes. */
+/** Reads `config/accounts.yaml` of a home, again whenever the file changes. */
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { ACCOUNTS_FILE, type Overrides, parseOverrides } from './overrides.ts'
@@ -10,18 +10,18 @@ export class OverridesFile {
   #stamp: string | undefined
   #overrides: Overrides = {}
 
-  /** `read` returns the content of the file; undefined if there is none. */
+  /** `read` returns the file's content, or `undefined` when the file does not exist. */
   constructor(config: string, read: () => Promise<unknown>) {
     this.#path = join(config, ACCOUNTS_FILE)
     this.#read = read
   }
 
   /**
-   * The overrides as the file states them now. Throws `invalid_config` if it cannot be used: the earlier addresses
-   * may be the ones that must not get this login.
+   * Returns the overrides of the present file. Throws `invalid_config` when it is invalid: the earlier addresses may be
+   * the very ones that must not get this login.
    */
   async current(): Promise<Overrides> {
-    // Taken before the file is read, so that a change in between is noticed by the next call.
+    // The stamp is taken before the read, so that the next call notices a change in between.
     const stamp = await fileStamp([this.#path], Date.now())
     if (stamp !== undefined && stamp === this.#stamp) return this.#overrides
     const overrides = await this.#parse()

@@ -8,12 +8,12 @@ import { PROGRAM_PROBES } from './probes/program-probes.ts'
 import { tokenHosts } from './token-hosts.ts'
 
 describe('config/accounts.yaml', () => {
-  it('may be missing or empty', () => {
+  it('can be missing or empty', () => {
     expect(parseOverrides(undefined)).toEqual({})
     expect(parseOverrides(null)).toEqual({})
   })
 
-  it('names other addresses by account', () => {
+  it('sets other addresses by account', () => {
     const content = {
       github: { base_url: 'https://git.example/api/v3' },
       codex: { token_url: 'https://login.example:8443/oauth/token', client_id: 'another' },
@@ -46,13 +46,13 @@ describe('config/accounts.yaml', () => {
     [],
     'text',
     { codex: 'https://x.example' },
-  ])('is refused when it says %j', (content) => {
+  ])('is refused when it contains %j', (content) => {
     expect(() => parseOverrides(content)).toThrow('config/accounts.yaml')
   })
 })
 
-describe('the places where tokens are issued', () => {
-  it('are those of every login that is refreshed, and those that config names', () => {
+describe('the hosts that issue tokens', () => {
+  it('are those of every login that Craik refreshes, and those in the config', () => {
     const isTokenHost = tokenHosts({ codex: { token_url: 'https://login.example:8443/oauth/token' } })
     const formats = [claudeCodeFormat, codexFormat, geminiFormat, kimiFormat]
     expect(formats).toHaveLength(PROGRAM_PROBES.length)

@@ -2,10 +2,10 @@
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
 
-/** In the folder `config` of a home. */
+/** In the `config` folder of a home. */
 export const ACCOUNTS_FILE = 'accounts.yaml'
 
-/** Only https: a credential never leaves over anything else, not even on loopback. */
+/** Only https is accepted: Craik never sends a credential over anything else, not even on loopback. */
 const address = z
   .string()
   .max(2_000)
@@ -14,14 +14,14 @@ const address = z
 const override = z.strictObject({
   base_url: address.optional(),
   token_url: address.optional(),
-  /** Where the issuer knows the program under another name than the one that its public release uses. */
+  /** The client id, if the issuer knows the program under another id than that of its public release. */
   client_id: z.string().min(1).max(300).optional(),
 })
 
-/** What accounts are called, or what their names begin with before a slash. */
+/** The ids of accounts, or their part before the slash. */
 const NAMES = ['claude-code', 'codex', 'gemini', 'kimi', 'github', 'opencode', 'secret', 'env'] as const
 
-/** A name that is nobody's would leave a login at the address that it was to be kept from. */
+/** An unknown name is an error. Otherwise a typing error would leave a login at its default address. */
 const schema = z.record(
   z
     .string()
@@ -35,7 +35,7 @@ const schema = z.record(
 /** By account id. */
 export type Overrides = Readonly<Record<string, z.infer<typeof override>>>
 
-/** What the file says; `undefined` when there is none. */
+/** Parses the file's content. `undefined` stands for a missing file. */
 export function parseOverrides(content: unknown): Overrides {
   if (content === undefined || content === null) return {}
   const parsed = schema.safeParse(content)

@@ -1,15 +1,15 @@
-/** What a probe looks at, and what it finds. */
+/** The input of a probe and its results. */
 import type { Account } from './account.ts'
 import type { LoginFormat, Tokens } from './logins/format.ts'
 import type { Overrides } from './overrides.ts'
 import type { Vault } from './vaults/vault.ts'
 
-/** Everything that a probe may look at, handed in. */
+/** Everything that a probe can read from the host. The caller passes it in. */
 export interface HostEnvironment {
-  /** The home folder of the person, where the programs keep their logins. */
+  /** The user's home folder, where the programs store their logins. */
   readonly userHome: string
   readonly environment: NodeJS.ProcessEnv
-  /** Folders of the host that sandboxes can write: no program in them is executed. */
+  /** Returns the host folders that sandboxes can write. Craik executes no program in them. */
   readonly mounted: () => Promise<readonly string[]>
   readonly platform: NodeJS.Platform
   readonly overrides: Overrides
@@ -17,14 +17,17 @@ export interface HostEnvironment {
 }
 
 export interface Probe {
-  /** The account's id, or what its accounts' ids begin with. */
+  /** The account's id, or the part of its accounts' ids before the slash. */
   readonly name: string
-  /** Cheap, and another whenever `probe` might find something else. Undefined: that cannot be told, so look each time. */
-  stamp(surroundings: HostEnvironment): Promise<string | undefined>
-  /** Where it looks, for a person. */
-  places(surroundings: HostEnvironment): readonly string[]
-  /** Nothing there is an empty answer. It never throws for what it finds, only when it is stopped. */
-  probe(surroundings: HostEnvironment, until: AbortSignal): Promise<readonly ProbeResult[]>
+  /**
+   * Cheap to compute, and different whenever `probe` could return something else. `undefined` when that is unknown:
+   * then probe each time.
+   */
+  stamp(hostEnvironment: HostEnvironment): Promise<string | undefined>
+  /** Returns the searched locations, for display. */
+  searchedLocations(hostEnvironment: HostEnvironment): readonly string[]
+  /** Returns an empty list when nothing is found. It throws only when it is aborted. */
+  probe(hostEnvironment: HostEnvironment, until: AbortSignal): Promise<readonly ProbeResult[]>
 }
 
 export type ProbeResult = Found | ProbeProblem
@@ -34,40 +37,40 @@ export interface Found {
   readonly login: OAuthLogin | KeyLogin
 }
 
-/** A login of a program that refreshes it: in one place, in that program's own format. */
+/** A login that its program refreshes, at one location and in the program's own format. */
 export interface OAuthLogin {
   readonly kind: 'oauth'
   readonly vault: Vault
   readonly format: LoginFormat
-  /** What the program itself takes while it refreshes; empty where it has nothing of the kind. */
+  /** The locks that the program itself takes while it refreshes. Empty if it takes none. */
   readonly locks: readonly ProgramLock[]
-  /** As it was when it was looked at. */
+  /** The tokens at the time of the probe. */
   readonly tokens: Tokens
 }
 
-/** A folder whose existence is the lock, and how long after its last sign of life its holder counts as dead. */
+/** A lock folder. Its holder counts as dead when the folder's mtime is older than `staleMs`. */
 export interface ProgramLock {
   readonly path: string
   readonly staleMs: number
 }
 
-/** A value that is used as it is. */
+/** A credential that is used unchanged. */
 interface KeyLogin {
   readonly kind: 'key'
-  /** Throws `unavailable` when it cannot be had any more. */
+  /** Throws `unavailable` when the value is gone. */
   read(until: AbortSignal): Promise<string>
   headers(value: string): Readonly<Record<string, string>>
-  /** The file that it is in, where it is one of a program. */
+  /** The file that contains it, if it belongs to a program. */
   readonly vault?: Vault
 }
 
-/** Why a login that seems to be there is not used: one line for a person, without anything from inside it. */
+/** The one-line reason why Craik does not use a possible login. It repeats nothing of the content. */
 export interface ProbeProblem {
   readonly id: string
   readonly source: string
   readonly problem: string
   readonly hint: string
-  /** It is sound, and its issuer does not renew it any more. */
+  /** The login is valid, but its issuer refuses to renew it. */
   readonly ended?: true
 }
 

@@ -7,7 +7,7 @@ import { recordRefresh } from './refresh-receipt.ts'
 it.each([
   ['the issuer could not be reached (ENOTFOUND)', 'the_issuer_could_not_be_reached_ENOTFOUND'],
   ['the issuer’s answer is not one that was expected', 'the_issuer_s_answer_is_not_one_that_was_expected'],
-])('why a login was not renewed stays in its receipt: %s', async (reason, word) => {
+])('the reason why a login was not renewed stays in its receipt: %s', async (reason, word) => {
   const store = inProcessStore(systemClock)
   await recordRefresh(store.log, 'local-user:ada', 'codex', async () => ({ outcome: 'failed', reason }))
   const lines = await store.read((tables) => tables.receipts.scan(0, 10))

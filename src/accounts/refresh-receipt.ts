@@ -1,5 +1,5 @@
-/** What a receipt says of a refresh: whose login, and how it came out. */
-import type { ReceiptLog } from '../receipts/log.ts'
+/** The receipt of a refresh: the login and the outcome. */
+import type { ReceiptLog } from '../receipts/receipt-log.ts'
 import type { ReceiptStatus } from '../receipts/schema.ts'
 import type { RefreshOutcome } from './refresh/transaction.ts'
 
@@ -11,7 +11,7 @@ const STATUS: Record<RefreshOutcome['outcome'], ReceiptStatus> = {
   failed: 'failed',
 }
 
-/** On record before the issuer is asked; if that fails, it is not asked. */
+/** The refresh is recorded before the issuer is called. If recording fails, the issuer is not called. */
 export async function recordRefresh(
   log: ReceiptLog | undefined,
   operator: string,
@@ -42,7 +42,7 @@ export async function recordRefresh(
   }
 }
 
-/** Receipts keep no free text: our own words for it as one. */
+/** Receipts store no free text, so a reason becomes a word with underscores. */
 function wordOf(reason: string): string {
   return reason
     .replace(/[^A-Za-z0-9]+/g, '_')

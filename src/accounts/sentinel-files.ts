@@ -1,6 +1,6 @@
-/** The files that programs inside a sandbox find their sentinels in, and the variables for those that read no file. */
+/** The files with sentinels for programs in a sandbox, and variables for programs that read no file. */
 import type { Account, AccountFamily } from './account.ts'
-import { API_KEYS } from './keys.ts'
+import { API_KEYS } from './api-keys.ts'
 import { FAR_FUTURE_MS, type Sentinel } from './sentinels.ts'
 
 export interface SandboxLogin {
@@ -9,9 +9,9 @@ export interface SandboxLogin {
 }
 
 interface SentinelFile {
-  /** While it passes through the tmpfs. */
+  /** Its file name in the tmpfs, on its way into the sandbox. */
   readonly name: string
-  /** Relative to the home folder inside. */
+  /** Relative to the sandbox home. */
   readonly path: string
   readonly content: string
   readonly mode: 0o400
@@ -19,17 +19,17 @@ interface SentinelFile {
 
 export interface SentinelFiles {
   readonly files: readonly SentinelFile[]
-  /** Sentinels are no secrets outside their sandbox; real credentials never go this way. */
+  /** Sentinels are not secrets outside their sandbox. Real credentials are never passed in variables. */
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** What a sandbox gets of what was found: the first of each family. */
-export function preferredAccounts(accounts: readonly Account[]): readonly Account[] {
+/** Returns the accounts that a sandbox gets: the first of each family. */
+export function selectPreferredAccounts(accounts: readonly Account[]): readonly Account[] {
   const families = new Set<AccountFamily>()
   return accounts.filter(({ family }) => !families.has(family) && families.add(family))
 }
 
-/** For one login of each family, as `chosenAccounts` gives them. */
+/** Expects one login of each family, as `selectPreferredAccounts` returns them. */
 export function planSentinelFiles(logins: readonly SandboxLogin[]): SentinelFiles {
   const files: SentinelFile[] = []
   const environment: Record<string, string> = {}
@@ -47,19 +47,19 @@ export function planSentinelFiles(logins: readonly SandboxLogin[]): SentinelFile
   return { files, environment }
 }
 
-/** What `craik accounts` says of it. */
+/** Returns the file of an account for `craik accounts`. */
 export function loginFileOf(account: Account): string {
   const login = { account, sentinel: { presented: '', refreshToken: '', idToken: '', accountNumber: '' } }
   const { files, environment } = planSentinelFiles([login])
   return [...files.map(({ path }) => `~/${path}`), ...Object.keys(environment)].join(', ')
 }
 
-/** As the seed names them. */
+/** The names match those in the sandbox's seed. */
 function passingName(family: AccountFamily): string {
   return family === 'github' ? 'gh_token' : `${family}_token`
 }
 
-/** Every place that a login may be put at. */
+/** Every path that a login can be written to. */
 export const LOGIN_FILES: Readonly<Record<string, string>> = {
   anthropic_token: '.claude/.credentials.json',
   openai_token: '.codex/auth.json',
@@ -136,11 +136,11 @@ function fileFor({ account, sentinel }: SandboxLogin): Pick<SentinelFile, 'path'
 }
 
 /**
- * Gemini CLI checks a token in its file with Google, which cannot be reached from inside; from these variables it takes it
- * as it is. Where it is sent (`CODE_ASSIST_ENDPOINT`) is the harness's to say.
+ * Gemini CLI validates a token from its file with Google, which a sandbox cannot reach. It uses a token from these
+ * variables without validation. The harness sets the address (`CODE_ASSIST_ENDPOINT`).
  */
 function variablesFor({ account, sentinel }: SandboxLogin): Record<string, string> {
-  // Kimi Code looks for its file under a name that is made of the address: under the gateway's it would find none.
+  // Kimi Code derives its file's name from the address. With the gateway's address it would find no file.
   if (account.family === 'kimi')
     return { KIMI_API_KEY: sentinel.presented, KIMI_MODEL_API_KEY: sentinel.presented }
   if (account.kind === 'oauth')
@@ -151,7 +151,7 @@ function variablesFor({ account, sentinel }: SandboxLogin): Record<string, strin
   return name === undefined ? {} : { [name]: sentinel.presented }
 }
 
-/** What gh keeps of a login. */
+/** Returns the file in which gh stores a login. */
 export function hostsFile({ gitBaseUrl, who }: Account, token: string): string {
   const host = gitBaseUrl === undefined ? 'github.com' : new URL(gitBaseUrl).host
   const user = who ?? 'sandbox'

@@ -12,7 +12,7 @@ import { claudeCodeFormat } from './logins/claude-code.ts'
 import { codexFormat, codexKey } from './logins/codex.ts'
 import { geminiFormat } from './logins/gemini.ts'
 import { kimiFormat } from './logins/kimi.ts'
-import { LOGIN_FILES, loginFileOf, planSentinelFiles, preferredAccounts } from './sentinel-files.ts'
+import { LOGIN_FILES, loginFileOf, planSentinelFiles, selectPreferredAccounts } from './sentinel-files.ts'
 import { FAR_FUTURE_MS, isSentinel, openSentinels, sentinelsFrom } from './sentinels.ts'
 
 const KEY = Buffer.alloc(32, 7)
@@ -53,12 +53,12 @@ const SHAPES: readonly (readonly [Account, RegExp])[] = [
 describe.each(SHAPES)('the sentinel of $id ($kind)', (login, shape) => {
   const sentinel = sentinelsFrom(KEY).for('sbx_one', login)
 
-  it('has the shape of the real thing, and redaction takes it for one', () => {
+  it('has the shape of the real credential, and redaction removes it', () => {
     expect(sentinel.presented).toMatch(shape)
     expect(redactText(`sent ${sentinel.presented} there`).text).not.toContain(sentinel.presented)
   })
 
-  it('is the same each time, and another for another sandbox, account or home', () => {
+  it('is the same each time, and differs between sandboxes, accounts and homes', () => {
     const again = sentinelsFrom(Buffer.from(KEY)).for('sbx_one', login)
     expect(again).toEqual(sentinel)
     expect(isSentinel(again.presented, sentinel.presented)).toBe(true)
@@ -71,7 +71,7 @@ describe.each(SHAPES)('the sentinel of $id ($kind)', (login, shape) => {
   })
 })
 
-it('no two sandboxes and accounts share a sentinel, also when their names run together', () => {
+it('no two sandboxes and accounts share a sentinel, even when their ids concatenate to the same text', () => {
   const text = fc.string({ minLength: 1, maxLength: 6, unit: fc.constantFrom('a', 'b', '/', '\0') })
   fc.assert(
     fc.property(text, text, text, text, (sandbox, id, otherSandbox, otherId) => {
@@ -84,7 +84,7 @@ it('no two sandboxes and accounts share a sentinel, also when their names run to
   )
 })
 
-it('the key of the sentinels is made once, private, and a damaged one is refused', () => {
+it('the key of the sentinels is created once, is private, and is refused when damaged', () => {
   const folder = mkdtempSync(join(tmpdir(), 'craik-sentinels-'))
   try {
     const home = homeAt(join(folder, 'home'))
@@ -100,8 +100,8 @@ it('the key of the sentinels is made once, private, and a damaged one is refused
   }
 })
 
-describe('the files inside', () => {
-  const place = (login: Account) => {
+describe('the files in the sandbox', () => {
+  const planFiles = (login: Account) => {
     const sentinel = sentinelsFrom(KEY).for('sbx_one', login)
     return { sentinel, ...planSentinelFiles([{ account: login, sentinel }]) }
   }
@@ -111,8 +111,10 @@ describe('the files inside', () => {
     ['codex', 'openai', '.codex/auth.json', codexFormat],
     ['gemini', 'gemini', '.gemini/oauth_creds.json', geminiFormat],
     ['kimi', 'kimi', '.kimi-code/credentials/kimi-code.json', kimiFormat],
-  ] as const)('of %s are read by its own format, and never run out', (id, family, path, format) => {
-    const { files, sentinel } = place(account(id, family, 'oauth', { plan: 'pro', who: 'ada@example.test' }))
+  ] as const)('of %s parse in their own format and never expire', (id, family, path, format) => {
+    const { files, sentinel } = planFiles(
+      account(id, family, 'oauth', { plan: 'pro', who: 'ada@example.test' }),
+    )
     expect(files).toEqual([{ name: `${family}_token`, path, mode: 0o400, content: expect.any(String) }])
     expect(LOGIN_FILES[files[0]!.name]).toBe(path)
     const tokens = format.tokens(JSON.parse(files[0]!.content))
@@ -120,8 +122,8 @@ describe('the files inside', () => {
     expect(files[0]!.content).not.toContain('ada@')
   })
 
-  it('of Codex hold three tokens that parse, with the plan and nothing of whose they are', () => {
-    const { files } = place(account('codex', 'openai', 'oauth', { plan: 'pro', who: 'ada@example.test' }))
+  it('of Codex contain three valid tokens, with the plan and without the owner', () => {
+    const { files } = planFiles(account('codex', 'openai', 'oauth', { plan: 'pro', who: 'ada@example.test' }))
     const { tokens, last_refresh } = JSON.parse(files[0]!.content)
     expect(claimsOf(tokens.id_token)).toMatchObject({
       email: 'sandbox@craik.invalid',
@@ -132,15 +134,15 @@ describe('the files inside', () => {
     expect(Date.parse(last_refresh)).toBe(FAR_FUTURE_MS)
   })
 
-  it('of an API key are the file that its program reads, OpenCode’s, and a variable', () => {
-    const { files, environment, sentinel } = place(account('env/OPENAI_API_KEY', 'openai', 'api_key'))
+  it('of an API key are its program’s file, OpenCode’s file, and a variable', () => {
+    const { files, environment, sentinel } = planFiles(account('env/OPENAI_API_KEY', 'openai', 'api_key'))
     expect(codexKey(JSON.parse(files[0]!.content))?.key).toBe(sentinel.presented)
     expect(JSON.parse(files[1]!.content)).toEqual({ openai: { type: 'api', key: sentinel.presented } })
     expect(environment).toEqual({ OPENAI_API_KEY: sentinel.presented })
   })
 
-  it('of GitHub are what gh keeps', () => {
-    const { files, sentinel } = place(
+  it('of GitHub are those that gh writes', () => {
+    const { files, sentinel } = planFiles(
       account('github', 'github', 'oauth', { who: 'ada', gitBaseUrl: 'https://git.example' }),
     )
     expect(parse(files[0]!.content)).toEqual({
@@ -150,7 +152,7 @@ describe('the files inside', () => {
 
   it('are those of the first login of each family', () => {
     const all = SHAPES.map(([login]) => login)
-    const chosen = preferredAccounts(all)
+    const chosen = selectPreferredAccounts(all)
     expect(chosen.map(({ family }) => family).sort()).toEqual([...ACCOUNT_FAMILIES].sort())
     const made = sentinelsFrom(KEY)
     const { files } = planSentinelFiles(
@@ -164,7 +166,7 @@ describe('the files inside', () => {
   })
 })
 
-it('git gets the token of GitHub as a password', () => {
+it('git gets the GitHub token as a password', () => {
   const headers = { authorization: 'Bearer made-up', 'x-other': 'kept' }
   const basic = asBasic({
     accountId: 'github',

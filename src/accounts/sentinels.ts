@@ -1,6 +1,7 @@
 /**
- * What a sandbox holds in place of a credential: shaped like the real one, so that programs take it, and worth nothing
- * anywhere but on that sandbox's own stream. It is derived, not stored: the same sandbox and account give the same one.
+ * The placeholders of a sandbox for real credentials. They have the shape of real ones, so that programs accept them,
+ * and are valid only on that sandbox's own stream. A sentinel is derived, not stored: the same sandbox and account
+ * always get the same one.
  */
 import { hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -12,17 +13,17 @@ import type { Account } from './account.ts'
 
 const KEY_BYTES = 32
 const LABEL = 'secrets/sentinels.key of this home'
-/** 2100-01-01: no program tries to renew it. */
+/** 2100-01-01, so that no program tries to renew it. */
 export const FAR_FUTURE_MS = Date.UTC(2100, 0, 1)
 const FAR_FUTURE_S = FAR_FUTURE_MS / 1000
 
 export interface Sentinel {
-  /** What a program presents to the gateway. */
+  /** The value that a program sends to the gateway. */
   readonly presented: string
-  /** Beside it in the program's file. Nothing takes it. */
+  /** The refresh token in the program's file. No service accepts it. */
   readonly refreshToken: string
   readonly idToken: string
-  /** In place of the account's number at the provider. */
+  /** Replaces the account id at the provider. */
   readonly accountNumber: string
 }
 
@@ -30,7 +31,7 @@ export interface Sentinels {
   for(sandboxId: string, account: Pick<Account, 'id' | 'family' | 'kind' | 'plan'>): Sentinel
 }
 
-/** A lost key ends the sentinels that were made with it, and nothing else: a new one is made. */
+/** A lost key invalidates the sentinels derived from it and has no other effect: a new key is created. */
 export function openSentinels(home: Home): Sentinels {
   const path = join(home.secrets, 'sentinels.key')
   ensurePrivateFolder(home.secrets, 'secrets folder of this home')
@@ -48,7 +49,7 @@ export function sentinelsFrom(key: Uint8Array): Sentinels {
       const derive: Derive = (label, bytes) =>
         Buffer.from(hkdfSync('sha256', key, '', JSON.stringify([sandboxId, account.id, label]), bytes))
       return {
-        presented: presentedFor(account, derive),
+        presented: createSentinelText(account, derive),
         refreshToken: refreshTokenFor(account, derive),
         idToken: idToken(account, derive),
         accountNumber: uuid(derive('account', 16)),
@@ -57,7 +58,7 @@ export function sentinelsFrom(key: Uint8Array): Sentinels {
   }
 }
 
-/** In constant time: what a guest presents is compared with something that it must not learn byte by byte. */
+/** Compares in constant time: a sandbox must not learn the expected value byte by byte. */
 export function isSentinel(presented: string, sentinel: string): boolean {
   const [a, b] = [Buffer.from(presented), Buffer.from(sentinel)]
   return a.length === b.length && timingSafeEqual(a, b)
@@ -65,7 +66,10 @@ export function isSentinel(presented: string, sentinel: string): boolean {
 
 type Derive = (label: string, bytes: number) => Buffer
 
-function presentedFor({ id, family, kind, plan }: Parameters<Sentinels['for']>[1], derive: Derive): string {
+function createSentinelText(
+  { id, family, kind, plan }: Parameters<Sentinels['for']>[1],
+  derive: Derive,
+): string {
   const text = (length: number) => slug(derive('presented', length), length)
   switch (family) {
     case 'anthropic':
@@ -108,7 +112,7 @@ function accessToken(plan: string | undefined, derive: Derive): string {
   )
 }
 
-/** Codex reads it for its own display and for the plan; nothing of whose login it is goes inside. */
+/** Codex reads it for its own display and for the plan. It contains nothing about the login's owner. */
 function idToken({ plan }: Pick<Account, 'plan'>, derive: Derive): string {
   return jwt(
     {
@@ -130,7 +134,7 @@ function openaiClaims(plan: string | undefined, derive: Derive) {
   }
 }
 
-/** Shaped like a signed token; what stands in the place of the signature is the secret part. */
+/** Returns a token with the shape of a signed one. The signature part is the secret. */
 function jwt(claims: Readonly<Record<string, unknown>>, derive: Derive, label: string): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const signature = derive(`${label} signature`, 256).toString('base64url')

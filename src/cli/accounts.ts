@@ -7,7 +7,15 @@ import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { hostLogins } from './host-logins.ts'
-import { type Column, formatOption, printable, printRows, resolveFormat } from './output.ts'
+import {
+  type Column,
+  formatMinute,
+  formatOption,
+  printable,
+  printRows,
+  printText,
+  resolveFormat,
+} from './output.ts'
 
 interface AccountsOptions {
   readonly check?: true
@@ -38,19 +46,19 @@ export const accountsCommand: NounBuilder = (context) =>
     .action(async (options: AccountsOptions) => {
       const { rows, looked } = await accountRows(context, options.check === true)
       if (resolveFormat(context, options) === 'table' && rows.length === 0)
-        context.stdout.write(nothingFound(looked))
-      else if (resolveFormat(context, options) !== 'table') printRows(context, options, rows, COLUMNS, toJson)
+        printText(context, nothingFound(looked))
+      else if (resolveFormat(context, options) !== 'table') printRows(context, options, rows, [], toJson)
       else {
         printRows(
           context,
           options,
           rows.filter(({ family }) => family !== null),
-          COLUMNS,
+          tableColumns(context.environment.HOME),
           toJson,
         )
         for (const { id, problem, hint } of rows)
           if (problem !== null)
-            context.stdout.write(`\n  ${printable(`${id}: ${problem}`)}\n    ${printable(hint ?? '')}\n`)
+            printText(context, `\n  ${printable(`${id}: ${problem}`)}\n    ${printable(hint ?? '')}\n`)
       }
       if (options.check && rows.some(({ status }) => status !== 'ok')) context.setExitCode(69)
     })
@@ -72,16 +80,16 @@ Examples:
 function nothingFound(looked: readonly ProbedAccounts[]): string {
   const programs = looked.filter(({ loginCommand }) => loginCommand !== undefined)
   const width = Math.max(...programs.map(({ name }) => name.length))
-  const names = looked.find(({ loginCommand }) => loginCommand === undefined)?.places ?? []
+  const names = looked.find(({ loginCommand }) => loginCommand === undefined)?.searchedLocations ?? []
   const lines = [
     'no login found on this machine; use one of these:',
     '',
-    ...programs.flatMap(({ name, places, loginCommand }) => [
-      `${name.padEnd(width)}  log in:  ${loginCommand}`,
-      `${''.padEnd(width)}  searched:  ${places.join(', ')}`,
+    ...programs.flatMap(({ name, searchedLocations, loginCommand }) => [
+      `${name.padEnd(width)}  log in    ${loginCommand}`,
+      `${''.padEnd(width)}  searched  ${searchedLocations.join(', ')}`,
     ]),
-    `${'API key'.padEnd(width)}  craik secret set ${names[0]}   or set that environment variable`,
-    `${''.padEnd(width)}  searched:  ${names.join(', ')}`,
+    `${'API key'.padEnd(width)}  store it  craik secret set ${names[0]}   or set that variable`,
+    `${''.padEnd(width)}  searched  ${names.join(', ')}`,
   ]
   return lines.map((line) => `${`  ${printable(line)}`.trimEnd()}\n`).join('')
 }
@@ -90,7 +98,7 @@ async function accountRows(
   context: CliContext,
   check: boolean,
 ): Promise<{ readonly rows: readonly Row[]; readonly looked: readonly ProbedAccounts[] }> {
-  const { preferredAccounts, loginFileOf } = await import('../accounts/sentinel-files.ts')
+  const { selectPreferredAccounts, loginFileOf } = await import('../accounts/sentinel-files.ts')
   const { signal } = context
   const logins = await hostLogins(context, {
     operator: await context.operator(),
@@ -98,17 +106,17 @@ async function accountRows(
     asksAgain: check,
   })
   const accounts = await logins.accounts(signal)
-  const chosen = new Set(preferredAccounts(accounts))
+  const chosen = new Set(selectPreferredAccounts(accounts))
   const rows: Row[] = []
   for (const account of accounts) {
     const failure = check ? await failureOf(logins, account.id, signal) : undefined
-    const place = chosen.has(account) ? loginFileOf(account) : null
-    rows.push(rowOf(account, place, check, failure, context.clock.nowMs()))
+    const location = chosen.has(account) ? loginFileOf(account) : null
+    rows.push(rowOf(account, location, check, failure, context.clock.nowMs()))
   }
   const known = new Set(rows.map(({ id }) => id))
   // What ended while it was checked is told once.
   const problems = (await logins.problems(signal)).filter(({ id }) => !known.has(id))
-  return { rows: [...rows, ...problems.map(problemRow)], looked: logins.looked() }
+  return { rows: [...rows, ...problems.map(problemRow)], looked: logins.listProbed() }
 }
 
 async function failureOf(broker: Broker, id: string, until: AbortSignal): Promise<CraikError | undefined> {
@@ -123,7 +131,7 @@ async function failureOf(broker: Broker, id: string, until: AbortSignal): Promis
 
 function rowOf(
   { id, family, kind, who, source, expiresAtMs, baseUrl, billing }: Account,
-  place: string | null,
+  location: string | null,
   check: boolean,
   failure: CraikError | undefined,
   nowMs: number,
@@ -139,7 +147,7 @@ function rowOf(
     expiresAtMs,
     baseUrl,
     billing,
-    place,
+    place: location,
     status: check ? checked : looked,
     problem: failure?.message ?? null,
     hint: failure?.hint ?? null,
@@ -163,25 +171,30 @@ function problemRow({ id, source, problem, hint, ended }: ProbeProblem): Row {
   }
 }
 
-const COLUMNS: readonly Column<Row>[] = [
+const tableColumns = (userHome: string | undefined): readonly Column<Row>[] => [
   { title: 'account', value: (row) => row.id },
-  { title: 'family', value: (row) => row.family ?? '–' },
+  { title: 'family', value: (row) => row.family ?? '–', dropOrder: 3 },
   { title: 'status', value: (row) => row.status },
-  { title: 'who', value: (row) => row.who ?? '–' },
+  { title: 'who', value: (row) => row.who ?? '–', canShorten: true },
   {
-    title: 'expires',
-    value: (row) => (row.expiresAtMs === undefined ? '–' : new Date(row.expiresAtMs).toISOString()),
+    title: 'expires (UTC)',
+    value: (row) => (row.expiresAtMs === undefined ? '–' : formatMinute(row.expiresAtMs)),
+    dropOrder: 4,
   },
-  { title: 'found in', value: (row) => row.source },
-  { title: 'in a sandbox', value: (row) => row.place ?? '–' },
+  { title: 'found in', value: (row) => withTilde(row.source, userHome), canShorten: true, dropOrder: 2 },
+  { title: 'in a sandbox', value: (row) => row.place ?? '–', canShorten: true, dropOrder: 1 },
 ]
 
+function withTilde(path: string, userHome: string | undefined): string {
+  return userHome && path.startsWith(`${userHome}/`) ? `~${path.slice(userHome.length)}` : path
+}
+
 function toJson(row: Row): Json {
-  const { expiresAtMs, baseUrl, place, ...facts } = row
+  const { expiresAtMs, baseUrl, place: location, ...facts } = row
   return {
     ...facts,
     base_url: baseUrl,
     expires_at: expiresAtMs === undefined ? null : new Date(expiresAtMs).toISOString(),
-    in_sandbox: place === null ? null : { sentinel: true, place },
+    in_sandbox: location === null ? null : { sentinel: true, place: location },
   }
 }

@@ -20,7 +20,7 @@ const HELP = `
 An editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim, Emacs,
 …) starts this command and talks to it on stdin and stdout. Each session is an
 agent in a sandbox with a copy of the editor's folder. To set up an editor, see
-docs/acp.md.
+docs/how-to/use-agents-in-your-editor.md.
 
 Examples:
   craik acp --harness fixture < /dev/null
@@ -66,19 +66,21 @@ async function acp(context: CliContext, options: AcpOptions): Promise<void> {
     })
   if (context.stdin.isTTY)
     throw new CraikError('usage', 'craik acp expects an editor on stdin, but stdin is a terminal', {
-      hint: 'add this command to the settings of the editor (docs/acp.md), or prompt here:  craik prompt "…"',
+      hint: 'add this command to the settings of the editor (docs/how-to/use-agents-in-your-editor.md), or prompt here:  craik prompt "…"',
     })
   const timeoutMs = parseDuration(options.timeout, '--timeout')
-  const [{ serveEditor }, { harnessNamed }, { firstWithLogin, loginsHere }, { parseBudget }] =
+  const [{ serveEditor }, { harnessNamed }, { firstWithLogin, readHarnessLogins }, { parseBudget }] =
     await Promise.all([
       import('./acp/serve.ts'),
       import('../harnesses/all.ts'),
-      import('./prompt/logins.ts'),
-      import('./prompt/budget.ts'),
+      import('./prompt/harness-logins.ts'),
+      import('./prompt/prompt-budget.ts'),
     ])
   const budgetNanoUsd = parseBudget(budget)
   const harness =
-    options.harness === undefined ? firstWithLogin(await loginsHere(context)) : harnessNamed(options.harness)
+    options.harness === undefined
+      ? firstWithLogin(await readHarnessLogins(context))
+      : harnessNamed(options.harness)
   await serveEditor(context, {
     ...options,
     harness,

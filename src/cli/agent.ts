@@ -1,7 +1,7 @@
 /** `craik agent`: sessions that outlive a command, each prompt decided and receipted. */
 import { Command } from 'commander'
 import { auditCommand } from './agent/audit.ts'
-import { changeCommand, renameCommand } from './agent/change.ts'
+import { changeCommand, renameCommand } from './agent/change-session.ts'
 import { launchAgentCommand } from './agent/launch.ts'
 import { sessionListCommand, sessionShowCommand } from './agent/list.ts'
 import { promptAgentCommand } from './agent/prompt.ts'

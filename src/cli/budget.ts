@@ -3,11 +3,11 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import { parseReference } from '../lib/ids.ts'
-import type { BudgetFacts } from '../providers/ledger/evaluate.ts'
+import type { BudgetFacts } from '../providers/ledger/evaluate-reservation.ts'
 import { formatTokens, formatUsd, parseUsd } from '../providers/ledger/money.ts'
 import { ledgerCommand } from './budget/ledger.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type Column, formatOption, printRecord, printRows } from './output.ts'
+import { type Column, formatOption, printNote, printRecord, printRows, resolveFormat } from './output.ts'
 
 export const budgetCommand: NounBuilder = (context) =>
   new Command('budget')
@@ -52,7 +52,7 @@ function setCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', SET_EXAMPLES)
     .action(async (options: SetOptions) => {
-      const { setBudget } = await import('../providers/ledger/limits.ts')
+      const { setBudget } = await import('../providers/ledger/budgets-and-quotas.ts')
       const terms = await termsOf(context, options)
       const { row, replaced, receipt } = await setBudget(
         await context.store(),
@@ -65,7 +65,7 @@ function setCommand(context: CliContext): Command {
         options,
         record,
         () =>
-          `  ${row.id} · ${limitsOf(terms)}${per(terms.period)} for ${scopeOf(terms)}\n  receipt ${receipt.id}\n`,
+          `  ${replaced ? 'replaced' : 'set     '} ${row.id}\n  limit    ${limitsOf(terms)}${per(terms.period)} for ${scopeOf(terms, options.sandbox)}\n  receipt  ${receipt.id}\n`,
       )
       await warnOfSession(context, terms)
     })
@@ -81,7 +81,7 @@ Examples:
 `
 
 async function termsOf(context: CliContext, options: SetOptions) {
-  const scope = await existing(context, chosenScope(options))
+  const scope = await existing(context, selectScope(options))
   if (options.limit === undefined && options.tokens === undefined) {
     throw new CraikError('usage', 'a budget needs a limit in dollars, tokens or both', {
       hint: 'add --limit 2usd, --tokens 500000, or both',
@@ -103,7 +103,7 @@ interface Scope {
   readonly scope_ref: string | null
 }
 
-function chosenScope(options: SetOptions): Scope {
+function selectScope(options: SetOptions): Scope {
   const kinds = ['provider', 'session', 'sandbox', 'operator', 'total'] as const
   const [kind, ...more] = kinds.filter((each) => options[each] !== undefined)
   if (kind === undefined || more.length > 0) {
@@ -130,7 +130,8 @@ export async function warnOfSession(context: CliContext, { scope_kind, scope_ref
   if (scope_kind !== 'session') return
   const store = await context.store()
   if ((await store.read((tables) => tables.sessions.get(scope_ref!))) !== undefined) return
-  context.stderr.write(
+  printNote(
+    context,
     `craik: session ${scope_ref} does not exist yet; the limit applies once it does:  craik session list\n`,
   )
 }
@@ -142,7 +143,7 @@ export async function providerRef(
   field: 'budget_ref' | 'quota_ref',
 ): Promise<string | undefined> {
   if (scope_kind !== 'provider') return undefined
-  const { findProvider, loadProviders } = await import('../providers/registry.ts')
+  const { findProvider, loadProviders } = await import('../providers/load-providers.ts')
   return findProvider(await loadProviders(context.home), scope_ref!)[field]
 }
 
@@ -153,65 +154,92 @@ function showCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget show\n')
     .action(async (id: string | undefined, options: { readonly format?: string }) => {
-      const { listBudgets, missingBudget } = await import('../providers/ledger/limits.ts')
+      const { listBudgets, missingBudget } = await import('../providers/ledger/budgets-and-quotas.ts')
       const store = await context.store()
       const all = await listBudgets(store, context.clock.nowMs())
       const rows = all.filter(({ budget_id }) => id === undefined || budget_id === id)
       const wanted = id === undefined ? undefined : parseReference<string>(id, 'budget')
       if (wanted !== undefined && rows.length === 0)
         throw await store.read((tables) => missingBudget(tables, wanted))
-      printRows(context, options, rows, COLUMNS, toJson)
+      if (resolveFormat(context, options) === 'table')
+        printRows(context, options, rows.flatMap(linesOf), COLUMNS, () => null)
+      else printRows(context, options, rows, [], toJson)
     })
 }
 
-const COLUMNS: readonly Column<BudgetFacts>[] = [
-  { title: 'budget', value: (row) => row.budget_id },
-  { title: 'for', value: scopeOf },
-  { title: 'per', value: (row) => row.period },
-  { title: 'limit', value: limitsOf },
-  { title: 'spent', value: (row) => amounts(row, row.spent_nano_usd, row.spent_tokens) },
-  { title: 'held', value: (row) => amounts(row, row.held_nano_usd, row.held_tokens) },
-  { title: 'left', value: (row) => amounts(row, leftNanoUsd(row), leftTokens(row)) },
+/** One line of the table: a budget in one of its units. */
+interface Line {
+  readonly id: string
+  readonly scope: string
+  readonly period: string
+  readonly limit: string
+  readonly spent: string
+  readonly held: string
+  readonly left: string
+}
+
+const COLUMNS: readonly Column<Line>[] = [
+  { title: 'budget', value: ({ id }) => id },
+  { title: 'for', value: ({ scope }) => scope, canShorten: true, dropOrder: 1 },
+  { title: 'per', value: ({ period }) => period, dropOrder: 3 },
+  { title: 'limit', value: ({ limit }) => limit },
+  { title: 'spent', value: ({ spent }) => spent, dropOrder: 4 },
+  { title: 'held', value: ({ held }) => held, dropOrder: 2 },
+  { title: 'left', value: ({ left }) => left },
 ]
+
+/** A budget of dollars and of tokens has a line for each, so that its amounts stand below each other. */
+function linesOf(row: BudgetFacts): Line[] {
+  const facts = { id: row.budget_id, scope: scopeOf(row), period: row.period }
+  const dollars = row.limit_nano_usd !== null && {
+    limit: formatUsd(row.limit_nano_usd),
+    spent: formatUsd(row.spent_nano_usd),
+    held: formatUsd(row.held_nano_usd),
+    left: formatUsd(remainingNanoUsd(row)!),
+  }
+  const tokens = row.limit_tokens !== null && {
+    limit: formatTokens(row.limit_tokens),
+    spent: formatCount(row.spent_tokens),
+    held: formatCount(row.held_tokens),
+    left: formatCount(remainingTokens(row)!),
+  }
+  const amounts = [dollars, tokens].filter((each) => each !== false)
+  return amounts.map((each, at) =>
+    at === 0 ? { ...facts, ...each } : { id: '', scope: '', period: '', ...each },
+  )
+}
+
+const formatCount = (tokens: number) => tokens.toLocaleString('en')
 
 function toJson(row: BudgetFacts): Json {
   const { budget_id: id, ...facts } = row
-  return { id, ...facts, left_nano_usd: leftNanoUsd(row), left_tokens: leftTokens(row) }
+  return { id, ...facts, left_nano_usd: remainingNanoUsd(row), left_tokens: remainingTokens(row) }
 }
 
 /** Below zero after an overrun, or when the limit was lowered. */
-function leftNanoUsd({ limit_nano_usd, spent_nano_usd, held_nano_usd }: BudgetFacts): number | null {
+function remainingNanoUsd({ limit_nano_usd, spent_nano_usd, held_nano_usd }: BudgetFacts): number | null {
   return limit_nano_usd === null ? null : limit_nano_usd - spent_nano_usd - held_nano_usd
 }
 
-function leftTokens({ limit_tokens, spent_tokens, held_tokens }: BudgetFacts): number | null {
+function remainingTokens({ limit_tokens, spent_tokens, held_tokens }: BudgetFacts): number | null {
   return limit_tokens === null ? null : limit_tokens - spent_tokens - held_tokens
 }
 
 type Limits = Pick<BudgetFacts, 'limit_nano_usd' | 'limit_tokens'>
 
-function limitsOf(limits: Limits): string {
-  const { limit_nano_usd, limit_tokens } = limits
-  return `${amounts(limits, limit_nano_usd, limit_tokens)}`
-}
-
-/** In the units that are limited; of the others only the log tells. */
-function amounts(
-  { limit_nano_usd, limit_tokens }: Limits,
-  nanoUsd: number | null,
-  tokens: number | null,
-): string {
-  const dollars = limit_nano_usd === null || nanoUsd === null ? [] : [formatUsd(nanoUsd)]
-  const counted = limit_tokens === null || tokens === null ? [] : [formatTokens(tokens)]
+function limitsOf({ limit_nano_usd, limit_tokens }: Limits): string {
+  const dollars = limit_nano_usd === null ? [] : [formatUsd(limit_nano_usd)]
+  const counted = limit_tokens === null ? [] : [formatTokens(limit_tokens)]
   return [...dollars, ...counted].join(', ')
 }
 
-function scopeOf({ scope_kind, scope_ref }: Scope): string {
+/** `name`: of the sandbox, as a person typed it. */
+function scopeOf({ scope_kind, scope_ref }: Scope, name?: string): string {
   return scope_ref === null
     ? 'everything'
     : scope_kind === 'provider'
       ? scope_ref
-      : `${scope_kind} ${scope_ref}`
+      : `${scope_kind} ${name ?? scope_ref}`
 }
 
 function per(period: string): string {
@@ -225,14 +253,14 @@ function removeCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget remove budget_provider_openai\n')
     .action(async (id: string, options: { readonly format?: string }) => {
-      const { removeBudgetProcedure } = await import('../providers/ledger/limits.ts')
+      const { removeBudgetProcedure } = await import('../providers/ledger/budgets-and-quotas.ts')
       const input = { id: parseReference(id, 'budget'), operator: await context.operator() }
       const { id: receipt } = await (await context.store()).write(removeBudgetProcedure, input)
       printRecord(
         context,
         options,
         { id, removed: true, receipt_id: receipt },
-        () => `  ${id} is removed\n  receipt ${receipt}\n`,
+        () => `  removed  ${id}\n  receipt  ${receipt}\n`,
       )
     })
 }

@@ -4,7 +4,7 @@ import { joinCommand } from '../lib/shlex.ts'
 import { forgetCommand, listCommands, nameCommand } from '../secrets/commands.ts'
 import type { CommandRow } from '../store/store.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+import { type Column, formatMinute, formatOption, printable, printRecord, printRows } from './output.ts'
 
 interface FormatOptions {
   readonly format?: string
@@ -37,8 +37,8 @@ function registerCommand(context: CliContext): Command {
 
 const COLUMNS: readonly Column<CommandRow>[] = [
   { title: 'ref', value: (row) => row.ref },
-  { title: 'command', value: (row) => joinCommand(row.argv) },
-  { title: 'registered', value: (row) => new Date(row.createdAtMs).toISOString() },
+  { title: 'command', value: (row) => joinCommand(row.argv), canShorten: true },
+  { title: 'registered', value: (row) => formatMinute(row.createdAtMs), dropOrder: 1 },
 ]
 
 function listCommand(context: CliContext): Command {

@@ -1,9 +1,9 @@
 /** What every command gets: the home, the clock, the streams, and doors that open only when used. */
 import type { Command } from 'commander'
 import type { Clock } from '../lib/clock.ts'
-import type { ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptLog } from '../receipts/receipt-log.ts'
 import type { CommandBackend } from '../sandboxes/command-backend.ts'
-import type { ManagerLogger } from '../sandboxes/manager/options.ts'
+import type { ManagerLogger } from '../sandboxes/manager/manager-options.ts'
 import type { SupervisedSandboxes } from '../sandboxes/manager.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
@@ -30,7 +30,7 @@ export interface CliContext {
   /** Where commands on this machine run. */
   processCommands(): Promise<CommandBackend>
   /** What each kind of place says of this machine. */
-  placeHealth(): Promise<readonly HealthRow[]>
+  instanceHealth(): Promise<readonly HealthRow[]>
   /** The program itself: the supervisor is another run of it. */
   readonly mainFile: string
   /** Sandboxes that outlive a command. Only the supervisor opens them; commands ask it. */

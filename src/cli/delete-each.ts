@@ -1,9 +1,9 @@
 /** How things are deleted by name, or all of a kind: when somebody is asked first, and what is told afterwards. */
 import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
-import { isAgreed } from './ask-first.ts'
+import { isAgreed } from './confirm.ts'
 import type { CliContext } from './context.ts'
-import { formatOption, printable, printRows, resolveFormat } from './output.ts'
+import { formatOption, printable, printNote, printRows, printText, resolveFormat } from './output.ts'
 import { Progress } from './progress.ts'
 import { reportError } from './report-error.ts'
 
@@ -87,10 +87,10 @@ async function deleteEach(
   const format = resolveFormat(context, options)
   if (format !== 'table')
     printRows(context, options, deleted, [], ({ id, name }) => ({ id, name, deleted: true }))
-  else if (ids.length === 0) context.stdout.write('  none\n')
+  else if (ids.length === 0) printText(context, '  none\n')
   else
     for (const { id, name } of deleted)
-      context.stdout.write(`  deleted  ${printable(name)}${id === name ? '' : ` · ${id}`}\n`)
+      printText(context, `  deleted  ${printable(name)}${id === name ? '' : ` · ${id}`}\n`)
   if (failed !== 0) context.setExitCode(failed)
 }
 
@@ -113,6 +113,6 @@ async function confirm(
   const more = chosen.length - named.length
   const names = more > 0 ? `${named.join(', ')} and ${more} more` : named.join(', ')
   if (await isAgreed(context, `  delete ${names}${loss}? [y/N] `)) return
-  context.stderr.write('  nothing was deleted')
+  printNote(context, '  nothing was deleted')
   throw new CraikError('interrupted', 'not confirmed')
 }

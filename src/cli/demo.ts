@@ -4,7 +4,7 @@ import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import type { DemoResult } from '../run/demo/persistent-agent.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { ACT_AS_DEMO, describeResult, describeStep, seeReceipts, VERIFY } from './demo/lines.ts'
+import { ACT_AS_DEMO, describeResult, describeStep, printReceipts, VERIFY } from './demo/demo-output.ts'
 import { formatOption, printRecord, resolveFormat } from './output.ts'
 
 interface Flags {
@@ -113,14 +113,14 @@ function resultJson(result: DemoResult): Json {
       not_replayable: verification.notReplayable,
       problems: verification.problems,
     },
-    commands: [VERIFY, ...executions.map(seeReceipts)],
+    commands: [VERIFY, ...executions.map(printReceipts)],
   }
 }
 
 function nextCommands(one: DemoResult['executions'][number], cleaned: boolean): readonly string[] {
-  if (cleaned) return [seeReceipts(one)]
+  if (cleaned) return [printReceipts(one)]
   return [
-    seeReceipts(one),
+    printReceipts(one),
     ACT_AS_DEMO,
     `craik agent status ${one.sessionId}`,
     `craik agent audit ${one.sessionId}`,

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type HealthRow, withinTime } from './doctor/row.ts'
 import { describeRows } from './doctor/table.ts'
-import { formatOption, printRows, resolveFormat } from './output.ts'
+import { formatOption, outputColumns, printRows, resolveFormat } from './output.ts'
 
 /** A row never takes longer. Together they take as long as the slowest. */
 const DEADLINE_MS = 4_000
@@ -16,9 +16,9 @@ export const doctorCommand: NounBuilder = (context) =>
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: { readonly format?: string }) => {
-      const rows = await examine(context)
+      const rows = await runChecks(context)
       if (resolveFormat(context, options) === 'table')
-        context.stdout.write(describeRows(rows, context.stdout.columns))
+        context.stdout.write(describeRows(rows, outputColumns(context, options)))
       else
         printRows(context, options, rows, [], ({ name, version, state, detail, fix, required }) => ({
           name,
@@ -31,11 +31,11 @@ export const doctorCommand: NounBuilder = (context) =>
       if (rows.some(({ state, required }) => required && state === 'none')) context.setExitCode(1)
     })
 
-interface ShownRow extends HealthRow {
+interface PrintedRow extends HealthRow {
   readonly required: boolean
 }
 
-async function examine(context: CliContext): Promise<ShownRow[]> {
+async function runChecks(context: CliContext): Promise<PrintedRow[]> {
   const [
     { diskHealth, nodeHealth, storeHealth },
     { engineHealth },
@@ -53,7 +53,7 @@ async function examine(context: CliContext): Promise<ShownRow[]> {
   ])
   const checks: readonly (readonly [string, () => Promise<HealthRow | readonly HealthRow[]>])[] = [
     ['node', nodeHealth],
-    ['sandbox', () => context.placeHealth()],
+    ['sandbox', () => context.instanceHealth()],
     ['docker', () => engineHealth(context.environment)],
     ['kvm', () => kvmHealth()],
     ['disk', () => diskHealth(context)],

@@ -1,7 +1,7 @@
 /** `craik egress`: which hosts outside what runs in sandboxes may reach. */
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
-import { allowCommand, denyCommand } from './egress/change.ts'
+import { allowCommand, denyCommand } from './egress/change-rules.ts'
 import { listEgressCommand } from './egress/list.ts'
 import { testCommand } from './egress/try.ts'
 import { watchCommand } from './egress/watch.ts'

@@ -68,8 +68,8 @@ async function serve(context: CliContext, flags: GatewayFlags, port: number, spa
       grant_id: gateway.grantId,
       run_id: gateway.runId,
     }
-    printRecord(context, flags, record, () => shown(gateway.url, gateway.tokenFile, accounts, spanMs))
-    await aborted(AbortSignal.any([context.signal, over]))
+    printRecord(context, flags, record, () => formatBanner(gateway.url, gateway.tokenFile, accounts, spanMs))
+    await waitForAbort(AbortSignal.any([context.signal, over]))
   } finally {
     await gateway.close()
     if (over.aborted && !context.signal.aborted)
@@ -79,7 +79,7 @@ async function serve(context: CliContext, flags: GatewayFlags, port: number, spa
   }
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+function waitForAbort(signal: AbortSignal): Promise<void> {
   return new Promise((done) => {
     if (signal.aborted) done()
     else signal.addEventListener('abort', () => done(), { once: true })
@@ -123,8 +123,8 @@ const PROGRAMS: readonly {
   },
 ]
 
-function shown(url: string, tokenFile: string, accounts: readonly Account[], spanMs: number): string {
-  const told = PROGRAMS.filter(({ isFor }) => accounts.some(isFor))
+function formatBanner(url: string, tokenFile: string, accounts: readonly Account[], spanMs: number): string {
+  const reported = PROGRAMS.filter(({ isFor }) => accounts.some(isFor))
   const logins = accounts.map(({ id }) => printable(id)).join(' · ')
   const lines = [
     `gateway  ${url} · for ${formatDuration(spanMs)} · stop with Ctrl-C`,
@@ -133,7 +133,7 @@ function shown(url: string, tokenFile: string, accounts: readonly Account[], spa
     'in the shell of the programs that should use it:',
     // The path may hold anything but a NUL.
     `  token="$(cat '${tokenFile.replaceAll("'", `'\\''`)}')"`,
-    ...(told.length === 0 ? PROGRAMS : told).map(
+    ...(reported.length === 0 ? PROGRAMS : reported).map(
       ({ base, path, key }) => `  export ${base}=${url}${path} ${key}="$token"`,
     ),
   ]
@@ -141,10 +141,10 @@ function shown(url: string, tokenFile: string, accounts: readonly Account[], spa
 }
 
 const HELP = `
-The gateway allows model calls while it runs. It checks each call against policy,
-budgets and quotas and writes its receipts, as for a sandbox. The gateway
-adds the login and never shows it. All users of this machine can reach loopback,
-so each request must carry the token of this gateway: as bearer token, x-api-key,
+The gateway allows model calls while it runs. It checks each call against
+policy, budgets and quotas and writes its receipts, as for a sandbox. It adds
+the login and never shows it. All users of this machine can reach loopback, so
+each request must carry the token of this gateway: as bearer token, x-api-key,
 x-goog-api-key or ?key=. Only you can read the token file, and Craik deletes it
 at the end. The gateway is also an HTTP proxy, with the token as password, but
 only to hosts allowed for all sandboxes (craik egress allow --all-sandboxes).

@@ -134,12 +134,13 @@ function listCommand(context: CliContext): Command {
       const columns = [
         { title: 'id', value: ({ grant }: GrantStatus) => grant.id },
         { title: 'capability', value: ({ grant }: GrantStatus) => grant.capability },
-        { title: 'subject', value: ({ grant }: GrantStatus) => grant.subject },
+        { title: 'subject', value: ({ grant }: GrantStatus) => grant.subject, dropOrder: 1 },
         {
           title: 'uses left',
           value: ({ usesLeft }: GrantStatus) => (usesLeft === null ? 'unlimited' : String(usesLeft)),
+          dropOrder: 2,
         },
-        { title: 'expires', value: ({ grant }: GrantStatus) => expiry(grant, nowMs) },
+        { title: 'expires', value: ({ grant }: GrantStatus) => expiry(grant, nowMs), dropOrder: 3 },
         { title: 'state', value: ({ state }: GrantStatus) => state.replace('_', ' ') },
       ]
       printRows(context, options, await listGrants(await context.store(), nowMs), columns, toJson)
@@ -173,7 +174,7 @@ function revokeCommand(context: CliContext): Command {
         context,
         options,
         { ...toJson(status), receipt_id: receipt.id },
-        () => `  ${id} is revoked\n  receipt ${receipt.id}\n`,
+        () => `  revoked  ${id}\n  receipt  ${receipt.id}\n`,
       )
     })
 }

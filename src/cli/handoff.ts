@@ -2,10 +2,10 @@
 import { Command, Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import type { Handoff } from '../run/agents/handoff.ts'
-import type { Checked, Listed } from '../run/agents/records.ts'
+import type { Checked, Listed } from '../run/agents/read-agent-records.ts'
 import { listFallbacks } from './agent/fallbacks.ts'
-import { requireOwnRecord, sayOthers } from './agent/own.ts'
-import { recordDeps } from './agent/run-deps.ts'
+import { recordDeps } from './agent/open-run-deps.ts'
+import { printHiddenRecords, requireOwnRecord } from './agent/own-records.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
 
@@ -15,10 +15,10 @@ export const handoffCommand: NounBuilder = (context) =>
 const COLUMNS: readonly Column<Listed<Handoff>>[] = [
   { title: 'id', value: ({ id }) => id },
   { title: 'status', value: ({ record }) => record?.status ?? '–' },
-  { title: 'mode', value: ({ record }) => record?.execution_mode ?? '–' },
-  { title: 'run', value: ({ record }) => record?.run_id ?? '–' },
-  { title: 'summary', value: ({ record }) => record?.summary ?? '–' },
-  { title: 'seal', value: ({ status }) => status },
+  { title: 'mode', value: ({ record }) => record?.execution_mode ?? '–', dropOrder: 2 },
+  { title: 'run', value: ({ record }) => record?.run_id ?? '–', dropOrder: 1 },
+  { title: 'summary', value: ({ record }) => record?.summary ?? '–', canShorten: true },
+  { title: 'seal', value: ({ status }) => status, dropOrder: 3 },
 ]
 
 function listCommand(context: CliContext): Command {
@@ -37,14 +37,14 @@ function listCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik handoff list --status blocked\n')
     .action(
       async (flags: { readonly status?: string; readonly session?: string; readonly format?: string }) => {
-        const { listOwnHandoffs } = await import('../run/agents/records.ts')
+        const { listOwnHandoffs } = await import('../run/agents/read-agent-records.ts')
         const filter = {
           ...(flags.status !== undefined && { status: flags.status }),
           ...(flags.session !== undefined && { session_id: flags.session }),
         }
         const list = await listOwnHandoffs(await recordDeps(context), await context.operator(), filter)
         printRows(context, flags, list.own, COLUMNS, toJson)
-        sayOthers(context, list, 'handoff')
+        printHiddenRecords(context, list, 'handoff')
       },
     )
 }
@@ -56,7 +56,7 @@ function showCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik handoff show handoff_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, flags: { readonly format?: string }) => {
-      const { getHandoff } = await import('../run/agents/records.ts')
+      const { getHandoff } = await import('../run/agents/read-agent-records.ts')
       const found = await getHandoff(await recordDeps(context), id)
       await requireOwnRecord(context, await context.operator(), 'show', 'handoff', found)
       printRecord(context, flags, toJson({ id, ...found }), () => describe(found))

@@ -1,7 +1,7 @@
 /** The logins of this machine, as a command looks at them. */
 import { homedir } from 'node:os'
 import type { HostLogins } from '../accounts/broker.ts'
-import type { HostLoginsOptions } from '../accounts/host-logins.ts'
+import type { HostLoginsOptions } from '../accounts/open-host-logins.ts'
 import type { CliContext } from './context.ts'
 
 /** Looking leaves no trace, and is done in nobody's name; whoever refreshes says more. */
@@ -10,7 +10,7 @@ export async function hostLogins(
   more: Partial<Pick<HostLoginsOptions, 'operator' | 'log' | 'asksAgain'>> = {},
 ): Promise<HostLogins> {
   const [{ openHostLogins }, { ACCOUNTS_FILE, parseOverrides }, { readConfigFile }] = await Promise.all([
-    import('../accounts/host-logins.ts'),
+    import('../accounts/open-host-logins.ts'),
     import('../accounts/overrides.ts'),
     import('../providers/config-file.ts'),
   ])

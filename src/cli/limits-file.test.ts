@@ -6,20 +6,20 @@ import { LimitsFile } from './limits-file.ts'
 
 let root: string
 let file: string
-let said: string[]
+let output: string[]
 
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'craik-limits-'))
   mkdirSync(join(root, 'config'))
   file = join(root, 'config', 'limits.yaml')
-  said = []
+  output = []
 })
 afterEach(() => rmSync(root, { recursive: true }))
 
 const write = (text: string) => writeFileSync(file, text, { mode: 0o600 })
 const open = () =>
   LimitsFile.open({ root, config: join(root, 'config') }, (level, message) =>
-    said.push(`${level}: ${message}`),
+    output.push(`${level}: ${message}`),
   )
 const running = async (limits: LimitsFile) => (await limits.current()).admission.running
 
@@ -27,18 +27,18 @@ describe('the limits of all sandboxes', () => {
   it('are read again when the file is written, replaced, removed or made, and not otherwise', async () => {
     const limits = await open()
     const byDefault = await running(limits)
-    expect(said).toEqual([])
+    expect(output).toEqual([])
     write('running: 3\n')
     expect(await running(limits)).toBe(3)
     expect(await running(limits)).toBe(3)
-    expect(said).toEqual(['info: reloaded config/limits.yaml'])
+    expect(output).toEqual(['info: reloaded config/limits.yaml'])
     // Of the same size, under the same name.
     writeFileSync(join(root, 'other'), 'running: 4\n', { mode: 0o600 })
     renameSync(join(root, 'other'), file)
     expect(await running(limits)).toBe(4)
     rmSync(file)
     expect(await running(limits)).toBe(byDefault)
-    expect(said).toHaveLength(3)
+    expect(output).toHaveLength(3)
   })
 
   it('stay what they were while the file cannot be understood, which is told once', async () => {
@@ -46,7 +46,7 @@ describe('the limits of all sandboxes', () => {
     const limits = await open()
     write('runing: 5\n')
     for (const _turn of [1, 2]) expect(await limits.current()).toMatchObject({ admission: { running: 3 } })
-    expect(said).toEqual([
+    expect(output).toEqual([
       expect.stringMatching(
         /^error: keeping the previous limits: config\/limits.yaml: unknown setting runing/,
       ),
@@ -54,7 +54,7 @@ describe('the limits of all sandboxes', () => {
     write('running: 5\n')
     chmodSync(file, 0o666)
     expect(await running(limits)).toBe(3)
-    expect(said.at(-1)).toMatch(/is writable by other users/)
+    expect(output.at(-1)).toMatch(/is writable by other users/)
     chmodSync(file, 0o600)
     expect(await running(limits)).toBe(5)
   })

@@ -5,7 +5,7 @@ import { CraikError } from '../errors.ts'
 import { readConfigFile } from '../providers/config-file.ts'
 import { admissionLimits, LIMITS_FILE, thisMachine, warmPoolSize } from '../sandboxes/admission-settings.ts'
 import type { AdmissionLimits } from '../sandboxes/lifecycle/admission.ts'
-import type { ManagerLogger } from '../sandboxes/manager/options.ts'
+import type { ManagerLogger } from '../sandboxes/manager/manager-options.ts'
 import type { Home } from '../store/home.ts'
 
 export interface SandboxLimitsFile {
@@ -13,39 +13,39 @@ export interface SandboxLimitsFile {
   readonly warmPlaces: number
 }
 
-type LimitsPlace = Pick<Home, 'config' | 'root'>
+type LimitsDeps = Pick<Home, 'config' | 'root'>
 
-export async function readLimits({ config, root }: LimitsPlace): Promise<SandboxLimitsFile> {
-  const said = await readConfigFile(config, LIMITS_FILE)
-  return { admission: admissionLimits(said, thisMachine(root)), warmPlaces: warmPoolSize(said) }
+export async function readLimits({ config, root }: LimitsDeps): Promise<SandboxLimitsFile> {
+  const reply = await readConfigFile(config, LIMITS_FILE)
+  return { admission: admissionLimits(reply, thisMachine(root)), warmPlaces: warmPoolSize(reply) }
 }
 
 /** Read again whenever the file is another one; while it cannot be understood, what it said before holds. */
 export class LimitsFile {
-  readonly #place: LimitsPlace
+  readonly #deps: LimitsDeps
   readonly #logger: ManagerLogger
   #seen: string
   #limits: SandboxLimitsFile
 
-  private constructor(place: LimitsPlace, logger: ManagerLogger, seen: string, limits: SandboxLimitsFile) {
-    this.#place = place
+  private constructor(deps: LimitsDeps, logger: ManagerLogger, seen: string, limits: SandboxLimitsFile) {
+    this.#deps = deps
     this.#logger = logger
     this.#seen = seen
     this.#limits = limits
   }
 
   /** Throws when there is one that cannot be understood: nothing was said before. */
-  static async open(place: LimitsPlace, logger: ManagerLogger): Promise<LimitsFile> {
-    const seen = await identityOf(place)
-    return new LimitsFile(place, logger, seen, await readLimits(place))
+  static async open(deps: LimitsDeps, logger: ManagerLogger): Promise<LimitsFile> {
+    const seen = await identityOf(deps)
+    return new LimitsFile(deps, logger, seen, await readLimits(deps))
   }
 
   async current(): Promise<SandboxLimitsFile> {
     // Looked at before it is read: what changes in between is read next time.
-    const seen = await identityOf(this.#place)
+    const seen = await identityOf(this.#deps)
     if (seen === this.#seen) return this.#limits
     try {
-      const limits = await readLimits(this.#place)
+      const limits = await readLimits(this.#deps)
       this.#limits = limits
       this.#logger('info', `reloaded config/${LIMITS_FILE}`)
     } catch (error) {
@@ -58,7 +58,7 @@ export class LimitsFile {
 }
 
 /** Of the file as it is; the same for all moments at which there is none. */
-async function identityOf({ config }: LimitsPlace): Promise<string> {
+async function identityOf({ config }: LimitsDeps): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await lstat(join(config, LIMITS_FILE), { bigint: true })
     return [dev, ino, size, mtimeNs, ctimeNs].join(' ')

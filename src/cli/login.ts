@@ -12,7 +12,7 @@ export const loginCommand: NounBuilder = (context) =>
       `\nA login records who acts. It does not prove an identity.\n\nExample:\n  craik login --as ada\n`,
     )
     .action(async (flags: { readonly as?: string; readonly format?: string }) => {
-      const { logIn, operatorSubject } = await import('../run/agents/login.ts')
+      const { logIn, operatorSubject } = await import('../run/agents/operator-login.ts')
       const subject = flags.as === undefined ? context.localUser : operatorSubject(flags.as)
       const { login, began, replaced, receipt } = await logIn(await context.store(), subject)
       const record = {
@@ -35,7 +35,7 @@ export const logoutCommand: NounBuilder = (context) =>
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik logout\n')
     .action(async (flags: { readonly format?: string }) => {
-      const { logOut } = await import('../run/agents/login.ts')
+      const { logOut } = await import('../run/agents/operator-login.ts')
       const { login, receipt } = await logOut(await context.store())
       const record = { subject: login.subject, ended: true, receipt_id: receipt.id }
       printRecord(
@@ -52,7 +52,7 @@ export const whoamiCommand: NounBuilder = (context) =>
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik whoami --format json\n')
     .action(async (flags: { readonly format?: string }) => {
-      const { activeLogin } = await import('../run/agents/login.ts')
+      const { activeLogin } = await import('../run/agents/operator-login.ts')
       const login = await activeLogin(await context.store())
       const record = {
         subject: login?.subject ?? context.localUser,

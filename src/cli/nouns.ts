@@ -101,7 +101,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'prune',
-    summary: 'list what can be removed, or remove it',
+    summary: 'list what can be removed; --delete removes it',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/prune.ts')).pruneLoginSandboxCommand,
   },

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ReceiptRow } from '../store/store.ts'
-import { type Column, printable, table } from './output.ts'
+import { type Column, printable, shortenCell, table } from './output.ts'
 import { describeReceipt } from './receipts/describe.ts'
 
 test.each([
@@ -35,12 +35,12 @@ test('a cell is one row, whatever it holds', () => {
   )
 })
 
-test('a table that is too wide is shortened first, then loses columns in their order, then is shortened more', () => {
+test('a table that is too wide shortens some columns, then drops others in their order, then shortens more', () => {
   const columns: readonly Column<readonly string[]>[] = [
     { title: 'name', value: ([name]) => name! },
-    { title: 'folder', value: ([, folder]) => folder!, shortens: true },
-    { title: 'jobs', value: ([, , jobs]) => jobs!, goes: 2 },
-    { title: 'id', value: ([, , , id]) => id!, goes: 1 },
+    { title: 'folder', value: ([, folder]) => folder!, canShorten: true },
+    { title: 'jobs', value: ([, , jobs]) => jobs!, dropOrder: 2 },
+    { title: 'id', value: ([, , , id]) => id!, dropOrder: 1 },
   ]
   const rows = [
     ['parser', '/home/ada/projects/parser/of/things', '0', 'sbx_0123456789'],
@@ -49,19 +49,32 @@ test('a table that is too wide is shortened first, then loses columns in their o
   const at = (width?: number) => table(columns, rows, width).split('\n')[1]
   expect(at()).toBe('  parser  /home/ada/projects/parser/of/things  0     sbx_0123456789')
   expect(at(67)).toBe(at())
-  expect(at(60)).toBe('  parser  /home/ada/projects/parser/o…  0     sbx_0123456789')
-  expect(at(45)).toBe('  parser  /home/ada/projects/…  0')
-  expect(at(30)).toBe('  parser  /home/ada/projects/…')
-  expect(at(20)).toBe('  parser  /home/ada…')
-  expect(at(5)).toBe('  parser  /home/a…')
+  expect(at(60)).toBe('  parser  …a/projects/parser/of/things  0     sbx_0123456789')
+  expect(at(45)).toBe('  parser  …da/projects/parser/of/things  0')
+  expect(at(30)).toBe('  parser  …ts/parser/of/things')
+  expect(at(20)).toBe('  parser  …of/things')
+  expect(at(5)).toBe('  parser  …/things')
 })
 
-test('a table is no wider than the terminal as long as something can go or be shortened', () => {
+test.each([
+  ['an id keeps both of its ends', 'rcpt_01JCQ3V8Z0W4N5T6R7Y8K9M2PD', 14, 'rcpt_01JC…2PD'],
+  ['an id keeps them behind its kind', 'sandbox/sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD', 24, 'sandbox/sbx_01JC…2PD'],
+  ['a path keeps its end', '/home/ada/projects/parser', 14, '…ojects/parser'],
+  ['a path keeps its label, too', 'in place: /home/ada/projects/parser', 24, 'in place: …ojects/parser'],
+  ['a relative path keeps its end', 'src/deep/parser.test.ts', 14, '…arser.test.ts'],
+  ['a sentence keeps its beginning', 'the folder is gone', 14, 'the folder is…'],
+  ['wide letters take two cells', '好好好好好', 7, '好好好…'],
+  ['text that fits stays as it is', 'parser', 6, 'parser'],
+])('%s', (_, text, width, cell) => {
+  expect(shortenCell(text, width)).toBe(cell)
+})
+
+test('a table is no wider than the terminal as long as a column can be dropped or shortened', () => {
   const cells = fc.record({ name: fc.string({ maxLength: 30 }), folder: fc.string({ maxLength: 120 }) })
   const columns: readonly Column<{ readonly name: string; readonly folder: string }>[] = [
     { title: 'name', value: ({ name }) => name },
-    { title: 'folder', value: ({ folder }) => folder, shortens: true },
-    { title: 'again', value: ({ folder }) => folder, goes: 1 },
+    { title: 'folder', value: ({ folder }) => folder, canShorten: true },
+    { title: 'again', value: ({ folder }) => folder, dropOrder: 1 },
   ]
   fc.assert(
     fc.property(fc.array(cells, { minLength: 1 }), fc.integer({ min: 44, max: 200 }), (rows, width) => {

@@ -2,39 +2,63 @@
 import { Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import type { CliContext } from './context.ts'
+import { fitLines } from './fit-lines.ts'
+import { countCells, splitRows, truncateRow } from './terminal-rows.ts'
 
 type Format = 'table' | 'json' | 'jsonl'
+
+export interface FormatOptions {
+  readonly format?: string
+}
 
 export interface Column<Row> {
   readonly title: string
   readonly value: (row: Row) => string
-  /** Where all columns are too wide for the terminal, those that have a number go, the lowest first. */
-  readonly goes?: number
-  /** It may be cut at its end, so that others can stay. */
-  readonly shortens?: true
+  /** When the columns are too wide for the terminal, those with a number are dropped, the lowest first. */
+  readonly dropOrder?: number
+  /** Its cells may be cut, so that other columns stay. Do not set it for what people have to type. */
+  readonly canShorten?: true
 }
 
-/** A column that shortens keeps so much before others go, and so much at the very least. */
+/** The width that a column which can be shortened keeps before others are dropped, and the width that it keeps at least. */
 const SHORT = 20
 const SHORTEST = 8
 
-const FORMAT_HELP = 'output format; --json is --format json (default: table on a terminal, else json)'
+const FORMAT_HELP =
+  'output format; wide prints all columns; --json is --format json (default: table on a terminal, else json)'
 /** Of commands whose results programs read first. */
 export const JSON_FIRST_HELP = 'output format; --json is --format json (default: json)'
 
 /** `--format`, as every command that prints a result has it. Such a command accepts `--json` too: see `run-command.ts`. */
 export function formatOption(): Option {
-  return new Option('--format <format>', FORMAT_HELP).choices(['table', 'json', 'jsonl'])
+  return new Option('--format <format>', FORMAT_HELP).choices(['table', 'wide', 'json', 'jsonl'])
 }
 
-export function resolveFormat(context: CliContext, options: { readonly format?: string }): Format {
-  return (options.format as Format | undefined) ?? (context.stdout.isTTY ? 'table' : 'json')
+/** `wide` is a table that has all of its columns. */
+export function resolveFormat(context: CliContext, options: FormatOptions): Format {
+  const format = (options.format as Format | 'wide' | undefined) ?? (context.stdout.isTTY ? 'table' : 'json')
+  return format === 'wide' ? 'table' : format
+}
+
+/** Where nobody looks, in a pipe, lines may have any width. */
+export function outputColumns(context: CliContext, options: FormatOptions = {}): number {
+  return (options.format === 'wide' ? undefined : context.stdout.columns) ?? Number.POSITIVE_INFINITY
+}
+
+/** Prints a note for a person beside the results, broken into lines that fit the terminal. */
+export function printNote({ stderr }: Pick<CliContext, 'stderr'>, text: string): void {
+  stderr.write(fitLines(text, stderr.columns))
+}
+
+/** Prints text for a person to stdout, broken into lines that fit the terminal. */
+export function printText(context: CliContext, text: string): void {
+  context.stdout.write(fitLines(text, outputColumns(context)))
 }
 
 /** Prints rows in the chosen format. `toJson` gives the facts that a program gets. */
 export function printRows<Row>(
   context: CliContext,
-  options: { readonly format?: string },
+  options: FormatOptions,
   rows: readonly Row[],
   columns: readonly Column<Row>[],
   toJson: (row: Row) => Json,
@@ -44,18 +68,19 @@ export function printRows<Row>(
   else if (format === 'jsonl')
     for (const row of rows) context.stdout.write(`${JSON.stringify(toJson(row))}\n`)
   else if (rows.length === 0) context.stdout.write('  none\n')
-  else context.stdout.write(table(columns, rows, context.stdout.columns))
+  else context.stdout.write(table(columns, rows, outputColumns(context, options)))
 }
 
-/** Prints one record: `human` on a terminal, JSON otherwise. */
+/** Prints one record: `human` on a terminal, JSON otherwise. `human` gets the width for the tables in its text. */
 export function printRecord(
   context: CliContext,
-  options: { readonly format?: string },
+  options: FormatOptions,
   record: Json,
-  human: () => string,
+  human: (columns: number) => string,
 ): void {
   const format = resolveFormat(context, options)
-  if (format === 'table') context.stdout.write(human())
+  const columns = outputColumns(context, options)
+  if (format === 'table') context.stdout.write(fitLines(human(columns), columns))
   else context.stdout.write(`${format === 'json' ? prettyJson(record) : JSON.stringify(record)}\n`)
 }
 
@@ -82,47 +107,74 @@ export function table<Row>(
   rows: readonly Row[],
   width = Number.POSITIVE_INFINITY,
 ): string {
-  const filled = columns.map((column) => {
+  const measured = columns.map((column) => {
     const cells = [column.title, ...rows.map((row) => printable(column.value(row)))]
-    return { column, cells, width: Math.max(...cells.map(({ length }) => length)) }
+    return { column, cells, width: Math.max(...cells.map(countCells)) }
   })
-  const shown = fitted(filled, width)
+  const chosen = fitColumns(measured, width)
   const lines = [undefined, ...rows].map((_, i) =>
-    shown
-      .map(({ cells, width: most }) => cut(cells[i]!, most).padEnd(most))
+    chosen
+      .map(({ cells, width: most }) => pad(shortenCell(cells[i]!, most), most))
       .join('  ')
       .trimEnd(),
   )
   return lines.map((line) => `  ${line}\n`).join('')
 }
 
-interface Filled {
-  readonly column: Pick<Column<never>, 'goes' | 'shortens'>
+interface MeasuredColumn {
+  readonly column: Pick<Column<never>, 'dropOrder' | 'canShorten'>
   readonly cells: readonly string[]
   readonly width: number
 }
 
-/** Shortened, then fewer, then shorter: as little of it as fits. A name that has to be typed is never cut. */
-function fitted(all: readonly Filled[], width: number): readonly Filled[] {
-  const tooMuch = (some: readonly Filled[]) => some.reduce((sum, one) => sum + one.width + 2, 0) - width
-  const shortened = (some: readonly Filled[], least: number) =>
+/** Shortens some columns, then drops others, then shortens more: only as much as needed. */
+function fitColumns(all: readonly MeasuredColumn[], width: number): readonly MeasuredColumn[] {
+  const excess = (some: readonly MeasuredColumn[]) =>
+    some.reduce((sum, one) => sum + one.width + 2, 0) - width
+  const shortenTo = (some: readonly MeasuredColumn[], least: number) =>
     some.reduce((done, one, i) => {
-      const over = tooMuch(done)
-      if (!one.column.shortens || over <= 0) return done
+      const over = excess(done)
+      if (!one.column.canShorten || over <= 0) return done
       return done.with(i, { ...one, width: Math.max(Math.min(one.width, least), one.width - over) })
     }, some)
-  let shown = shortened(all, SHORT)
-  while (tooMuch(shown) > 0) {
-    const going = shown.filter(({ column }) => column.goes !== undefined)
-    if (going.length === 0) break
-    const first = going.reduce((a, b) => (a.column.goes! <= b.column.goes! ? a : b))
-    shown = shown.filter((one) => one !== first)
+  let stored = all
+  while (excess(shortenTo(stored, SHORT)) > 0) {
+    const droppable = stored.filter(({ column }) => column.dropOrder !== undefined)
+    if (droppable.length === 0) break
+    const first = droppable.reduce((a, b) => (a.column.dropOrder! <= b.column.dropOrder! ? a : b))
+    stored = stored.filter((one) => one !== first)
   }
-  return shortened(shown, SHORTEST)
+  return shortenTo(shortenTo(stored, SHORT), SHORTEST)
 }
 
-function cut(text: string, most: number): string {
-  return text.length <= most ? text : `${text.slice(0, most - 1)}…`
+const ID = /^((?:[a-z]+\/)?[a-z]+_)([0-9A-HJKMNP-TV-Z]{26})$/
+const PATH = /^([a-z ]+: )?(?=~?\/|[^\s:]+\/\S*$)/
+
+/** An id keeps its beginning and its end, a path its end, other text its beginning. */
+export function shortenCell(text: string, most: number): string {
+  if (countCells(text) <= most) return text
+  const [, prefix, ulid] = ID.exec(text) ?? []
+  if (ulid !== undefined && prefix!.length + 8 <= most)
+    return `${prefix}${ulid.slice(0, 4)}…${ulid.slice(-3)}`
+  const lead = PATH.exec(text)?.[1] ?? ''
+  if (!PATH.test(text) || most < lead.length + SHORTEST) return truncateRow(text, most)
+  const end = splitRows([...text.slice(lead.length)].reverse().join(''), most - lead.length - 1)[0]!
+  return `${lead}…${[...end].reverse().join('')}`
+}
+
+/** `2026-11-15 09:12`, in UTC. */
+export function formatMinute(atMs: number): string {
+  return new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')
+}
+
+function pad(text: string, width: number): string {
+  return text + ' '.repeat(Math.max(0, width - countCells(text)))
+}
+
+/** A name from a sandbox goes into quotes when its blanks could make it look like the text beside it. */
+export function formatName(path: string): string {
+  const name = printable(path)
+  return /\s\s|^\s|\s$|"/u.test(name) ? JSON.stringify(name) : name
 }
 
 /**

@@ -52,7 +52,7 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
       return store
     },
     log: async () => store.log,
-    placeHealth: async () => [],
+    instanceHealth: async () => [],
     setExitCode: (code) => {
       exitCode = code
     },
@@ -134,17 +134,15 @@ test('policy test tries one decision, spends nothing and writes nothing', async 
   expect(denied.exitCode).toBe(77)
   expect(denied.json()).toMatchObject({ effect: 'deny', rule: 'default_deny', grant_would_help: true })
   const created = await craik(grantCommand, [
-    ...[
-      'create',
-      '--capability',
-      'shell.test',
-      '--operation',
-      'run',
-      '--target',
-      'unit-tests',
-      '--task-id',
-      't',
-    ],
+    'create',
+    '--capability',
+    'shell.test',
+    '--operation',
+    'run',
+    '--target',
+    'unit-tests',
+    '--task-id',
+    't',
   ])
   const { id } = created.json()
   const before = (await store.bodies()).length
@@ -169,9 +167,27 @@ test('policy check names file, line and column, and exits 78', async () => {
 
 test('a grant is created, listed, shown and revoked', async () => {
   const created = await craik(grantCommand, [
-    ...['create', '--capability', 'repo.write.docs', '--operation', 'write', '--operation', 'delete'],
-    ...['--repo', 'craik', '--path', './docs//**', '--exclude', 'docs/legal', '--session-id', 's1'],
-    ...['--uses', '3', '--expires', '30m', '--reason', 'tidy the guide'],
+    'create',
+    '--capability',
+    'repo.write.docs',
+    '--operation',
+    'write',
+    '--operation',
+    'delete',
+    '--repo',
+    'craik',
+    '--path',
+    './docs//**',
+    '--exclude',
+    'docs/legal',
+    '--session-id',
+    's1',
+    '--uses',
+    '3',
+    '--expires',
+    '30m',
+    '--reason',
+    'tidy the guide',
   ])
   const grant = created.json()
   expect(grant).toMatchObject({

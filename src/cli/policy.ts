@@ -5,15 +5,16 @@ import type { Json } from '../lib/canonical-json.ts'
 import { CAPABILITIES, isCapability } from '../policy/capabilities.ts'
 import { checkPolicyText, loadPolicy, type PolicyFinding } from '../policy/cedar.ts'
 import { describeDenial } from '../policy/decide.ts'
+import { parseRequest } from '../policy/decision-request.ts'
 import { buildEnvelope, createEnvelope, type Envelope } from '../policy/envelope.ts'
 import { evaluate, factsOfEnvelope } from '../policy/evaluate.ts'
-import { findGrant, gather } from '../policy/lookup.ts'
+import { findGrant, gather } from '../policy/find-grant.ts'
 import { type PolicyProfile, PROFILES, profileText, readPolicyFile } from '../policy/profiles.ts'
-import { parseRequest } from '../policy/request.ts'
 import { runSelfChecks } from '../policy/self-checks.ts'
-import { summarise } from '../policy/trial.ts'
+import { summarise } from '../policy/try-policy.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import type { CliContext, NounBuilder } from './context.ts'
+import { wrapWords } from './fit-lines.ts'
 import { formatOption, printable, printRecord, resolveFormat, table } from './output.ts'
 
 export const policyCommand: NounBuilder = (context) =>
@@ -50,7 +51,7 @@ function showCommand(context: CliContext): Command {
       const text = await profileText(options.profile, context.home)
       const built = await envelopeOf(context, options, text)
       const { envelope, receipt } = options.includeReceipt
-        ? await keepEnvelope(context, built, text)
+        ? await storeEnvelope(context, built, text)
         : { envelope: built, receipt: undefined }
       const { rules } = await loadPolicy(text)
       const capabilities = await summarise(envelope, text, context.clock.nowMs())
@@ -60,14 +61,14 @@ function showCommand(context: CliContext): Command {
         rules: rules.map(({ id, effect }) => ({ id, effect })),
         ...(receipt && { receipt }),
       }
-      printRecord(context, options, record as unknown as Json, () => {
+      printRecord(context, options, record as unknown as Json, (columns) => {
         const { id, profile, actor, task_id, policy_digest, fail_open } = envelope
         return [
           `  ${id} · ${profile}${fail_open ? ' · fails open' : ''} · ${actor} · task ${task_id ?? 'any'}\n`,
           `  ${policy_digest}\n\n`,
-          wrapped('allowed', capabilities.allowed),
-          wrapped('with a grant', capabilities.with_grant),
-          wrapped('never', capabilities.denied),
+          describeNames('allowed', capabilities.allowed, columns),
+          describeNames('with a grant', capabilities.with_grant, columns),
+          describeNames('never', capabilities.denied, columns),
           '\n',
           table(
             [
@@ -93,7 +94,7 @@ async function envelopeOf(context: CliContext, options: ShowOptions, policyText:
   })
 }
 
-async function keepEnvelope(
+async function storeEnvelope(
   context: CliContext,
   built: Envelope,
   policyText: string,
@@ -266,13 +267,12 @@ function printFindings(
   if (errors === 0) context.stdout.write(`  ${printable(file)} is a valid policy\n`)
 }
 
+const MAX_NAMES_WIDTH = 78
+
 /** A label, then names in lines of readable length. */
-function wrapped(label: string, names: readonly string[]): string {
-  const lines: string[] = ['']
-  for (const name of names.length === 0 ? ['–'] : names) {
-    const line = lines.at(-1)!
-    if (line.length + name.length > 90) lines.push(name)
-    else lines[lines.length - 1] = line === '' ? name : `${line}, ${name}`
-  }
-  return lines.map((line, i) => `  ${(i === 0 ? label : '').padEnd(13)} ${line}\n`).join('')
+function describeNames(label: string, names: readonly string[], columns: number): string {
+  const text = names.length === 0 ? '–' : names.join(', ')
+  return wrapWords(text, Math.min(columns, MAX_NAMES_WIDTH) - 16)
+    .map((line, i) => `  ${(i === 0 ? label : '').padEnd(13)} ${line}\n`)
+    .join('')
 }

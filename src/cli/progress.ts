@@ -55,10 +55,10 @@ export class Progress implements Disposable {
 
 /** In place of what stood there. A line that goes on in the next row could not be taken back. */
 export function redraw(terminal: NodeJS.WriteStream, line: string): void {
-  terminal.write(`\r\u001b[K${fitted(line, terminal.columns)}`)
+  terminal.write(`\r\u001b[K${truncateLine(line, terminal.columns)}`)
 }
 
-export function fitted(line: string, columns = Number.POSITIVE_INFINITY): string {
+export function truncateLine(line: string, columns = Number.POSITIVE_INFINITY): string {
   return line.length < columns ? line : line.slice(0, Math.max(0, columns - 1))
 }
 

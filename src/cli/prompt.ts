@@ -5,11 +5,11 @@ import { HARNESS_NAMES } from '../harnesses/harness.ts'
 import { parseDuration } from '../lib/duration.ts'
 import { parseReference } from '../lib/ids.ts'
 import { PERMISSION_MODES, type PermissionMode } from '../run/prompts/permissions.ts'
-import { promptFrom } from './agent/prompt-text.ts'
+import { promptFrom } from './agent/read-prompt.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { formatOption, resolveFormat } from './output.ts'
 import type { PromptSandboxOptions } from './prompt/prompt-sandbox.ts'
-import { connect } from './sandbox/connect.ts'
+import { connect } from './sandbox/connect-supervisor.ts'
 
 interface PromptOptions extends PromptSandboxOptions {
   readonly harness?: string
@@ -25,8 +25,8 @@ interface PromptOptions extends PromptSandboxOptions {
 const HELP = `
 The agent works on a copy of the folder, in a sandbox without a network. The
 gateway forwards its model calls with the login of this machine. Craik stops the
-sandbox after 30 minutes without activity and deletes it a week after that. Until
-then --resume can continue the run.
+sandbox after 30 minutes without activity and deletes it a week after that.
+Until then --resume can continue the run.
 
 Examples:
   craik prompt "make the parser test pass" --harness codex --budget 2usd
@@ -68,27 +68,27 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
   const text = await promptFrom(context, typed)
   if (text.trim() === '')
     throw new CraikError('usage', 'the prompt is empty', { hint: 'craik prompt "what to do"' })
-  requireOnePlace(options)
+  requireOneWorkspace(options)
   const timeoutMs = parseDuration(options.timeout, '--timeout')
-  const { limitSandbox, parseBudget } = await import('./prompt/budget.ts')
+  const { limitSandbox, parseBudget } = await import('./prompt/prompt-budget.ts')
   const budgetNanoUsd = parseBudget(options.budget)
   const [
-    { firstWithLogin, loginsHere, NO_LOGINS, requireHarnessLogin },
+    { firstWithLogin, readHarnessLogins, NO_LOGINS, requireHarnessLogin },
     { harnessNamed },
     { openPromptSandbox },
     { runPrompt },
     show,
   ] = await Promise.all([
-    import('./prompt/logins.ts'),
+    import('./prompt/harness-logins.ts'),
     import('../harnesses/all.ts'),
     import('./prompt/prompt-sandbox.ts'),
     import('./prompt/run-prompt.ts'),
-    import('./prompt/show.ts'),
+    import('./prompt/prompt-view.ts'),
   ])
-  const resumes = await resumedRun(context, options.resume)
+  const resumes = await findResumedRun(context, options.resume)
   const chosen = resumes?.harness ?? options.harness
   const named = chosen === undefined ? undefined : harnessNamed(chosen)
-  const logins = named?.logins.length === 0 ? NO_LOGINS : await loginsHere(context)
+  const logins = named?.logins.length === 0 ? NO_LOGINS : await readHarnessLogins(context)
   const harness = named ?? firstWithLogin(logins)
   const login = await requireHarnessLogin(harness, logins)
   using client = await connect(context)
@@ -101,7 +101,11 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
   )
   if (budgetNanoUsd !== undefined) await limitSandbox(context, sandbox.id, budgetNanoUsd)
   const view = show.viewFor(context, resolveFormat(context, options) === 'table')
-  const { run, usage, kept } = await runPrompt(
+  const {
+    run,
+    usage,
+    kept: changeSet,
+  } = await runPrompt(
     context,
     client,
     {
@@ -117,13 +121,13 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
       madeSandbox: made,
     },
     view.event,
-    (begun) => view.begun(begun, sandbox, copied),
-    (failed) => view.ended(failed.run, failed.usage, sandbox, failed.kept, false),
+    (begun) => view.printBegin(begun, sandbox, copied),
+    (failed) => view.printEnd(failed.run, failed.usage, sandbox, failed.kept, false),
   )
   const isForPerson = resolveFormat(context, options) === 'table'
-  await view.ended(run, usage, sandbox, kept, options.apply === true)
-  if (options.apply && kept !== undefined && run.status === 'completed') {
-    const { applyRun, printApplied } = await import('./run-changes/bring-over.ts')
+  await view.printEnd(run, usage, sandbox, changeSet, options.apply === true)
+  if (options.apply && changeSet !== undefined && run.status === 'completed') {
+    const { applyRun, printApplied } = await import('./run-changes/apply-run.ts')
     const flags = { format: isForPerson ? 'table' : 'jsonl' }
     await printApplied(context, flags, await applyRun(context, run.id, flags, 'craik prompt --apply'))
   }
@@ -131,7 +135,7 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
   else if (run.stop_reason !== 'end_turn') context.setExitCode(1)
 }
 
-function requireOnePlace({ sandbox, resume, backend, workspace, inPlace, harness }: PromptOptions): void {
+function requireOneWorkspace({ sandbox, resume, backend, workspace, inPlace, harness }: PromptOptions): void {
   const isThere = sandbox !== undefined || resume !== undefined
   if (sandbox !== undefined && resume !== undefined)
     throw new CraikError(
@@ -149,11 +153,11 @@ function requireOnePlace({ sandbox, resume, backend, workspace, inPlace, harness
     })
 }
 
-async function resumedRun(context: CliContext, id: string | undefined) {
+async function findResumedRun(context: CliContext, id: string | undefined) {
   if (id === undefined) return undefined
   const { getPromptRun } = await import('../run/prompts/runs.ts')
-  const place = { store: await context.store(), home: context.home }
-  const run = await getPromptRun(place, await context.operator(), parseReference(id, '--resume'))
+  const deps = { store: await context.store(), home: context.home }
+  const run = await getPromptRun(deps, await context.operator(), parseReference(id, '--resume'))
   if (run.agent_session === null)
     throw new CraikError('usage', `run ${run.id} ended before the agent had a session`, {
       hint: `start again in its sandbox:  craik prompt "…" --harness ${run.harness} --sandbox ${run.sandbox_id}`,

@@ -1,9 +1,9 @@
 /** `craik provider`: which models there are, what choosing one means, and whether a local server answers. */
 import { Command } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
-import { LOCAL_PRESETS } from '../providers/local/presets.ts'
-import type { ProviderRecord } from '../providers/record.ts'
-import { findProvider, loadProviders } from '../providers/registry.ts'
+import { findProvider, loadProviders } from '../providers/load-providers.ts'
+import { LOCAL_PRESETS } from '../providers/local/local-presets.ts'
+import type { ProviderRecord } from '../providers/provider-record.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, JSON_FIRST_HELP, printable, printRecord, printRows } from './output.ts'
 import { failoverCommand } from './provider/failover.ts'
@@ -37,11 +37,11 @@ function jsonFirst(): ReturnType<typeof formatOption> {
 
 const COLUMNS: readonly Column<ProviderRecord>[] = [
   { title: 'id', value: (record) => record.id },
-  { title: 'family', value: (record) => record.provider },
-  { title: 'modes', value: (record) => record.modes.join(', ') },
-  { title: 'boundary', value: (record) => record.trust_boundary },
-  { title: 'model', value: (record) => record.metadata.default_model ?? '–' },
-  { title: 'secret', value: (record) => record.secret_ref_names.join(', ') || '–' },
+  { title: 'family', value: (record) => record.provider, dropOrder: 3 },
+  { title: 'modes', value: (record) => record.modes.join(', '), dropOrder: 1 },
+  { title: 'boundary', value: (record) => record.trust_boundary, dropOrder: 2 },
+  { title: 'model', value: (record) => record.metadata.default_model ?? '–', canShorten: true },
+  { title: 'secret', value: (record) => record.secret_ref_names.join(', ') || '–', canShorten: true },
 ]
 
 function listCommand(context: CliContext): Command {
@@ -105,7 +105,7 @@ function selectCommand(context: CliContext): Command {
       '\nExample:\n  craik provider select provider_openai --mode runner --policy-envelope-id policy_local\n',
     )
     .action(async (id: string, options: SelectOptions) => {
-      const { selectProvider } = await import('../providers/select.ts')
+      const { selectProvider } = await import('../providers/select-provider.ts')
       const { mode, policyEnvelopeId, receiptId } = options
       const selection = selectProvider(await loadProviders(context.home), id, {
         mode,
@@ -141,10 +141,14 @@ function localPresetsCommand(context: CliContext): Command {
         LOCAL_PRESETS,
         [
           { title: 'preset', value: (preset) => preset.id },
-          { title: 'provider', value: (preset) => preset.provider_id },
+          { title: 'provider', value: (preset) => preset.provider_id, dropOrder: 2 },
           { title: 'base url', value: (preset) => preset.base_url },
-          { title: 'model', value: (preset) => preset.default_model },
-          { title: 'configured by', value: (preset) => `${preset.base_url_ref}, ${preset.model_ref}` },
+          { title: 'model', value: (preset) => preset.default_model, canShorten: true },
+          {
+            title: 'configured by',
+            value: (preset) => `${preset.base_url_ref}, ${preset.model_ref}`,
+            dropOrder: 1,
+          },
         ],
         (preset) => ({ ...preset, provider: findProvider(records, preset.provider_id) as Json }),
       )

@@ -3,7 +3,7 @@ import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import { parseReference } from '../lib/ids.ts'
-import type { QuotaFacts } from '../providers/ledger/evaluate.ts'
+import type { QuotaFacts } from '../providers/ledger/evaluate-reservation.ts'
 import { providerRef, warnOfSession, wholeNumber } from './budget.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printRecord, printRows } from './output.ts'
@@ -45,7 +45,7 @@ function setCommand(context: CliContext): Command {
       '\nExample:\n  craik quota set --provider provider_openai --requests-per-minute 60 --concurrent 4\n',
     )
     .action(async (options: SetOptions) => {
-      const { setQuota } = await import('../providers/ledger/limits.ts')
+      const { setQuota } = await import('../providers/ledger/budgets-and-quotas.ts')
       const terms = await termsOf(context, options)
       const { row, replaced, receipt } = await setQuota(
         await context.store(),
@@ -56,7 +56,7 @@ function setCommand(context: CliContext): Command {
         context,
         options,
         { id: row.id, ...terms, replaced, receipt_id: receipt.id },
-        () => `  ${row.id} · ${replaced ? 'replaced' : 'set'}\n  receipt ${receipt.id}\n`,
+        () => `  ${replaced ? 'replaced' : 'set     '} ${row.id}\n  receipt  ${receipt.id}\n`,
       )
       await warnOfSession(context, terms)
     })
@@ -98,7 +98,7 @@ function showCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik quota show\n')
     .action(async (id: string | undefined, options: { readonly format?: string }) => {
-      const { listQuotas, unknownLimit } = await import('../providers/ledger/limits.ts')
+      const { listQuotas, unknownLimit } = await import('../providers/ledger/budgets-and-quotas.ts')
       const all = await listQuotas(await context.store(), context.clock.nowMs())
       const rows = all.filter((quota) => id === undefined || quota.id === id)
       if (id !== undefined && rows.length === 0) throw unknownLimit('quota', parseReference(id, 'quota'))
@@ -108,10 +108,15 @@ function showCommand(context: CliContext): Command {
 
 const COLUMNS: readonly Column<QuotaFacts>[] = [
   { title: 'quota', value: (row) => row.id },
-  { title: 'for', value: (row) => (row.scope_kind === 'provider' ? '' : 'session ') + row.scope_ref },
+  {
+    title: 'for',
+    value: (row) => (row.scope_kind === 'provider' ? '' : 'session ') + row.scope_ref,
+    canShorten: true,
+    dropOrder: 1,
+  },
   { title: 'requests/min', value: (row) => used(row.requests, row.requests_per_minute) },
   { title: 'tokens/min', value: (row) => used(row.tokens, row.tokens_per_minute) },
-  { title: 'at once', value: (row) => used(row.running, row.concurrent) },
+  { title: 'at once', value: (row) => used(row.running, row.concurrent), dropOrder: 2 },
 ]
 
 function used(count: number, limit: number | null): string {
@@ -125,14 +130,14 @@ function removeCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik quota remove quota_provider_openai\n')
     .action(async (id: string, options: { readonly format?: string }) => {
-      const { removeQuotaProcedure } = await import('../providers/ledger/limits.ts')
+      const { removeQuotaProcedure } = await import('../providers/ledger/budgets-and-quotas.ts')
       const input = { id: parseReference<string>(id, 'quota'), operator: await context.operator() }
       const { id: receipt } = await (await context.store()).write(removeQuotaProcedure, input)
       printRecord(
         context,
         options,
         { id, removed: true, receipt_id: receipt },
-        () => `  ${id} is removed\n  receipt ${receipt}\n`,
+        () => `  removed  ${id}\n  receipt  ${receipt}\n`,
       )
     })
 }

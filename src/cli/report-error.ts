@@ -2,23 +2,28 @@
 import { CraikError } from '../errors.ts'
 import { redactText } from '../receipts/redaction/redact.ts'
 import type { CliContext } from './context.ts'
-import { printable } from './output.ts'
+import { printable, printNote } from './output.ts'
 
 /** Returns the exit code. */
 export async function reportError(context: CliContext, thrown: unknown): Promise<number> {
-  const error = thrown instanceof CraikError ? thrown : unexpected(thrown)
+  const error = thrown instanceof CraikError ? thrown : toInternalError(thrown)
   if (error.code === 'interrupted') {
     context.stderr.write('\n')
     return error.exitCode
   }
   const line = (text: string) => printable(redactText(text).text).replaceAll('\n', ' ')
-  context.stderr.write(`craik: ${line(error.message)}\n`)
-  if (error.hint !== '') context.stderr.write(`  ${line(error.hint)}\n`)
+  printNote(context, `craik: ${withoutRepeatedNoun(line(error.message))}\n`)
+  if (error.hint !== '') printNote(context, `  ${line(error.hint)}\n`)
   if (context.environment.CRAIK_DEBUG) context.stderr.write(`${redactText(stackOf(error)).text}\n`)
   return error.exitCode
 }
 
-function unexpected(thrown: unknown): CraikError {
+/** A sandbox that nobody named is called `sandbox-…`: “sandbox sandbox-7f3kq2” says it twice. */
+function withoutRepeatedNoun(message: string): string {
+  return message.replace(/\b(?:the )?sandbox (?=sandbox-)/g, '')
+}
+
+function toInternalError(thrown: unknown): CraikError {
   const message = thrown instanceof Error ? thrown.message : String(thrown)
   return new CraikError('internal', `internal error: ${message}`, { cause: thrown })
 }

@@ -1,8 +1,11 @@
 /** `craik run`: attempts at a task, with or without a session around them. */
 import { Command, Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
-import type { Checked, Listed } from '../run/agents/records.ts'
+import type { Checked, Listed } from '../run/agents/read-agent-records.ts'
 import type { Run } from '../run/agents/run-record.ts'
+import { openRunDeps, recordDeps } from './agent/open-run-deps.ts'
+import { printHiddenRecords, requireOwnRecord } from './agent/own-records.ts'
+import { promptFrom } from './agent/read-prompt.ts'
 import {
   addLimits,
   addRouting,
@@ -10,10 +13,7 @@ import {
   promptLimits,
   type RoutingFlags,
   routingOf,
-} from './agent/options.ts'
-import { requireOwnRecord, sayOthers } from './agent/own.ts'
-import { promptFrom } from './agent/prompt-text.ts'
-import { openRunDeps, recordDeps } from './agent/run-deps.ts'
+} from './agent/run-options.ts'
 import { executionRecord, formatRun, runExitCode, summary, Watcher } from './agent/run-view.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows, resolveFormat } from './output.ts'
@@ -49,7 +49,7 @@ function executeCommand(context: CliContext): Command {
     .action(async (task: string, flags: LimitFlags & RoutingFlags) => {
       const prompt = await promptFrom(context, task)
       using watcher = new Watcher(context, flags)
-      const { executeTask } = await import('../run/agents/prompt.ts')
+      const { executeTask } = await import('../run/agents/prompt-session.ts')
       const executed = await executeTask(await openRunDeps(context), prompt, {
         ...promptLimits(flags),
         ...routingOf(flags),
@@ -78,7 +78,7 @@ function resumeCommand(context: CliContext): Command {
     .action(async (id: string, task: string, flags: LimitFlags & { readonly workspace?: string }) => {
       const prompt = await promptFrom(context, task)
       using watcher = new Watcher(context, flags)
-      const { resumeRun } = await import('../run/agents/prompt.ts')
+      const { resumeRun } = await import('../run/agents/prompt-session.ts')
       const executed = await resumeRun(await openRunDeps(context), await context.operator(), id, prompt, {
         ...promptLimits(flags),
         workspace: flags.workspace,
@@ -96,12 +96,16 @@ const STATUSES = ['pending', 'running', 'completed', 'blocked', 'failed', 'inter
 const COLUMNS: readonly Column<Listed<Run>>[] = [
   { title: 'id', value: ({ id }) => id },
   { title: 'status', value: ({ record }) => record?.status ?? '–' },
-  { title: 'why', value: ({ record }) => record?.stop_reason ?? record?.phase ?? '–' },
-  { title: 'mode', value: ({ record }) => record?.runner_mode ?? '–' },
-  { title: 'provider', value: ({ record }) => record?.provider_id ?? '–' },
-  { title: 'turns', value: ({ record }) => (record ? `${record.iteration}/${record.max_iterations}` : '–') },
-  { title: 'session', value: ({ record }) => record?.session_id ?? '–' },
-  { title: 'seal', value: ({ status }) => status },
+  { title: 'why', value: ({ record }) => record?.stop_reason ?? record?.phase ?? '–', canShorten: true },
+  { title: 'mode', value: ({ record }) => record?.runner_mode ?? '–', dropOrder: 2 },
+  { title: 'provider', value: ({ record }) => record?.provider_id ?? '–', dropOrder: 3 },
+  {
+    title: 'turns',
+    value: ({ record }) => (record ? `${record.iteration}/${record.max_iterations}` : '–'),
+    dropOrder: 4,
+  },
+  { title: 'session', value: ({ record }) => record?.session_id ?? '–', dropOrder: 1 },
+  { title: 'seal', value: ({ status }) => status, dropOrder: 5 },
 ]
 
 function listCommand(context: CliContext): Command {
@@ -120,16 +124,16 @@ function listCommand(context: CliContext): Command {
         readonly format?: string
       }) => {
         if (flags.prompts) return (await import('./prompt/list.ts')).listPrompts(context, flags)
-        const { listOwnRuns } = await import('../run/agents/records.ts')
+        const { listOwnRuns } = await import('../run/agents/read-agent-records.ts')
         const filter = {
           ...(flags.status !== undefined && { status: flags.status }),
           ...(flags.session !== undefined && { session_id: flags.session }),
         }
         const list = await listOwnRuns(await recordDeps(context), await context.operator(), filter)
-        printRows(context, flags, list.own, COLUMNS, listedJson)
-        sayOthers(context, list, 'run')
+        printRows(context, flags, list.own, COLUMNS, toListJson)
+        printHiddenRecords(context, list, 'run')
         if (resolveFormat(context, flags) === 'table')
-          await (await import('./prompt/list.ts')).sayPrompts(context)
+          await (await import('./prompt/list.ts')).printPrompts(context)
       },
     )
 }
@@ -142,7 +146,7 @@ function showCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik run show run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, flags: { readonly format?: string }) => {
       if (await (await import('./prompt/list.ts')).showPrompt(context, flags, id)) return
-      const { getRun } = await import('../run/agents/records.ts')
+      const { getRun } = await import('../run/agents/read-agent-records.ts')
       const found = await getRun(await recordDeps(context), id)
       await requireOwnRecord(context, await context.operator(), 'show', 'run', found)
       printRecord(context, flags, runJson(found), () => describeRun(found))
@@ -160,8 +164,9 @@ function cancelCommand(context: CliContext): Command {
       const store = await context.store()
       const result = await store.write(cancelRun, { runId, operator: await context.operator() })
       if (result.outcome === 'ended') return printEnded(context, flags, result)
-      if (result.outcome === 'refused') throw (await import('../run/agents/refused.ts')).refusedError(result)
-      const { askToStop } = await import('../run/agents/signal.ts')
+      if (result.outcome === 'refused')
+        throw (await import('../run/agents/record-refusal.ts')).recordRefusalError(result)
+      const { askToStop } = await import('../run/agents/stop-run.ts')
       const signalled = askToStop(result.owner, context.home.database)
       printRecord(
         context,
@@ -183,7 +188,8 @@ function recoverCommand(context: CliContext): Command {
       const { recoverRun } = await import('../run/agents/tokens.ts')
       const store = await context.store()
       const result = await store.write(recoverRun, { runId, operator: await context.operator() })
-      if (result.outcome === 'refused') throw (await import('../run/agents/refused.ts')).refusedError(result)
+      if (result.outcome === 'refused')
+        throw (await import('../run/agents/record-refusal.ts')).recordRefusalError(result)
       printEnded(context, flags, result)
     })
 }
@@ -209,7 +215,7 @@ function printEnded(
 }
 
 /** Of what cannot be read, the id. */
-function listedJson({ id, record, seal, status }: Listed<Run>): Json {
+function toListJson({ id, record, seal, status }: Listed<Run>): Json {
   return { run: record === undefined ? { id } : formatRun(record), receipt_hmac: seal, hmac_status: status }
 }
 

@@ -13,7 +13,7 @@ import {
 } from '../secrets/secret.ts'
 import { bindSecret, forgetSecret, listSecrets, type SecretEntry, storeSecret } from '../secrets/secrets.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+import { type Column, formatMinute, formatOption, printable, printRecord, printRows } from './output.ts'
 
 interface FormatOptions {
   readonly format?: string
@@ -40,10 +40,10 @@ function bindCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', BIND_EXAMPLES)
     .action(async (name: string, options: BindOptions) => {
-      const binding = chosenBinding(options)
+      const binding = selectBinding(options)
       const { replaced } = await bindSecret(await context.store(), await context.operator(), name, binding)
       printRecord(context, options, { name, ...binding, replaced }, () =>
-        said(replaced ? 'rebound' : 'bound', `${name} → ${describeSource(binding)}`),
+        formatLine(replaced ? 'rebound' : 'bound', `${name} → ${describeSource(binding)}`),
       )
     })
 }
@@ -58,7 +58,7 @@ Examples:
 
 const SOURCES: readonly BindingSource[] = ['env', 'file', 'keyring', 'command']
 
-function chosenBinding(options: BindOptions): Binding {
+function selectBinding(options: BindOptions): Binding {
   const [source, ...more] = SOURCES.filter((candidate) => options[candidate] !== undefined)
   if (source === undefined || more.length > 0)
     throw new CraikError('usage', 'a secret needs exactly one source', {
@@ -91,7 +91,7 @@ function setCommand(context: CliContext): Command {
             value,
           )
           printRecord(context, options, { name, source: 'stored', replaced }, () =>
-            said(replaced ? 'replaced' : 'stored', `${name} → encrypted in this home`),
+            formatLine(replaced ? 'replaced' : 'stored', `${name} → encrypted in this home`),
           )
         } finally {
           value.fill(0)
@@ -119,8 +119,8 @@ function valueAsArgument(): CraikError {
 const COLUMNS: readonly Column<SecretEntry>[] = [
   { title: 'name', value: (row) => row.name },
   { title: 'source', value: (row) => row.source },
-  { title: 'reference', value: (row) => row.reference ?? '–' },
-  { title: 'updated', value: (row) => new Date(row.updatedAtMs).toISOString() },
+  { title: 'reference', value: (row) => row.reference ?? '–', canShorten: true },
+  { title: 'updated', value: (row) => formatMinute(row.updatedAtMs), dropOrder: 1 },
 ]
 
 function listCommand(context: CliContext): Command {
@@ -147,7 +147,7 @@ function removeCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik secret remove OPENAI_API_KEY\n')
     .action(async (name: string, options: FormatOptions) => {
       await forgetSecret(await context.store(), await context.operator(), name)
-      printRecord(context, options, { name, removed: true }, () => said('removed', name))
+      printRecord(context, options, { name, removed: true }, () => formatLine('removed', name))
     })
 }
 
@@ -165,7 +165,7 @@ function checkCommand(context: CliContext): Command {
       const problem = await tryResolving(context, name)
       if (problem === undefined) {
         printRecord(context, options, { name, source, reference, status: 'ok' }, () =>
-          said('ok', `${name} ← ${describeSource(entry)}`),
+          formatLine('ok', `${name} ← ${describeSource(entry)}`),
         )
         return
       }
@@ -175,7 +175,7 @@ function checkCommand(context: CliContext): Command {
         context,
         options,
         { name, source, reference, status: 'unavailable', reason: message, hint },
-        () => said('unavailable', message) + said('', hint),
+        () => formatLine('unavailable', message) + formatLine('', hint),
       )
     })
 }
@@ -206,6 +206,6 @@ const ABOUT_THE_SECRET: ReadonlySet<string> = new Set([
   'store_damaged',
 ])
 
-function said(verb: string, text: string): string {
+function formatLine(verb: string, text: string): string {
   return verb === '' ? `    ${printable(text)}\n` : `  ${verb}  ${printable(text)}\n`
 }

@@ -1,8 +1,8 @@
 /** `craik session`: the records of agent sessions, to look at and to hand over. */
 import { Command } from 'commander'
 import { sessionListCommand, sessionShowCommand } from './agent/list.ts'
-import { requireOwnRecord } from './agent/own.ts'
-import { recordDeps } from './agent/run-deps.ts'
+import { recordDeps } from './agent/open-run-deps.ts'
+import { requireOwnRecord } from './agent/own-records.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { printRecord } from './output.ts'
 
@@ -23,11 +23,11 @@ function exportCommand(context: CliContext): Command {
       '\nExample:\n  craik session export agent_craik_fixture_local_20261115091244 > session.json\n',
     )
     .action(async (id: string) => {
-      const { getSession } = await import('../run/agents/records.ts')
-      const place = await recordDeps(context)
-      const found = await getSession(place, id)
+      const { getSession } = await import('../run/agents/read-agent-records.ts')
+      const deps = await recordDeps(context)
+      const found = await getSession(deps, id)
       await requireOwnRecord(context, await context.operator(), 'export', 'session', found)
-      const { exportSession } = await import('../run/agents/export.ts')
-      printRecord(context, { format: 'json' }, await exportSession(place, id), () => '')
+      const { exportSession } = await import('../run/agents/export-session.ts')
+      printRecord(context, { format: 'json' }, await exportSession(deps, id), () => '')
     })
 }

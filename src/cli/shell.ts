@@ -7,7 +7,7 @@ import { formatDuration, parseDuration } from '../lib/duration.ts'
 import { joinCommand, quoteArgument } from '../lib/shlex.ts'
 import { redactText } from '../receipts/redaction/redact.ts'
 import type { CliContext } from './context.ts'
-import { formatOption, printable, printRecord, resolveFormat } from './output.ts'
+import { formatOption, printable, printNote, printRecord, resolveFormat } from './output.ts'
 
 export function shellCommand(context: CliContext): Command {
   return (
@@ -32,7 +32,7 @@ export function shellCommand(context: CliContext): Command {
           })
         const timeoutMs = parseDuration(flags.timeout, '--timeout')
         const workingDirectory = currentFolder()
-        const { runShell, shellExitCode } = await import('../run/shell.ts')
+        const { runShell, shellExitCode } = await import('../run/operator-shell.ts')
         const { PREVIEW_CHARACTERS } = await import('../run/side-log.ts')
         const live = resolveFormat(context, flags) === 'table'
         const shown = { stdout: 0, stderr: 0 }
@@ -63,7 +63,7 @@ export function shellCommand(context: CliContext): Command {
         )
         const { run, stdout, stderr, receipt } = result
         if (run.end === 'not_started')
-          context.stderr.write(`craik: ${printable(redactText(run.message).text)}\n`)
+          printNote(context, `craik: ${printable(redactText(run.message).text)}\n`)
         const record: Json = {
           command: result.command,
           outcome: run.end,
@@ -77,14 +77,13 @@ export function shellCommand(context: CliContext): Command {
         if (!live) printRecord(context, flags, record, () => '')
         for (const [name, log] of Object.entries({ stdout, stderr })) {
           if (!live || log.bytes <= PREVIEW_CHARACTERS) continue
-          context.stderr.write(
+          printNote(
+            context,
             `\n  … ${name} continues: ${log.bytes.toLocaleString('en')} bytes in state/shell-output/${log.sha256}.log\n`,
           )
         }
         if (live)
-          context.stderr.write(
-            `  ${ending(run)} · ${formatDuration(run.durationMs)} · receipt ${receipt.id}\n`,
-          )
+          printNote(context, `  ${ending(run)} · ${formatDuration(run.durationMs)} · receipt ${receipt.id}\n`)
         context.setExitCode(shellExitCode(run, constants.signals))
         if (run.end === 'timeout') {
           throw new CraikError('timeout', `the command ran longer than ${flags.timeout} and was stopped`)

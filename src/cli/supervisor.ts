@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
 import { formatDuration, parseDuration } from '../lib/duration.ts'
-import { mountedFolders } from '../store/mounted-folders.ts'
+import { listMountedFolders } from '../store/mounted-folders.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { formatOption, printable, printRecord } from './output.ts'
 
@@ -27,7 +27,7 @@ function statusCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik supervisor status --format json\n')
     .action(async (flags: FormatFlags) => {
-      const { findSupervisor } = await import('../supervisor/ensure.ts')
+      const { findSupervisor } = await import('../supervisor/connect-or-start.ts')
       using client = await findSupervisor(context)
       if (client === undefined) {
         printRecord(
@@ -95,9 +95,9 @@ function runCommand(context: CliContext): Command {
       const idleMs = parseDuration(flags.idle, '--idle')
       const autosaveMs = parseDuration(flags.autosave, '--autosave')
       const { detachFromStarter } = await import('../supervisor/start.ts')
-      await detachFromStarter(() => mountedFolders(context.home, context.store))
-      const { runSupervisor } = await import('../supervisor/run.ts')
-      const { actingOperator } = await import('../run/agents/login.ts')
+      await detachFromStarter(() => listMountedFolders(context.home, context.store))
+      const { runSupervisor } = await import('../supervisor/run-supervisor.ts')
+      const { actingOperator } = await import('../run/agents/operator-login.ts')
       await runSupervisor({
         home: context.home,
         clock: context.clock,

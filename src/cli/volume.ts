@@ -3,12 +3,12 @@ import { Command } from 'commander'
 import { formatDuration } from '../lib/duration.ts'
 import type { VolumeBody } from '../operator/api/bodies.ts'
 import type { ApiClient } from '../sdk/client.ts'
+import { type CommandGrant, withCommandGrant } from './command-grant.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type DeleteOptions, deleteSelected, deletingCommand, requireChoice } from './delete-each.ts'
 import { type Column, formatOption, printRows } from './output.ts'
 import { formatBytes } from './sandbox/amounts.ts'
-import { connect } from './sandbox/connect.ts'
-import { type TypedGrant, withTypedGrant } from './typed-grant.ts'
+import { connect } from './sandbox/connect-supervisor.ts'
 
 export const volumeCommand: NounBuilder = (context) =>
   new Command('volume').addCommand(listCommand(context)).addCommand(deleteCommand(context))
@@ -16,8 +16,12 @@ export const volumeCommand: NounBuilder = (context) =>
 const COLUMNS = (nowMs: number): readonly Column<VolumeBody>[] => [
   { title: 'name', value: ({ name }) => name },
   { title: 'size', value: ({ size_bytes }) => (size_bytes === null ? '?' : formatBytes(size_bytes)) },
-  { title: 'used by', value: ({ used_by }) => used_by ?? '–' },
-  { title: 'age', value: ({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms)) },
+  { title: 'used by', value: ({ used_by }) => used_by ?? '–', canShorten: true },
+  {
+    title: 'age',
+    value: ({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms)),
+    dropOrder: 1,
+  },
 ]
 
 function listCommand(context: CliContext): Command {
@@ -59,13 +63,13 @@ export async function deleteVolume(
   name: string,
   command: string,
 ): Promise<void> {
-  const leave: TypedGrant = {
+  const grant: CommandGrant = {
     capability: 'sandbox.delete',
     operation: 'delete_volume',
     target: `volume/${name}`,
     command,
   }
-  await withTypedGrant(context, leave, (grantId) =>
+  await withCommandGrant(context, grant, (grantId) =>
     client.volumes.delete(name, { signal: context.signal, grantId }),
   )
 }

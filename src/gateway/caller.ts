@@ -1,15 +1,20 @@
-/** Whose a connection to the gateway is: told by the stream that it came on, never by what it says of itself. */
+/**
+ * The owner of a gateway connection. The gateway identifies it by the stream of the request, never by the request's
+ * content.
+ */
 
 export interface GatewayCaller {
   readonly operator: string
   readonly policyEnvelopeId: string
-  /** Undefined: a program of this machine, outside any sandbox. */
+  /** `undefined` for a program on the host, outside any sandbox. */
   readonly sandboxId: string | undefined
   readonly scope: { readonly session_id?: string; readonly task_id?: string; readonly run_id?: string }
-  /** `forward`: what runs there has the real ones, and may present them. */
+  /** With `forward`, the sandbox holds the real credentials and can present them. */
   readonly credentials: 'broker' | 'forward' | 'none'
-  /** What this caller may present as its credential for an account; undefined: nothing is its own, so nothing is. */
+  /**
+   * Returns the credential that this caller can present for an account. `undefined` when the caller has none for it.
+   */
   readonly sentinelFor: (accountId: string) => string | undefined
-  /** The grant for a capability on a target, if there is one. */
+  /** Returns the id of the grant for a capability on a target, if there is one. */
   readonly grantFor: (capability: string, operation: string, target: string) => Promise<string | undefined>
 }

@@ -1,14 +1,14 @@
-/** Calls that are refused because a file of `config/` cannot be used, or changed while they were made. */
+/** Calls that are refused because a file of `config/` is invalid, or changed during the call. */
 import type { Account, Credential } from '../accounts/account.ts'
 import { ACCOUNTS_FILE } from '../accounts/overrides.ts'
 import { CraikError } from '../errors.ts'
 
-/** Whether the error says which file of `config/` is at fault. */
+/** Returns whether the error blames a file of `config/`. */
 export function isConfigFault(error: unknown): boolean {
   return fileOf(error) !== undefined
 }
 
-/** The message for a client in a sandbox: it names the file and repeats nothing of its content. */
+/** Returns the message for a client in a sandbox. It names the file and repeats nothing of its content. */
 export function faultMessage(error: unknown): string {
   const file = fileOf(error)
   return file === undefined
@@ -16,7 +16,7 @@ export function faultMessage(error: unknown): string {
     : `the call was refused: ${file} on the host is invalid or has just changed; check there:  craik accounts`
 }
 
-/** Throws if the account's address changed since the call was decided: the credential is for the new one. */
+/** Throws if the account's address changed after the decision, because the credential is for the new address. */
 export function sameAddress(account: Account, credential: Credential): Credential {
   if (credential.baseUrl === account.baseUrl) return credential
   const file = `config/${ACCOUNTS_FILE}`

@@ -1,17 +1,17 @@
-/** How refusals are written down: the first of a caller one by one, a flood as one receipt with a count. */
-import { pacedTally, type Tally } from '../lib/paced-tally.ts'
+/** Receipts of refusals: the first refusals of a caller get one each, a flood gets one receipt with a count. */
+import { createTally, type Tally } from '../lib/paced-tally.ts'
 import type { GatewayCaller } from './caller.ts'
 
-/** So many at once have receipts of their own, and one more each so often. */
+/** The number of refusals in a row with a receipt each. One more is allowed every `REFILL_MS`. */
 const BURST = 20
 const REFILL_MS = 1_000
 const PACE = { everyMs: 1_000, maxMs: 60_000 }
 const MAX_CALLERS = 1_000
 
-/** Whose a request is. */
+/** The caller of a request. */
 export type DenialCaller = Pick<GatewayCaller, 'operator' | 'policyEnvelopeId' | 'sandboxId' | 'scope'>
 
-/** What a receipt of a refusal refers to. */
+/** Returns the links in the receipt of a refusal. */
 export function denialLinks({ scope, sandboxId, policyEnvelopeId }: DenialCaller) {
   return {
     ...scope,
@@ -21,7 +21,7 @@ export function denialLinks({ scope, sandboxId, policyEnvelopeId }: DenialCaller
 }
 
 export interface DenialTerms<Facts> {
-  /** One receipt for all that the facts count. */
+  /** Writes one receipt for all refusals that the facts count. */
   readonly write: (caller: DenialCaller, facts: Facts) => Promise<unknown>
   readonly together: (one: Facts, other: Facts) => Facts
 }
@@ -30,7 +30,7 @@ interface Book<Facts> {
   readonly caller: DenialCaller
   left: number
   filledMs: number
-  /** By their rule and what it looked at: refusals for different reasons are not added up. */
+  /** By the rule and its ground: refusals for different reasons are counted separately. */
   readonly tallies: Map<string, Tally<Facts>>
 }
 
@@ -42,7 +42,7 @@ export class Denials<Facts> {
     this.#terms = terms
   }
 
-  /** Whether the next refusal of a caller may have a receipt of its own; `spend` then says that it has. */
+  /** Returns whether the next refusal of a caller can have its own receipt. `spend` uses that allowance up. */
   isSingle(caller: DenialCaller): boolean {
     const book = this.#book(caller)
     const nowMs = performance.now()
@@ -58,13 +58,13 @@ export class Denials<Facts> {
     this.#book(caller).left--
   }
 
-  /** One more that has none; those with the same `ground` are added up. */
+  /** Counts a refusal without its own receipt. Refusals with the same `ground` are added up. */
   count(caller: DenialCaller, facts: Facts, ground: string): void {
     const { tallies } = this.#book(caller)
     let tally = tallies.get(ground)
     if (tally === undefined) {
       const { write, together } = this.#terms
-      tally = pacedTally(together, async (told) => void (await write(caller, told)), PACE)
+      tally = createTally(together, async (reported) => void (await write(caller, reported)), PACE)
       tallies.set(ground, tally)
     }
     tally.add(facts)

@@ -1,4 +1,4 @@
-/** A gateway in this process, logins that lie in memory, and callers that dial it on loopback. */
+/** A gateway in this process, logins in memory, and callers that connect on loopback. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { selfSigned } from '../../test/wire/certificate.ts'
@@ -9,20 +9,20 @@ import { createGrant } from '../policy/grants.ts'
 import { OPERATOR } from '../policy/policy.fixture.ts'
 import { type CallScene, callScene } from '../providers/dispatch.fixture.ts'
 import type { GatewayCaller } from './caller.ts'
-import type { GatewayLimits } from './limits.ts'
+import type { GatewayLimits } from './gateway-limits.ts'
 import { createGateway, type EgressHandler, type Gateway } from './server.ts'
 
 export const CERTIFICATE = selfSigned(['127.0.0.1'], ['api.openai.com', 'api.anthropic.com'])
 export const REAL_KEY = 'the-real-key-that-stays-outside-7c21d8'
 export const NEW_KEY = 'the-next-key-that-stays-outside-99ab00'
 
-/** Logins whose values change as a test says. */
+/** Logins with values that a test can change. */
 export class MemoryBroker implements Broker {
   readonly list: Account[]
   value = REAL_KEY
   newer: string | undefined
   refusals = 0
-  /** Who renews it cannot be reached. */
+  /** The issuer is unreachable. */
   isNotRenewed = false
 
   constructor(...list: Account[]) {
@@ -40,17 +40,17 @@ export class MemoryBroker implements Broker {
       throw new CraikError('unavailable', `the login ${accountId} has expired`, {
         details: { renewal: 'failed' },
       })
-    return this.#held(account)
+    return this.#credentialOf(account)
   }
 
-  async refused(accountId: string, generation: string): Promise<Credential | undefined> {
+  async renewAfterRefusal(accountId: string, generation: string): Promise<Credential | undefined> {
     this.refusals++
     if (this.newer === undefined || generation !== this.value) return undefined
     this.value = this.newer
     return this.credential(accountId)
   }
 
-  #held({ id, baseUrl, family, kind }: Account): Credential {
+  #credentialOf({ id, baseUrl, family, kind }: Account): Credential {
     const isKey = kind === 'api_key'
     const name =
       isKey && family === 'anthropic' ? 'x-api-key' : isKey && family === 'gemini' ? 'x-goog-api-key' : ''
@@ -83,31 +83,31 @@ export interface GatewayScene extends AsyncDisposable {
   readonly at: CallScene
   readonly gateway: Gateway
   readonly faults: unknown[]
-  /** The port on which a sandbox reaches the gateway. */
+  /** Returns the port on which a sandbox reaches the gateway. */
   port(sandboxId?: string): Promise<number>
   ask(path: string, body: unknown, init?: RequestInit & { sandboxId?: string }): Promise<Response>
   dial(sandboxId?: string): Promise<Socket>
-  /** Nothing is begun without an end, and nothing is held. */
-  settled(): Promise<{ readonly open: number; readonly holds: number }>
+  /** Both counts are zero when every begin has its end and no hold remains. */
+  readOpen(): Promise<{ readonly open: number; readonly holds: number }>
 }
 
 export async function gatewayScene(options: {
   readonly broker: Broker
   readonly limits?: Partial<GatewayLimits>
   readonly egress?: EgressHandler
-  /** Another module for the threads that read bodies. */
+  /** Another module for the scan threads. */
   readonly scanWorker?: URL
   readonly keys?: Readonly<Record<string, string>>
   readonly dialled?: (origin: string) => { host: string; port: number }
   readonly grants?: readonly string[]
   readonly credentials?: GatewayCaller['credentials']
-  /** Other stand-ins than words that say whose they are. */
+  /** Replaces the default sentinels, which name their owner. */
   readonly sentinelFor?: (sandboxId: string, accountId: string) => string | undefined
 }): Promise<GatewayScene> {
   const at = await callScene(options.keys ?? {})
   const faults: unknown[] = []
   const gateway = createGateway({
-    place: at.place,
+    deps: at.place,
     broker: options.broker,
     report: (error) => faults.push(error),
     authorities: [CERTIFICATE.cert],
@@ -150,7 +150,7 @@ export async function gatewayScene(options: {
       await once(socket, 'connect')
       return socket.on('error', () => {})
     },
-    async settled() {
+    async readOpen() {
       const holds = at.store.database.prepare('SELECT count(*) AS n FROM holds').get() as { n: number }
       return { open: (await at.store.tables.openReceipts.list()).length, holds: holds.n }
     },
@@ -162,14 +162,14 @@ export async function gatewayScene(options: {
   }
 }
 
-/** One grant per sandbox and provider, as the supervisor gives them. */
+/** One grant per sandbox and provider, as the supervisor creates them. */
 function callerOf(
   at: CallScene,
   sandboxId: string,
   granted: readonly string[] | undefined,
-  given: GatewayCaller['credentials'] | undefined,
+  provided: GatewayCaller['credentials'] | undefined,
 ): Omit<GatewayCaller, 'sentinelFor'> {
-  const mode = given ?? 'broker'
+  const mode = provided ?? 'broker'
   const grants = new Map<string, Promise<string>>()
   return {
     operator: OPERATOR,
@@ -196,7 +196,7 @@ function callerOf(
   }
 }
 
-/** Whether anything of a request is a sentinel: such a thing never leaves this machine. */
+/** Returns whether any part of a request contains a sentinel, which must never leave this machine. */
 export function holdsSentinel({ path, headers, rawBody }: SeenRequest): boolean {
   return [path, JSON.stringify(headers), rawBody].some((text) => text.includes('sentinel-'))
 }

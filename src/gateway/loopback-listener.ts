@@ -1,6 +1,7 @@
 /**
- * The gateway on a port of this machine's loopback, for programs outside sandboxes. Loopback is every local user's, and a
- * web page can make a browser ask there: so each request needs the token of the run, and names the port as its host.
+ * The gateway on a loopback port of this machine, for programs outside sandboxes. Every local user can reach loopback,
+ * and a web page can make a browser send requests there. Therefore each request needs the token of the listener, and
+ * must name the port in its Host header.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
@@ -8,7 +9,7 @@ import type { IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { CraikError } from '../errors.ts'
 import type { GatewayCaller } from './caller.ts'
-import { presentedIn } from './models/presented.ts'
+import { readPresented } from './models/client-credential.ts'
 import type { AuthCheck, Gateway } from './server.ts'
 
 const LOOPBACK = '127.0.0.1'
@@ -16,13 +17,13 @@ const HOW = 'run:  craik gateway --help'
 
 export interface LoopbackListener {
   readonly port: number
-  /** How many requests came without the token, or under another name. */
+  /** The number of requests without the token, or with another Host. */
   readonly refused: number
-  /** Nobody new comes in; those who are in are the gateway's to end. */
+  /** Stops accepting connections. The gateway ends those that are open. */
   close(): void
 }
 
-/** Port 0: a free one. */
+/** Port 0 selects a free port. */
 export async function openLoopbackListener(
   gateway: Gateway,
   caller: GatewayCaller,
@@ -47,7 +48,7 @@ export async function openLoopbackListener(
       cause,
     })
   }
-  // Such as no descriptors left for one more connection: those who are in are served on.
+  // For example, no file descriptors are left for another connection. Open connections continue.
   server.on('error', () => {})
   const { port: taken } = server.address() as AddressInfo
   const check = createTokenCheck(token, taken)
@@ -71,22 +72,22 @@ export function createTokenCheck(token: string, port: number): AuthCheck {
         why: `a proxy client must send the token of this gateway as its password; ${HOW}`,
       }
     }
-    // A name that somebody else's DNS turned into this address stays that name here.
+    // This check stops DNS rebinding: a name that resolves to this address does not match.
     if (!hosts.includes(request.headers.host?.toLowerCase() ?? ''))
       return { status: 403, why: `this gateway accepts requests only for the host ${hosts[0]}` }
     const [, query = ''] = (request.url ?? '').split('?', 2)
-    const { values } = presentedIn(request.headers, new URLSearchParams(query))
+    const { values } = readPresented(request.headers, new URLSearchParams(query))
     if (values.length > 0 && values.every(isToken)) return undefined
     return { status: 401, why: `the credential is not the token of this gateway; ${HOW}` }
   }
 }
 
-/** In its form the host and a credential are the destination's. */
+/** In a proxy request, the Host header and the credential are the destination's. */
 function isForProxy({ method, url = '' }: IncomingMessage): boolean {
   return method === 'CONNECT' || !url.startsWith('/')
 }
 
-/** `Bearer TOKEN`, or `Basic` of any name with the token as its password. */
+/** Accepts `Bearer TOKEN`, or `Basic` with any name and the token as its password. */
 function proxyPassword(header: string | undefined): string {
   const [scheme = '', value = ''] = (header ?? '').split(' ')
   if (/^bearer$/i.test(scheme)) return value
@@ -95,7 +96,7 @@ function proxyPassword(header: string | undefined): string {
   return pair.slice(pair.indexOf(':') + 1)
 }
 
-/** In constant time, whatever was sent. */
+/** Compares in constant time for any input. */
 function tokenCheck(token: string): (presented: string) => boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   const expected = digest(token)

@@ -1,10 +1,13 @@
-/** Receipts of requests for a model that were refused: the first of a caller one by one, a flood as one with a count. */
+/**
+ * Receipts of refused model requests: the first refusals of a caller get one each, a flood gets one receipt with a
+ * count.
+ */
 import type { RefusalNotes } from '../providers/dispatch/hop.ts'
-import type { ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptLog } from '../receipts/receipt-log.ts'
 import { type DenialCaller, Denials, denialLinks } from './denials.ts'
 
 export interface RefusedRequest {
-  /** Such as `gateway.malformed`. */
+  /** The rule, such as `gateway.malformed`. */
   readonly rule: string
   readonly target: string
 }
@@ -28,7 +31,10 @@ export class RefusalReceipts {
     })
   }
 
-  /** Of one that nothing else writes down. A refusal needs no receipt to hold: nobody waits for this one. */
+  /**
+   * Records a refusal that no other code records. The refusal takes effect without its receipt, so nobody waits for the
+   * write.
+   */
   write(caller: DenialCaller, refused: RefusedRequest): void {
     if (!this.#denials.isSingle(caller)) {
       this.#count(caller, refused)
@@ -41,7 +47,7 @@ export class RefusalReceipts {
     this.#writing.add(written)
   }
 
-  /** For one call, whose refusals are written where they are decided. */
+  /** Returns the notes for one call, whose refusals are written where they are decided. */
   notesOf(caller: DenialCaller): RefusalNotes {
     return {
       isSingle: () => this.#denials.isSingle(caller),

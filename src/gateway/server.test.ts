@@ -19,7 +19,7 @@ async function scene(options: Partial<Parameters<typeof gatewayScene>[0]> = {}) 
   return gateway
 }
 
-async function said(gateway: Awaited<ReturnType<typeof scene>>, text: string): Promise<string> {
+async function sendAndRead(gateway: Awaited<ReturnType<typeof scene>>, text: string): Promise<string> {
   const socket = await gateway.dial('sandbox-7')
   socket.write(text)
   const [answer] = await once(socket, 'data')
@@ -30,7 +30,7 @@ async function said(gateway: Awaited<ReturnType<typeof scene>>, text: string): P
 const HOST = 'host: gateway.craik\r\n'
 const UPGRADE = `GET /v1/responses HTTP/1.1\r\n${HOST}connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`
 
-test('what is asked of a proxy goes to the egress handler with whose it is, and nowhere else', async () => {
+test('a proxy request goes to the egress handler with its caller, and to no other handler', async () => {
   const seen: string[] = []
   const egress: EgressHandler = {
     handleConnect(caller, request, socket) {
@@ -51,11 +51,15 @@ test('what is asked of a proxy goes to the egress handler with whose it is, and 
     },
   }
   const gateway = await scene({ egress })
-  expect(await said(gateway, `CONNECT a.example:443 HTTP/1.1\r\n${HOST}\r\n`)).toMatch(/^HTTP\/1\.1 200/)
-  expect(await said(gateway, `GET http://a.example/x HTTP/1.1\r\n${HOST}\r\n`)).toMatch(/^HTTP\/1\.1 200/)
+  expect(await sendAndRead(gateway, `CONNECT a.example:443 HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
+    /^HTTP\/1\.1 200/,
+  )
+  expect(await sendAndRead(gateway, `GET http://a.example/x HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
+    /^HTTP\/1\.1 200/,
+  )
   const upgrade = `GET http://a.example/ws HTTP/1.1\r\n${HOST}connection: Upgrade\r\nupgrade: websocket\r\n\r\n`
-  expect(await said(gateway, upgrade)).toMatch(/^HTTP\/1\.1 403/)
-  expect(await said(gateway, 'no HTTP at all\r\n\r\n')).toMatch(/^HTTP\/1\.1 400/)
+  expect(await sendAndRead(gateway, upgrade)).toMatch(/^HTTP\/1\.1 403/)
+  expect(await sendAndRead(gateway, 'no HTTP at all\r\n\r\n')).toMatch(/^HTTP\/1\.1 400/)
   expect(seen).toEqual([
     'CONNECT a.example:443 sandbox-7',
     'GET http://a.example/x sandbox-7',
@@ -64,18 +68,18 @@ test('what is asked of a proxy goes to the egress handler with whose it is, and 
   ])
 })
 
-test('without a way to the web, both forms are refused', async () => {
+test('without an egress handler, both forms are refused', async () => {
   const gateway = await scene()
-  expect(await said(gateway, `CONNECT a.example:443 HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
+  expect(await sendAndRead(gateway, `CONNECT a.example:443 HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
     /^HTTP\/1\.1 403 .*not allowed/s,
   )
-  expect(await said(gateway, `GET http://a.example/ HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
+  expect(await sendAndRead(gateway, `GET http://a.example/ HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
     /^HTTP\/1\.1 403 .*not allowed/s,
   )
 })
 
-test('a WebSocket to whom no login speaks it is answered with 426, on which Codex falls back to HTTP at once', async () => {
-  expect(await said(await scene(), UPGRADE)).toMatch(/^HTTP\/1\.1 426 Upgrade Required\r\n/)
+test('a WebSocket request to a provider without a login for it gets 426, on which Codex falls back to HTTP at once', async () => {
+  expect(await sendAndRead(await scene(), UPGRADE)).toMatch(/^HTTP\/1\.1 426 Upgrade Required\r\n/)
 })
 
 test.each([
@@ -87,12 +91,15 @@ test.each([
   ['POST', '/v1beta/models/a/b:generateContent'],
   ['POST', '/v1internal:recordCodeAssistMetrics'],
   ['POST', '/p/provider_UPPER/v1/messages'],
-])('%s %s is no route', async (method, path) => {
-  const answer = await said(await scene(), `${method} ${path} HTTP/1.1\r\n${HOST}content-length: 0\r\n\r\n`)
+])('%s %s is not a route', async (method, path) => {
+  const answer = await sendAndRead(
+    await scene(),
+    `${method} ${path} HTTP/1.1\r\n${HOST}content-length: 0\r\n\r\n`,
+  )
   expect(answer).toMatch(/^HTTP\/1\.1 404 /)
 })
 
-test('a provider that is not known, or speaks another dialect, is named as such', async () => {
+test('an unknown provider, or one with another dialect, is named as such', async () => {
   const gateway = await scene()
   const body = { model: 'm', max_tokens: 5, messages: [] }
   const unknown = await gateway.ask('/p/provider_nobody/v1/messages', body)
@@ -107,7 +114,7 @@ test('a provider that is not known, or speaks another dialect, is named as such'
   ])
 })
 
-test('more requests than a caller may have at once are refused, and another caller is served', async () => {
+test('more concurrent requests than a caller’s limit are refused, and another caller is served', async () => {
   const gateway = await scene({ limits: { requests: 2 } })
   const body = {
     model: 'm',
@@ -125,7 +132,7 @@ test('more requests than a caller may have at once are refused, and another call
   expect((await gateway.ask('/v1/messages', body, { headers, sandboxId: 'sandbox-2' })).status).toBe(200)
 })
 
-test('closing ends what is going on, with an error event and settled', async () => {
+test('closing ends open calls with an error event, and settles them', async () => {
   const gateway = await scene()
   const body = {
     model: 'm',
@@ -137,5 +144,5 @@ test('closing ends what is going on, with an error event and settled', async () 
   const text = response.text()
   await gateway.gateway.close()
   expect(await text).toContain('event: error')
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
 })

@@ -1,17 +1,17 @@
 /**
- * The one door: an HTTP server that listens nowhere. Streams are handed to it with whose they are; requests of its own
- * form are for models, those of a proxy for the web, and everything else is refused.
+ * The gateway server: an HTTP server without a listening port. It gets streams together with their caller. Requests in
+ * origin form are for models, those in proxy form for the web, and everything else is refused.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { setFlagsFromString } from 'node:v8'
 import type { GatewayCaller } from './caller.ts'
-import { GATEWAY_LIMITS, type GatewayLimits, HEAD_BYTES_MAX, HEADERS_MAX } from './limits.ts'
+import { GATEWAY_LIMITS, type GatewayLimits, HEAD_BYTES_MAX, HEADERS_MAX } from './gateway-limits.ts'
 import { BodyScanner } from './models/body-scanner.ts'
 import { createModels, type ModelsOptions } from './models/models.ts'
-import { answerRaw, answerUnread, expectsContinue } from './raw-answer.ts'
+import { answerRaw, answerUnread, expectsContinue } from './raw-response.ts'
 
-/** The way to the web; without one there is none. */
+/** Handles proxy requests. Without it, they are refused. */
 export interface EgressHandler {
   handleConnect(caller: GatewayCaller, request: IncomingMessage, socket: Duplex, head: Buffer): void
   handlePlain(caller: GatewayCaller, request: IncomingMessage, response: ServerResponse): void
@@ -21,59 +21,60 @@ export interface EgressHandler {
 
 export interface GatewayOptions extends ModelsOptions {
   readonly egress?: EgressHandler
-  /** Routes that are not about models, such as git's. True: it answers. */
+  /** Handles other routes, such as git's. Returns `true` if it responds. */
   readonly otherRoute?: (caller: GatewayCaller, request: IncomingMessage, response: ServerResponse) => boolean
   /** For tests. */
   readonly limits?: Partial<GatewayLimits>
-  /** For tests: another module for the threads that read bodies. */
+  /** For tests: another module for the scan threads. */
   readonly scanWorker?: URL
 }
 
-/** Why a request is not let in at all, where the connection itself does not say whose it is. */
-interface NotLetIn {
+/** The reason why a request is not authorized, for connections that do not identify their caller. */
+interface AuthRefusal {
   readonly status: 401 | 403 | 407
   readonly why: string
 }
 
-export type AuthCheck = (request: IncomingMessage) => NotLetIn | undefined
+export type AuthCheck = (request: IncomingMessage) => AuthRefusal | undefined
 
 export interface Gateway {
-  /** Serves a connection. `check` is asked for each request on it. */
+  /** Serves a connection. `check` authorizes each request on it. */
   handle(stream: Duplex, caller: GatewayCaller, check?: AuthCheck): void
-  /** Ends every connection, and resolves when all that was begun is settled. */
+  /** Ends every connection, and resolves when all calls are settled. */
   close(): Promise<void>
 }
 
-/** What all connections of one caller have together. */
-interface Load {
+/** The load that all connections of one caller share. */
+interface CallerUsage {
   connections: number
   requests: number
   heldBytes: number
   readonly scanner: BodyScanner
-  /** When the last client has disconnected. */
+  /** Set when the last client has disconnected. */
   leaving: NodeJS.Timeout | undefined
 }
 
 interface Connection {
   readonly caller: GatewayCaller
-  readonly load: Load
+  readonly load: CallerUsage
   readonly check: AuthCheck | undefined
   timer: NodeJS.Timeout | undefined
 }
 
 export function createGateway(options: GatewayOptions): Gateway {
-  // By default V8 collects the whole heap whenever buffers pass 64 MB, which 2 MiB bodies do all the time: a third of a call.
+  // By default, V8 collects the whole heap whenever buffers pass 64 MB, which 2 MiB bodies do all the time. That cost a
+  // third of a call.
   setFlagsFromString('--external-memory-accounted-in-global-limit')
-  return new OneDoor(options)
+  return new GatewayServer(options)
 }
 
-class OneDoor implements Gateway {
+class GatewayServer implements Gateway {
   readonly #options: GatewayOptions
   readonly #limits: GatewayLimits
   readonly #models: ReturnType<typeof createModels>
   readonly #server: Server
   readonly #connections = new Map<Duplex, Connection>()
-  readonly #loads = new Map<string, Load>()
+  readonly #usage = new Map<string, CallerUsage>()
   #closed: Promise<void> | undefined
 
   constructor(options: GatewayOptions) {
@@ -88,27 +89,27 @@ class OneDoor implements Gateway {
     this.#server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
       this.#connect(request, socket, head),
     )
-    // A client that waits for 100 Continue is checked first. Without this, Node sends it unasked.
+    // Such a client is checked before it gets 100 Continue. Without this listener, Node sends it at once.
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
       this.#request(request, response),
     )
-    // How long a request may take is told by what is asked for: see the timers here and of each route.
+    // The timeout depends on the request: see the timers here and in each route.
     this.#server.requestTimeout = 0
     this.#server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
       this.#upgrade(request, socket, head),
     )
-    this.#server.on('clientError', (error: Error, socket: Duplex) => this.#malformed(error, socket))
+    this.#server.on('clientError', (error: Error, socket: Duplex) => this.#onMalformed(error, socket))
   }
 
   handle(stream: Duplex, caller: GatewayCaller, check?: AuthCheck): void {
     stream.on('error', () => {})
     const key = caller.sandboxId ?? `operator ${caller.operator}`
-    const load = this.#loads.get(key) ?? this.#newLoad()
+    const load = this.#usage.get(key) ?? this.#newLoad()
     if (this.#closed !== undefined || load.connections >= this.#limits.connections) {
       answerRaw(stream, '503 Service Unavailable', 'too many connections at once, or the gateway is closing')
       return
     }
-    this.#loads.set(key, load)
+    this.#usage.set(key, load)
     clearTimeout(load.leaving)
     load.connections++
     const connection: Connection = { caller, load, check, timer: undefined }
@@ -116,8 +117,8 @@ class OneDoor implements Gateway {
     stream.once('close', () => {
       clearTimeout(connection.timer)
       this.#connections.delete(stream)
-      // Requests of a connection end before it is closed, or with it.
-      if (--load.connections === 0) this.#leave(key, load)
+      // The requests of a connection end before it closes, or with it.
+      if (--load.connections === 0) this.#scheduleRemoval(key, load)
     })
     this.#awaitHead(stream, connection)
     this.#server.emit('connection', stream)
@@ -128,16 +129,16 @@ class OneDoor implements Gateway {
     return this.#closed
   }
 
-  #newLoad(): Load {
+  #newLoad(): CallerUsage {
     const scanner = new BodyScanner(this.#limits, this.#options.scanWorker)
     return { connections: 0, requests: 0, heldBytes: 0, scanner, leaving: undefined }
   }
 
-  /** Programs that connect for each request find the thread that reads their bodies still running. */
-  #leave(key: string, load: Load): void {
+  /** The scan thread is kept for a while, for programs that connect for each request. */
+  #scheduleRemoval(key: string, load: CallerUsage): void {
     load.scanner.abandon()
     load.leaving = setTimeout(() => {
-      this.#loads.delete(key)
+      this.#usage.delete(key)
       void load.scanner.close()
     }, this.#limits.scanIdleMs).unref()
   }
@@ -146,10 +147,10 @@ class OneDoor implements Gateway {
     await this.#models.close()
     for (const stream of this.#connections.keys()) stream.destroy()
     this.#server.close()
-    await Promise.all([...this.#loads.values()].map(({ scanner }) => scanner.close()))
+    await Promise.all([...this.#usage.values()].map(({ scanner }) => scanner.close()))
   }
 
-  /** Whoever sends its head too slowly, or asks nothing more, is put out. */
+  /** Disconnects a client that sends its head too slowly, or sends no further request. */
   #awaitHead(stream: Duplex, connection: Connection): void {
     clearTimeout(connection.timer)
     connection.timer = setTimeout(() => stream.destroy(), this.#limits.headMs).unref()
@@ -180,7 +181,7 @@ class OneDoor implements Gateway {
       void this.#models.handle(caller, load, request, response)
       return
     }
-    // These read what is sent as soon as they are asked.
+    // These handlers read the body at once, so the client is told to send it.
     if (expectsContinue(request) && !response.headersSent) response.writeContinue()
   }
 
@@ -192,7 +193,7 @@ class OneDoor implements Gateway {
     const notLetIn = check?.(request)
     if (notLetIn !== undefined) return [notLetIn.status, notLetIn.why]
     if (load.requests > this.#limits.requests) return [429, 'too many requests at once; wait for responses']
-    // Readers of such a message disagree about where it ends.
+    // Parsers disagree about where such a message ends.
     if (request.headers['transfer-encoding'] !== undefined && request.headers['content-length'] !== undefined)
       return [400, 'a request cannot have both a length and chunked encoding']
     if (!/^(?:\/|https?:\/\/)/i.test(url) || /[^\x21-\x7e]/.test(url))
@@ -222,7 +223,7 @@ class OneDoor implements Gateway {
     else answerRaw(socket, '403 Forbidden', 'blocked by craik: egress is not allowed')
   }
 
-  #malformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  #onMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
     const caller = this.#connections.get(socket)?.caller
     const { egress } = this.#options
     if (caller !== undefined && egress !== undefined) egress.handleMalformed(caller, error, socket)
@@ -244,7 +245,7 @@ class OneDoor implements Gateway {
   }
 }
 
-/** In the form that a proxy is asked in. */
+/** Returns whether the request is in proxy form. */
 function isProxied({ url = '' }: IncomingMessage): boolean {
   return /^https?:\/\//i.test(url)
 }

@@ -17,8 +17,9 @@ const CALLER: GatewayCaller = {
 const OWN = { presented: 'access of sbx_one', refreshToken: 'refresh', idToken: 'id' }
 
 let caller: GatewayCaller
-const server = createServer((asked, response) => {
-  if (isTokenRoute(asked)) answerToken(caller, asked, response, (id) => (id === 'sbx_one' ? OWN : undefined))
+const server = createServer((requested, response) => {
+  if (isTokenRoute(requested))
+    answerToken(caller, requested, response, (id) => (id === 'sbx_one' ? OWN : undefined))
   else response.writeHead(404).end()
 })
 beforeEach(async () => {
@@ -30,18 +31,18 @@ afterEach(() => new Promise((done) => server.close(done)))
 function ask(path: string, body: string): Promise<{ status: number | undefined; value: unknown }> {
   const { port } = server.address() as AddressInfo
   return new Promise((resolve, reject) => {
-    const asked = request({ port, path, method: 'POST', agent: false }, (answer) =>
+    const requested = request({ port, path, method: 'POST', agent: false }, (answer) =>
       json(answer).then(
         (value) => resolve({ status: answer.statusCode, value }),
         () => resolve({ status: answer.statusCode, value: undefined }),
       ),
     )
-    asked.once('error', reject)
-    asked.end(body)
+    requested.once('error', reject)
+    requested.end(body)
   })
 }
 
-it('gives a sandbox what it has already, whatever it sends', async () => {
+it('returns a sandbox’s present placeholders, whatever it sends', async () => {
   for (const body of ['', 'grant_type=refresh_token&refresh_token=x', '{"refresh_token":"stolen"}'])
     expect(await ask('/oauth/token', body)).toMatchObject({
       status: 200,
@@ -49,7 +50,7 @@ it('gives a sandbox what it has already, whatever it sends', async () => {
     })
 })
 
-it('has nothing for who was given no stand-in', async () => {
+it('returns nothing to a sandbox without a placeholder', async () => {
   for (const other of [
     { credentials: 'none' },
     { credentials: 'forward' },
@@ -61,7 +62,7 @@ it('has nothing for who was given no stand-in', async () => {
   }
 })
 
-it('takes no more than such a request needs, and no other path', async () => {
+it('accepts only small requests, and no other path', async () => {
   await expect(ask('/oauth/token', 'x'.repeat(200_000))).rejects.toThrow()
   expect(await ask('/oauth/tokens', '')).toMatchObject({ status: 404 })
 })

@@ -1,11 +1,11 @@
 /**
- * Where a program inside renews its login, when it can be told where that is: it gets what it has already. Renewing is the
- * broker's alone.
+ * The token endpoint for programs in a sandbox that can be configured to use it. It returns the placeholders that the
+ * program already has. Only the broker renews logins.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GatewayCaller } from './caller.ts'
 
-/** What stands for a login of OpenAI's inside. */
+/** The placeholders of an OpenAI login in a sandbox. */
 export interface PlaceholderLogin {
   readonly presented: string
   readonly refreshToken: string
@@ -20,12 +20,12 @@ export function isTokenRoute({ url = '', method }: IncomingMessage): boolean {
   return method === 'POST' && (url === PATH || url.startsWith(`${PATH}?`))
 }
 
-/** Whatever was sent is not looked at: it is the sandbox's own stream, and it gets its own. */
+/** Ignores the request's content. The stream identifies the sandbox, which gets its own placeholders. */
 export function answerToken(
   caller: GatewayCaller,
   request: IncomingMessage,
   response: ServerResponse,
-  standIn: (sandboxId: string) => PlaceholderLogin | undefined,
+  findPlaceholder: (sandboxId: string) => PlaceholderLogin | undefined,
 ): void {
   let bytes = 0
   const timer = setTimeout(() => request.destroy(), BODY_MS).unref()
@@ -37,7 +37,7 @@ export function answerToken(
   request.once('end', () => {
     const own =
       caller.credentials === 'broker' && caller.sandboxId !== undefined
-        ? standIn(caller.sandboxId)
+        ? findPlaceholder(caller.sandboxId)
         : undefined
     if (own === undefined) answer(response, 400, { error: 'invalid_grant', error_description: NONE })
     else
@@ -52,7 +52,7 @@ export function answerToken(
 }
 
 const NONE = 'craik: the host has no login of this kind; check there:  craik accounts'
-/** Some years: nobody asks again soon. */
+/** About three years, so that no program asks again soon. */
 const EXPIRES_S = 100_000_000
 
 function answer(response: ServerResponse, status: number, body: Readonly<Record<string, unknown>>): void {

@@ -47,14 +47,14 @@ export interface Harness {
   /** The secret that takes the place of a login. */
   readonly keyName: string | undefined
   /** What speaks the Agent Client Protocol on its standard input and output, inside. */
-  agent(place: HarnessContext): readonly [string, ...string[]]
-  session?(place: HarnessContext): SessionTerms
+  agent(harnessContext: HarnessContext): readonly [string, ...string[]]
+  session?(harnessContext: HarnessContext): SessionTerms
   /** Of a project: what it would start also where the project is not trusted. Then it is not started itself. */
   readonly startsAnyway?: readonly string[]
   /** What is run inside before a session is taken up again. */
   beforeResume?(sessionId: string): readonly [string, ...string[]]
-  environment(place: HarnessContext): Readonly<Record<string, string>>
-  settings(place: HarnessContext): readonly SettingFile[]
+  environment(harnessContext: HarnessContext): Readonly<Record<string, string>>
+  settings(harnessContext: HarnessContext): readonly SettingFile[]
 }
 
 /** The one of those that the sandbox has which serves it best. */
@@ -70,13 +70,13 @@ export function loginFor(
 /** Every text that we would put at a path, whatever the login, with the model or none: what equals one of them is ours to replace. */
 export function ownContents(
   harness: Harness,
-  place: Omit<HarnessContext, 'login'>,
+  harnessContext: Omit<HarnessContext, 'login'>,
   path: string,
 ): Set<string> {
   const logins = [undefined, ...harness.logins]
   const places = logins.flatMap((login) => [
-    { ...place, login },
-    { ...place, login, model: undefined },
+    { ...harnessContext, login },
+    { ...harnessContext, login, model: undefined },
   ])
   const files = places.flatMap((each) => harness.settings(each))
   return new Set(files.flatMap((file) => (file.path === path ? [file.content] : [])))

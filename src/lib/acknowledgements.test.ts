@@ -22,9 +22,9 @@ function scene() {
 describe('what was taken of a log is acknowledged', () => {
   it('in steps, one at a time, always the newest', async () => {
     const { acknowledgements, sent, answers } = scene()
-    acknowledgements.taken(1000)
-    acknowledgements.taken(2000)
-    acknowledgements.taken(3500)
+    acknowledgements.acknowledge(1000)
+    acknowledgements.acknowledge(2000)
+    acknowledgements.acknowledge(3500)
     expect(sent).toEqual([1000])
     answers[0]!.resolve()
     await vi.advanceTimersByTimeAsync(0)
@@ -34,12 +34,12 @@ describe('what was taken of a log is acknowledged', () => {
 
   it('after a while where it is less than a step, and not where nothing would be dropped', async () => {
     const { acknowledgements, sent } = scene()
-    acknowledgements.taken(99)
+    acknowledgements.acknowledge(99)
     await vi.advanceTimersByTimeAsync(1000)
     expect(sent).toEqual([])
-    acknowledgements.taken(100)
+    acknowledgements.acknowledge(100)
     await vi.advanceTimersByTimeAsync(199)
-    acknowledgements.taken(150)
+    acknowledgements.acknowledge(150)
     await vi.advanceTimersByTimeAsync(1)
     expect(sent).toEqual([150])
     acknowledgements.close()
@@ -47,7 +47,7 @@ describe('what was taken of a log is acknowledged', () => {
 
   it('again when one was lost', async () => {
     const { acknowledgements, sent, answers } = scene()
-    acknowledgements.taken(1000)
+    acknowledgements.acknowledge(1000)
     answers[0]!.reject(new Error('lost'))
     await vi.advanceTimersByTimeAsync(0)
     acknowledgements.repeat()
@@ -57,8 +57,8 @@ describe('what was taken of a log is acknowledged', () => {
 
   it('at the end, for which an answer that does not come is not waited for', async () => {
     const { acknowledgements, sent, answers } = scene()
-    acknowledgements.taken(1000)
-    acknowledgements.taken(1001)
+    acknowledgements.acknowledge(1000)
+    acknowledgements.acknowledge(1001)
     const ended = acknowledgements.end()
     answers[0]!.resolve()
     await vi.advanceTimersByTimeAsync(0)
@@ -67,7 +67,7 @@ describe('what was taken of a log is acknowledged', () => {
     await ended
     acknowledgements.close()
     await acknowledgements.end()
-    acknowledgements.taken(9000)
+    acknowledgements.acknowledge(9000)
     expect(sent).toHaveLength(2)
   })
 })

@@ -30,7 +30,7 @@ export class Acknowledgements {
   }
 
   /** The reader has everything before that position. */
-  taken(position: number): void {
+  acknowledge(position: number): void {
     this.#position = position
     if (position < this.#options.fromBytes) return
     if (position - this.#acknowledged >= this.#options.stepBytes) this.#send()
@@ -45,14 +45,14 @@ export class Acknowledgements {
   /** The reader has all of it. Resolves when the writer knows, or does not answer. */
   async end(): Promise<void> {
     if (this.#position < this.#options.fromBytes || this.#closed) return
-    const tell = async () => {
+    const flush = async () => {
       while (this.#sending !== undefined) await this.#sending
       if (this.#acknowledged < this.#position) this.#send()
       await this.#sending
     }
-    const patience = new AbortController()
-    await Promise.race([tell(), sleep(END_MS, undefined, { signal: patience.signal }).catch(() => {})])
-    patience.abort()
+    const deadline = new AbortController()
+    await Promise.race([flush(), sleep(END_MS, undefined, { signal: deadline.signal }).catch(() => {})])
+    deadline.abort()
   }
 
   close(): void {
@@ -75,7 +75,7 @@ export class Acknowledgements {
       )
       .finally(() => {
         this.#sending = undefined
-        if (this.#position > position && !this.#closed) this.taken(this.#position)
+        if (this.#position > position && !this.#closed) this.acknowledge(this.#position)
       })
   }
 }

@@ -39,19 +39,19 @@ describe('canonical JSON', () => {
     fc.assert(
       fc.property(value, (json) => {
         const text = canonicalJson(json as Json)
-        expect(canonicalJson(reversed(json as Json))).toBe(text)
+        expect(canonicalJson(reverseKeys(json as Json))).toBe(text)
         expect(canonicalJson(JSON.parse(text) as Json)).toBe(text)
       }),
     )
   })
 })
 
-function reversed(value: Json): Json {
-  if (Array.isArray(value)) return value.map(reversed)
+function reverseKeys(value: Json): Json {
+  if (Array.isArray(value)) return value.map(reverseKeys)
   if (value === null || typeof value !== 'object') return value
   return Object.fromEntries(
     Object.entries(value)
       .reverse()
-      .map(([key, item]) => [key, reversed(item as Json)]),
+      .map(([key, item]) => [key, reverseKeys(item as Json)]),
   )
 }

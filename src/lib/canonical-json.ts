@@ -20,7 +20,7 @@ export function canonicalJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   const record = value as { readonly [key: string]: Json | undefined }
   let out = ''
-  for (const key of sortedKeys(record)) {
+  for (const key of sortKeys(record)) {
     const member = record[key]
     if (member === undefined) continue
     out += `${out === '' ? '' : ','}${quoteJson(key)}:${canonicalJson(member)}`
@@ -29,7 +29,7 @@ export function canonicalJson(value: Json): string {
 }
 
 /** Most objects come with their keys in order, and looking is cheaper than sorting. */
-export function sortedKeys(record: object): string[] {
+export function sortKeys(record: object): string[] {
   const keys = Object.keys(record)
   for (let i = 1; i < keys.length; i++) if (keys[i - 1]! > keys[i]!) return keys.sort()
   return keys

@@ -6,7 +6,7 @@ import { resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hostPath } from './host-programs.ts'
-import { inherited } from './inherited-descriptors.ts'
+import { listInherited } from './inherited-descriptors.ts'
 
 type Sink = (chunk: Buffer) => void | Promise<void>
 
@@ -107,12 +107,12 @@ async function run(options: RunOptions): Promise<RunEnd> {
 
   let stopped: RunEnd | undefined
   let failure: { readonly error: unknown } | undefined
-  const stopAsked = Promise.withResolvers<void>()
+  const isStopRequested = Promise.withResolvers<void>()
   let bytesLeft = options.maxOutputBytes ?? Number.POSITIVE_INFINITY
 
   const taps = [
-    new Tap(child.stdout!, (chunk) => deliver(chunk, options.onStdout), graceMs),
-    new Tap(child.stderr!, (chunk) => deliver(chunk, options.onStderr), graceMs),
+    new OutputReader(child.stdout!, (chunk) => deliver(chunk, options.onStdout), graceMs),
+    new OutputReader(child.stderr!, (chunk) => deliver(chunk, options.onStderr), graceMs),
     ...statusTaps(child, options, graceMs),
   ]
   const closeTaps = () => {
@@ -121,7 +121,7 @@ async function run(options: RunOptions): Promise<RunEnd> {
   const fail = (error: unknown) => {
     failure ??= { error }
     closeTaps()
-    stopAsked.resolve()
+    isStopRequested.resolve()
   }
   const deliver = async (chunk: Buffer, sink: Sink) => {
     const allowed = chunk.subarray(0, bytesLeft)
@@ -134,23 +134,23 @@ async function run(options: RunOptions): Promise<RunEnd> {
     if (allowed.length === chunk.length) return
     stopped ??= { end: 'output_limit' }
     closeTaps()
-    stopAsked.resolve()
+    isStopRequested.resolve()
   }
   const stop = (end: RunEnd) => {
     if (exit !== undefined) return closeTaps()
     stopped ??= end
-    stopAsked.resolve()
+    isStopRequested.resolve()
   }
 
   using _deadline = after(options.timeoutMs, () => stop({ end: 'timeout' }))
   const onAbort = () => stop({ end: 'cancelled' })
-  const asked = [options.signal, options.killSignal].filter((signal) => signal !== undefined)
-  for (const signal of asked) signal.addEventListener('abort', onAbort, { once: true })
+  const requests = [options.signal, options.killSignal].filter((signal) => signal !== undefined)
+  for (const signal of requests) signal.addEventListener('abort', onAbort, { once: true })
   // A signal may have fired while the program was starting.
-  if (asked.some((signal) => signal.aborted)) onAbort()
+  if (requests.some((signal) => signal.aborted)) onAbort()
   try {
     const drained = Promise.all(taps.map((tap) => tap.drain().catch(fail)))
-    await Promise.race([exited, stopAsked.promise])
+    await Promise.race([exited, isStopRequested.promise])
     if (exit === undefined) {
       const first = stopped?.end === 'cancelled' ? (options.cancelSignal ?? 'SIGTERM') : 'SIGTERM'
       const sendFirst = options.sendFirstSignal ?? signalGroup
@@ -159,7 +159,7 @@ async function run(options: RunOptions): Promise<RunEnd> {
     for (const tap of taps) tap.expectEnd()
     await drained
   } finally {
-    for (const signal of asked) signal.removeEventListener('abort', onAbort)
+    for (const signal of requests) signal.removeEventListener('abort', onAbort)
     child.stdin?.destroy()
     for (const pipe of child.stdio.slice(3)) pipe?.destroy()
     child.unref()
@@ -168,26 +168,30 @@ async function run(options: RunOptions): Promise<RunEnd> {
   return stopped ?? exit!
 }
 
-function statusTaps(child: ChildProcess, { inputs = [], onStatus }: RunOptions, graceMs: number): Tap[] {
+function statusTaps(
+  child: ChildProcess,
+  { inputs = [], onStatus }: RunOptions,
+  graceMs: number,
+): OutputReader[] {
   const stream = child.stdio[3 + inputs.length] as Readable | undefined
-  return stream && onStatus ? [new Tap(stream, async (chunk) => onStatus(chunk), graceMs)] : []
+  return stream && onStatus ? [new OutputReader(stream, async (chunk) => onStatus(chunk), graceMs)] : []
 }
 
 /** One output pipe of a program. */
-class Tap {
+class OutputReader {
   readonly #stream: Readable
   readonly #deliver: (chunk: Buffer) => Promise<void>
   #ending = false
   #closed = false
   #lastBytes = MAX_LAST_BYTES
-  #patienceMs: number
+  #timeoutMs: number
   #waitingSinceMs: number | undefined
   #timer: NodeJS.Timeout | undefined
 
   constructor(stream: Readable, deliver: (chunk: Buffer) => Promise<void>, graceMs: number) {
     this.#stream = stream
     this.#deliver = deliver
-    this.#patienceMs = graceMs
+    this.#timeoutMs = graceMs
   }
 
   /** Delivers chunks one after the other until the pipe ends or is closed. */
@@ -225,12 +229,12 @@ class Tap {
     if (!this.#ending) return
     // Timers run before input: a busy process looks once more before it gives up what is there to read.
     const lookOnceMore = () => setImmediate(() => this.#waitingSinceMs === sinceMs && this.close())
-    this.#timer = setTimeout(lookOnceMore, Math.max(0, this.#patienceMs))
+    this.#timer = setTimeout(lookOnceMore, Math.max(0, this.#timeoutMs))
   }
 
   #stopWaiting(): void {
     if (this.#ending && this.#waitingSinceMs !== undefined) {
-      this.#patienceMs -= performance.now() - this.#waitingSinceMs
+      this.#timeoutMs -= performance.now() - this.#waitingSinceMs
     }
     this.#waitingSinceMs = undefined
     clearTimeout(this.#timer)
@@ -317,15 +321,15 @@ async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
   const ours = stdio.length
   let nothing: number | undefined
   try {
-    for (const descriptor of options.inputs === undefined ? [] : inherited()) {
+    for (const descriptor of options.inputs === undefined ? [] : listInherited()) {
       if (descriptor < ours) continue
       while (stdio.length <= descriptor) stdio.push('ignore')
       nothing ??= openSync('/dev/null', 'r')
       stdio[descriptor] = nothing
     }
     const child = spawn(program, args, { cwd, env, stdio, detached: true, ...(argv0 && { argv0 }), ...user })
-    const given = Buffer.isBuffer(stdin) ? [[0, stdin] as const] : []
-    for (const [descriptor, content] of [...given, ...inputs.map((input, i) => [i + 3, input] as const)]) {
+    const provided = Buffer.isBuffer(stdin) ? [[0, stdin] as const] : []
+    for (const [descriptor, content] of [...provided, ...inputs.map((input, i) => [i + 3, input] as const)]) {
       const pipe = child.stdio[descriptor] as Writable | undefined
       // A program may end without reading its input; that is no error.
       pipe?.on('error', () => {})
@@ -373,7 +377,17 @@ function notStarted(reason: NotStarted['reason'], message: string): NotStarted {
 }
 
 const PASSED_ON = new Set([
-  ...['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR', 'COLORTERM', 'NO_COLOR'],
+  'PATH',
+  'HOME',
+  'USER',
+  'LOGNAME',
+  'SHELL',
+  'LANG',
+  'TZ',
+  'TERM',
+  'TMPDIR',
+  'COLORTERM',
+  'NO_COLOR',
 ])
 
 /**

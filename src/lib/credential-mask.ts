@@ -67,14 +67,14 @@ export class CredentialMask {
   /** The same buffer, or a copy of the same length with each credential replaced. JSON stays JSON. */
   bytes(bytes: Buffer): Buffer {
     let masked: Buffer | undefined
-    const found = (needle: Needle, at: number) => {
+    const maskNeedle = (needle: Needle, at: number) => {
       masked ??= Buffer.from(bytes)
       replace(bytes, masked, needle, at)
     }
     for (let from = 0; from + this.#shortest <= bytes.length; ) {
       const end = this.#stretch(bytes, from)
       if (end - from >= this.#shortest)
-        for (const group of this.#groups) search(bytes, from, end, group, found)
+        for (const group of this.#groups) search(bytes, from, end, group, maskNeedle)
       from = end + 1
     }
     return masked ?? bytes
@@ -167,7 +167,7 @@ class MaskedStream {
 function encodingsOf(secret: string): Needle[] {
   if (secret.length < SHORTEST_CHARS) return []
   const url = encodeURIComponent(secret)
-  const json = escaped(secret)
+  const json = escapeJson(secret)
   const raw = Buffer.from(secret, 'latin1')
   const hex = raw.toString('hex')
   const utf16 = Buffer.from(secret, 'utf16le')
@@ -178,7 +178,7 @@ function encodingsOf(secret: string): Needle[] {
     url,
     url.replace(/%../g, (each) => each.toLowerCase()),
     json,
-    escaped(json),
+    escapeJson(json),
   ]
   const whole = [...texts, json.replaceAll('/', '\\/'), hex, hex.toUpperCase()].map((text) =>
     Buffer.from(text, 'latin1'),
@@ -195,7 +195,7 @@ function encodingsOf(secret: string): Needle[] {
 }
 
 /** As it stands in a JSON string. */
-function escaped(text: string): string {
+function escapeJson(text: string): string {
   return JSON.stringify(text).slice(1, -1)
 }
 
@@ -240,19 +240,19 @@ function hashOf(bytes: Buffer, from: number, length: number): number {
 function tableOf(hashes: ReadonlySet<number>): { readonly table: Int32Array; readonly mix: number } {
   for (;;) {
     const mix = randomOdd()
-    const places = new Map([...hashes].map((hash) => [placeOf(hash, mix), hash]))
+    const places = new Map([...hashes].map((hash) => [slotOf(hash, mix), hash]))
     if (places.size < hashes.size) continue
     // Zero belongs in the first place only, and minus one in another.
     const table = new Int32Array(1 << TABLE_BITS)
-    if (placeOf(-1, mix) === 0) continue
+    if (slotOf(-1, mix) === 0) continue
     table[0] = -1
-    for (const [place, hash] of places) table[place] = hash
+    for (const [position, hash] of places) table[position] = hash
     return { table, mix }
   }
 }
 
 /** Mixed, because hashes of texts that differ only in their last characters are neighbours. */
-function placeOf(hash: number, mix: number): number {
+function slotOf(hash: number, mix: number): number {
   return Math.imul(hash, mix) >>> (32 - TABLE_BITS)
 }
 
@@ -267,7 +267,7 @@ function search(
   if (end - from < length) return
   let hash = hashOf(bytes, from, length)
   for (let next = from + length, at = from; ; next++, at++) {
-    if (table[placeOf(hash, mix)] === hash) compare(bytes, group, hash, at, found)
+    if (table[slotOf(hash, mix)] === hash) compare(bytes, group, hash, at, found)
     if (next === end) return
     hash = (Math.imul(hash, BASE) + bytes[next]! - Math.imul(bytes[at]!, power)) | 0
   }
@@ -293,15 +293,15 @@ function replacementOf(needle: Buffer): Buffer {
   // It may stand in JSON as a number.
   if (/^[\d.eE+-]+$/.test(text)) return Buffer.from(text.replace(/\d/g, '1'))
   return Buffer.from(
-    text.replace(/(\\u[\da-f]{0,4}|\\.?|["{}[\],:\0])|./gis, (_, kept?: string) => kept ?? FILLER),
+    text.replace(/(\\u[\da-f]{0,4}|\\.?|["{}[\],:\0])|./gis, (_, stored?: string) => stored ?? FILLER),
     'latin1',
   )
 }
 
 function replace(from: Buffer, to: Buffer, { bytes, before, after }: Needle, at: number): void {
   const replacement = replacementOf(bytes)
-  const kept = escapedChars(from, at)
-  replacement.copy(to, at + kept, kept)
+  const stored = countEscapedChars(from, at)
+  replacement.copy(to, at + stored, stored)
   const end = at + replacement.length
   for (let next = at - 1; next >= at - before && isBase64(from[next]); next--) to.write(FILLER, next)
   for (let next = end; next < end + after && isBase64(from[next]); next++) to.write(FILLER, next)
@@ -312,7 +312,7 @@ function isBase64(byte: number | undefined): boolean {
 }
 
 /** How many of the bytes from here on belong to an escape sequence of JSON that began before. */
-function escapedChars(bytes: Buffer, at: number): number {
+function countEscapedChars(bytes: Buffer, at: number): number {
   for (let back = 1; back <= 5; back++) {
     let slashes = 0
     while (bytes[at - back - slashes] === 0x5c) slashes++

@@ -29,7 +29,7 @@ export function parseDuration(text: string, flag: string): number {
       : ms === 0
         ? 'must be more than zero'
         : 'must be at most ten years'
-  throw new CraikError('usage', `cannot parse ${flag} ${shown(text)}: ${problem}`, {
+  throw new CraikError('usage', `cannot parse ${flag} ${quoteShort(text)}: ${problem}`, {
     hint: 'write a whole number and one unit: 500ms, 90s, 15m, 8h, 7d or 2w',
   })
 }
@@ -44,7 +44,7 @@ export function parseTime(text: string, nowMs: number, what: string): number {
   if (date !== undefined && isCalendarDate(date)) return Date.parse(text)
   throw new CraikError(
     'usage',
-    `cannot parse ${what} ${shown(text)}: expected a date, a time or a duration`,
+    `cannot parse ${what} ${quoteShort(text)}: expected a date, a time or a duration`,
     {
       hint: 'write 2026-01-31, 2026-01-31T09:30:00Z (with a time zone), or a duration before now: 2h, 7d',
     },
@@ -84,6 +84,6 @@ function isCalendarDate(date: string): boolean {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date)
 }
 
-function shown(text: string): string {
+function quoteShort(text: string): string {
   return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 
 const MODULE = fileURLToPath(new URL('./exit-within.ts', import.meta.url))
 
-function leave(before: string) {
+function runExit(before: string) {
   const program = `
     import { exitWithin } from ${JSON.stringify(MODULE)}
     ${before}
@@ -19,11 +19,11 @@ function leave(before: string) {
 
 describe('a process that is done', () => {
   it('ends by itself when nothing is open', () => {
-    expect(leave('')).toMatchObject({ status: 3, stdout: '' })
+    expect(runExit('')).toMatchObject({ status: 3, stdout: '' })
   })
 
   it('ends with its exit code although something is open, and says what', () => {
-    const ran = leave('setInterval(() => {}, 1000)')
+    const ran = runExit('setInterval(() => {}, 1000)')
     expect(ran.status).toBe(3)
     expect(ran.stdout).toMatch(/^left open: .*Timeout/)
   })

@@ -18,13 +18,13 @@ import {
   addPins,
   findHostProgram,
   findNamedProgram,
+  findPinnedInside,
   findRootProgram,
   HOST_PROGRAMS,
   hostPath,
   PINNED,
-  pinnedInside,
   pinPrograms,
-  trustedProgram,
+  resolveTrustedProgram,
 } from './host-programs.ts'
 
 const IS_ROOT = process.getuid?.() === 0
@@ -38,7 +38,7 @@ const put = (path: string, content = '#!/bin/sh\n') => {
   writeFileSync(at(path), content, { mode: 0o755 })
   return at(path)
 }
-const found = (PATH: string, mounted: readonly string[] = []) =>
+const findPath = (PATH: string, mounted: readonly string[] = []) =>
   findHostProgram('gh', { PATH }, mounted)?.argv.at(-1)
 
 beforeEach(() => {
@@ -115,15 +115,15 @@ describe('a program of the user’s', () => {
     const program = put('a/first/gh')
     const next = put('b/gh')
     const PATH = `${at('a/first')}:${at('b')}`
-    expect(found(PATH)).toBe(program)
+    expect(findPath(PATH)).toBe(program)
     spoilt[how]!(program)
-    expect(found(PATH)).toBe(next)
+    expect(findPath(PATH)).toBe(next)
   })
 
   it('counts in a sticky folder that everybody can write, because nobody else can replace it there', () => {
     put('shared/gh')
     chmodSync(at('shared'), 0o1777)
-    expect(found(at('shared'))).toBe(at('shared/gh'))
+    expect(findPath(at('shared'))).toBe(at('shared/gh'))
   })
 
   it.skipIf(!IS_ROOT)('does not count behind a link that somebody else put into a sticky folder', () => {
@@ -131,9 +131,9 @@ describe('a program of the user’s', () => {
     mkdirSync(at('shared'))
     chmodSync(at('shared'), 0o1777)
     symlinkSync(at('own/gh'), at('shared/gh'))
-    expect(found(at('shared'))).toBe(at('own/gh'))
+    expect(findPath(at('shared'))).toBe(at('own/gh'))
     lchownSync(at('shared/gh'), SOMEBODY, SOMEBODY)
-    expect(found(at('shared'))).toBeUndefined()
+    expect(findPath(at('shared'))).toBeUndefined()
   })
 
   describe('through a chain of links', () => {
@@ -146,33 +146,33 @@ describe('a program of the user’s', () => {
     })
 
     it('is found at its end', () => {
-      expect(found(at('bin'))).toBe(at('real/gh'))
+      expect(findPath(at('bin'))).toBe(at('real/gh'))
     })
 
     it.each(['bin', 'middle', 'real'])('does not count when anybody can write the folder %s', (name) => {
       chmodSync(at(name), 0o777)
-      expect(found(at('bin'))).toBeUndefined()
+      expect(findPath(at('bin'))).toBeUndefined()
     })
 
     it.each(['bin', 'middle', 'real'])('does not count when %s is in a workspace', (name) => {
-      expect(found(at('bin'), [at(name)])).toBeUndefined()
+      expect(findPath(at('bin'), [at(name)])).toBeUndefined()
       symlinkSync(at(name), at('another-name'))
-      expect(found(at('bin'), [at('another-name')])).toBeUndefined()
+      expect(findPath(at('bin'), [at('another-name')])).toBeUndefined()
     })
 
     it('does not count when it leads in a circle', () => {
       rmSync(at('real/gh'))
       symlinkSync(at('bin/gh'), at('real/gh'))
-      expect(found(at('bin'))).toBeUndefined()
+      expect(findPath(at('bin'))).toBeUndefined()
     })
   })
 
   it('does not count in a workspace, or in one that its folder lies in', () => {
     put('project/tools/gh')
-    expect(found(at('project/tools'))).toBe(at('project/tools/gh'))
+    expect(findPath(at('project/tools'))).toBe(at('project/tools/gh'))
     for (const workspace of ['project', 'project/tools', '.'])
-      expect(found(at('project/tools'), [at(workspace)])).toBeUndefined()
-    expect(found(at('project/tools'), [at('other'), '/nonexistent'])).toBe(at('project/tools/gh'))
+      expect(findPath(at('project/tools'), [at(workspace)])).toBeUndefined()
+    expect(findPath(at('project/tools'), [at('other'), '/nonexistent'])).toBe(at('project/tools/gh'))
   })
 
   it.skipIf(!IS_ROOT)('does not count for a user when the same file has another name', () => {
@@ -180,9 +180,9 @@ describe('a program of the user’s', () => {
     try {
       const own = mkdtempSync(join(tmpdir(), 'craik-programs-user-'))
       writeFileSync(join(own, 'gh'), '#!/bin/sh\n', { mode: 0o755 })
-      expect(found(own)).toBe(join(own, 'gh'))
+      expect(findPath(own)).toBe(join(own, 'gh'))
       linkSync(join(own, 'gh'), join(own, 'other'))
-      expect(found(own)).toBeUndefined()
+      expect(findPath(own)).toBeUndefined()
       rmSync(own, { recursive: true })
     } finally {
       process.seteuid?.(0)
@@ -215,10 +215,10 @@ describe('a pinned program', () => {
     const first = put('first/gh')
     const second = put('second/gh')
     const environment = { [PINNED]: JSON.stringify(pinPrograms({ PATH: at('first') })) }
-    const offered = () => JSON.parse(addPins(environment, { gh: [second] })).programs.gh
-    expect(offered()).toEqual([first])
+    const readOffered = () => JSON.parse(addPins(environment, { gh: [second] })).programs.gh
+    expect(readOffered()).toEqual([first])
     rmSync(first)
-    expect(offered()).toEqual([second])
+    expect(readOffered()).toEqual([second])
   })
 
   it('refuses a workspace that holds it, a link to it, or the package of its script', () => {
@@ -230,10 +230,10 @@ describe('a pinned program', () => {
     mkdirSync(at('project'))
     const environment = { PATH: at('links/deep') }
     for (const workspace of ['links', 'links/deep', 'opt', 'opt/npm', 'opt/npm/bin', 'opt/npm/lib', '.'])
-      expect(pinnedInside(at(workspace), environment, []), workspace).toBe('npm')
-    expect(pinnedInside(at('project'), environment, [])).toBeUndefined()
+      expect(findPinnedInside(at(workspace), environment, []), workspace).toBe('npm')
+    expect(findPinnedInside(at('project'), environment, [])).toBeUndefined()
     // It is not executed then, so it refuses nobody.
-    expect(pinnedInside(at('links'), environment, [at('links')])).toBeUndefined()
+    expect(findPinnedInside(at('links'), environment, [at('links')])).toBeUndefined()
   })
 })
 
@@ -261,15 +261,15 @@ describe('a program that the user registered', () => {
 
 it.skipIf(!IS_ROOT)('the rule for programs of the system counts nobody but root', () => {
   const program = put('bin/bwrap')
-  expect(trustedProgram(program, 'root')?.real).toBe(program)
+  expect(resolveTrustedProgram(program, 'root')?.real).toBe(program)
   chmodSync(program, 0o775)
-  expect(trustedProgram(program, 'root')).toBeUndefined()
+  expect(resolveTrustedProgram(program, 'root')).toBeUndefined()
   chmodSync(program, 0o755)
   chownSync(program, 12_345, 0)
   process.seteuid?.(12_345)
   try {
-    expect(trustedProgram(program, 'root')).toBeUndefined()
-    expect(trustedProgram(program, 'root-or-user')?.real).toBe(program)
+    expect(resolveTrustedProgram(program, 'root')).toBeUndefined()
+    expect(resolveTrustedProgram(program, 'root-or-user')?.real).toBe(program)
   } finally {
     process.seteuid?.(0)
   }

@@ -5,7 +5,7 @@
  */
 import { accessSync, closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
 import { basename, delimiter, dirname, join, resolve } from 'node:path'
-import { liesIn, type Owners, type TrustedPath, trustedPath } from './trusted-path.ts'
+import { liesIn, type Owners, resolveTrustedPath, type TrustedPath } from './trusted-path.ts'
 
 interface HostProgram {
   /** `system`: only root's, from a system folder. `user`: also the user's own. `own`: Craik's Node. */
@@ -67,13 +67,20 @@ export const USER_PROGRAMS = (Object.keys(HOST_PROGRAMS) as ProgramName[]).filte
 
 /** A PATH may hide these folders, and name no other for a program of the system. */
 const SYSTEM_FOLDERS = [
-  ...['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'],
+  '/usr/local/sbin',
+  '/usr/local/bin',
+  '/usr/sbin',
+  '/usr/bin',
+  '/sbin',
+  '/bin',
   '/run/current-system/sw/bin',
 ]
 
 /** The PATH of the supervisor and of what Craik executes on the host: the system's folders that the rule holds for. */
 export function hostPath(): string {
-  const all = SYSTEM_FOLDERS.filter((folder) => trustedPath(folder, 'root-or-user')?.stats.isDirectory())
+  const all = SYSTEM_FOLDERS.filter((folder) =>
+    resolveTrustedPath(folder, 'root-or-user')?.stats.isDirectory(),
+  )
   return all.join(delimiter)
 }
 
@@ -86,12 +93,12 @@ export function findSystemProgram(name: SystemProgram, path?: string): string | 
 export function findRootProgram(name: string, path = ''): string | undefined {
   return foldersOf(path)
     .filter((folder) => SYSTEM_FOLDERS.includes(folder))
-    .flatMap((folder) => trustedProgram(join(folder, name), 'root')?.real ?? [])[0]
+    .flatMap((folder) => resolveTrustedProgram(join(folder, name), 'root')?.real ?? [])[0]
 }
 
 /** A program that the rule holds for, besides what is known only at the moment of its use: the workspaces. */
-export function trustedProgram(path: string, owners: Owners): TrustedPath | undefined {
-  const found = trustedPath(path, owners)
+export function resolveTrustedProgram(path: string, owners: Owners): TrustedPath | undefined {
+  const found = resolveTrustedPath(path, owners)
   if (found === undefined || !found.stats.isFile() || !isExecutable(found.real)) return undefined
   // Another name of the same file may lie in a workspace. Only root writes root's.
   if (found.stats.uid !== 0n && found.stats.nlink > 1n) return undefined
@@ -162,7 +169,7 @@ export function pinPrograms(
     return [name, paths.slice(0, MAX_PATHS)] as const
   })
   const folders = (pinsIn(environment)?.folders ?? foldersOf(environment.PATH)).filter(
-    (folder) => !isOfProject(folder) && trustedPath(folder, 'root-or-user')?.stats.isDirectory(),
+    (folder) => !isOfProject(folder) && resolveTrustedPath(folder, 'root-or-user')?.stats.isDirectory(),
   )
   return {
     programs: Object.fromEntries(found.filter(([, paths]) => paths.length > 0)),
@@ -177,7 +184,7 @@ export function addPins(environment: NodeJS.ProcessEnv, more: Pins['programs']):
 }
 
 /** The pinned program that a sandbox could replace if it could write this folder. */
-export function pinnedInside(
+export function findPinnedInside(
   folder: string,
   environment: NodeJS.ProcessEnv,
   mounted: readonly string[],
@@ -204,10 +211,11 @@ function isPackage(script: string): boolean {
 }
 
 function usable(path: string, mounted: readonly string[]): TrustedPath | undefined {
-  const program = trustedProgram(path, 'root-or-user')
+  const program = resolveTrustedProgram(path, 'root-or-user')
   if (program === undefined) return undefined
   const interpreter = interpreterOf(program.real)
-  const all = interpreter === undefined ? [program] : [program, trustedProgram(interpreter, 'root-or-user')]
+  const all =
+    interpreter === undefined ? [program] : [program, resolveTrustedProgram(interpreter, 'root-or-user')]
   const isUsable = all.every(
     (one) => one?.locations.every((location) => liesIn(location, mounted) === undefined) ?? false,
   )

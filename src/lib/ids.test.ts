@@ -5,9 +5,9 @@ import { newId, parseReference } from './ids.ts'
 
 describe('ids', () => {
   it('say what they name, and sort by time', () => {
-    const [early, late] = [newId('rcpt', 1_700_000_000_000), newId('rcpt', 1_700_000_000_001)]
+    const [early, hotMountFolder] = [newId('rcpt', 1_700_000_000_000), newId('rcpt', 1_700_000_000_001)]
     expect(early).toMatch(/^rcpt_[0-9A-HJKMNP-TV-Z]{26}$/)
-    expect(early < late).toBe(true)
+    expect(early < hotMountFolder).toBe(true)
   })
 
   it('keep all 80 random bits', () => {

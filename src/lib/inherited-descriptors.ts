@@ -8,7 +8,7 @@ const CLOSE_ON_EXEC = 0o2000000
  * Descriptors that whoever started us left open for our children. All that Node opens is closed on exec; nothing in
  * Node closes the others, so a child gets an empty file in their place.
  */
-export function inherited(): number[] {
+export function listInherited(): number[] {
   const open = existsSync('/proc/self/fdinfo') ? readdirSync('/proc/self/fdinfo') : []
   return open.map(Number).filter((descriptor) => descriptor > 2 && reachesChildren(descriptor))
 }

@@ -24,17 +24,17 @@ export function currentOwner(): Owner {
   const self = system.inspect('self')
   if (typeof self === 'string')
     throw new CraikError('unavailable', 'cannot read the start time of this process')
-  return described(process.pid, self, system)
+  return describeOwner(process.pid, self, system)
 }
 
 /** Another process that runs now; undefined when it does not, or cannot be seen. */
 export function ownerOf(pid: number): Owner | undefined {
   const system = hostSystem()
   const found = system.inspect(pid)
-  return typeof found === 'string' || found.zombie ? undefined : described(pid, found, system)
+  return typeof found === 'string' || found.zombie ? undefined : describeOwner(pid, found, system)
 }
 
-function described(pid: number, { startedAt }: Process, system: HostSystem): Owner {
+function describeOwner(pid: number, { startedAt }: Process, system: HostSystem): Owner {
   return { bootId: system.bootId(), pid, startedAt, pidNamespace: system.pidNamespace() }
 }
 

@@ -14,9 +14,9 @@ export interface Tally<Count> {
 }
 
 /** What `tell` fails to tell is told again, with what comes after. */
-export function pacedTally<Count>(
+export function createTally<Count>(
   both: (one: Count, other: Count) => Count,
-  tell: (count: Count) => Promise<void>,
+  report: (count: Count) => Promise<void>,
   { everyMs, maxMs }: TallyPace,
 ): Tally<Count> {
   let waiting: Count | undefined
@@ -33,14 +33,14 @@ export function pacedTally<Count>(
     clearTimeout(timer)
     timer = undefined
     if (waiting === undefined) return
-    const told = waiting
+    const reported = waiting
     waiting = undefined
     timer = isClosed ? undefined : setTimeout(flush, pauseMs).unref()
     pauseMs = Math.min(2 * pauseMs, maxMs)
     telling = telling
-      .then(() => tell(told))
+      .then(() => report(reported))
       .catch(() => {
-        waiting = waiting === undefined ? told : both(told, waiting)
+        waiting = waiting === undefined ? reported : both(reported, waiting)
       })
   }
   return {

@@ -36,16 +36,16 @@ const SPECIAL_IPV6: readonly (readonly [address: string, bits: number, what: str
 
 /** Why an address is not of the public internet, in a word or two; undefined when it is. */
 export function notPublic(address: string): string | undefined {
-  if (isIPv4(address)) return listed(SPECIAL_IPV4, address, 'ipv4')
+  if (isIPv4(address)) return findNetwork(SPECIAL_IPV4, address, 'ipv4')
   if (!isIPv6(address) || address.includes('%')) return 'not a plain address'
   // Without the form with dots: what it stands for is not what a list of IPv6 networks is asked.
   const plain = new URL(`http://[${address}]`).hostname.slice(1, -1)
   if (!holds([...GIVEN_OUT], plain, 'ipv6'))
     return plain === '::1' ? 'loopback' : 'not of the public internet'
-  return listed(SPECIAL_IPV6, plain, 'ipv6')
+  return findNetwork(SPECIAL_IPV6, plain, 'ipv6')
 }
 
-function listed(
+function findNetwork(
   networks: readonly (readonly [string, number, string])[],
   address: string,
   family: 'ipv4' | 'ipv6',

@@ -17,24 +17,24 @@ describe('a gate', () => {
           const entered: number[] = []
           let inside = 0
           const passing = ends.map(async (end, n) => {
-            const leaving = new AbortController()
-            const passed = gate.pass(leaving.signal, async () => {
+            const controller = new AbortController()
+            const passed = gate.pass(controller.signal, async () => {
               entered.push(n)
               expect(++inside).toBeLessThanOrEqual(most)
               await nextTurn()
               inside--
               if (end === 'failed') throw new Error('failed')
             })
-            if (end === 'left') leaving.abort(new Error('left'))
+            if (end === 'left') controller.abort(new Error('left'))
             return passed.then(
               () => 'done',
               (error: Error) => error.message,
             )
           })
-          const told = await Promise.all(passing)
+          const message = await Promise.all(passing)
           // Who was inside already when it left is not turned out.
           const expected = ends.map((end, n) => (end === 'left' && entered.includes(n) ? 'done' : end))
-          expect(told).toEqual(expected)
+          expect(message).toEqual(expected)
           expect(entered).toEqual(entered.toSorted((a, b) => a - b))
           expect(entered).toEqual(
             expect.arrayContaining(ends.flatMap((end, n) => (end === 'left' ? [] : [n]))),

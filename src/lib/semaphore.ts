@@ -14,7 +14,7 @@ export class Semaphore {
     try {
       return await work()
     } finally {
-      this.#leave()
+      this.#release()
     }
   }
 
@@ -39,7 +39,7 @@ export class Semaphore {
   }
 
   /** Its room goes to the next one. */
-  #leave(): void {
+  #release(): void {
     const next = this.#waiting.shift()
     if (next === undefined) this.#inside--
     else next()

@@ -16,7 +16,7 @@ export function splitCommand(text: string): string[] {
     throw new CraikError('too_large', `the command is longer than ${MAX_TEXT_BYTES} bytes`)
   }
   const nul = text.indexOf('\0')
-  if (nul !== -1) throw new CraikError('usage', `the command has a NUL byte at ${place(text, nul)}`)
+  if (nul !== -1) throw new CraikError('usage', `the command has a NUL byte at ${formatLocation(text, nul)}`)
 
   const words: string[] = []
   let word: string | undefined
@@ -64,7 +64,7 @@ interface Quoted {
 
 function readSingleQuoted(text: string, open: number): Quoted {
   const end = text.indexOf("'", open + 1)
-  if (end === -1) throw unclosed(text, open, 'single')
+  if (end === -1) throw unclosedQuoteError(text, open, 'single')
   return { text: text.slice(open + 1, end), end }
 }
 
@@ -81,23 +81,31 @@ function readDoubleQuoted(text: string, open: number): Quoted {
     if (next !== '\n') out += next
     i++
   }
-  throw unclosed(text, open, 'double')
+  throw unclosedQuoteError(text, open, 'double')
 }
 
-function unclosed(text: string, open: number, kind: 'single' | 'double'): CraikError {
-  return new CraikError('usage', `the ${kind} quote at ${place(text, open)} of the command is not closed`, {
-    hint: 'close the quote, or escape it with a backslash',
-  })
+function unclosedQuoteError(text: string, open: number, kind: 'single' | 'double'): CraikError {
+  return new CraikError(
+    'usage',
+    `the ${kind} quote at ${formatLocation(text, open)} of the command is not closed`,
+    {
+      hint: 'close the quote, or escape it with a backslash',
+    },
+  )
 }
 
 function trailingBackslash(text: string, at: number): CraikError {
-  return new CraikError('usage', `the backslash at ${place(text, at)} of the command escapes nothing`, {
-    hint: 'remove it, or write \\\\ for a literal backslash',
-  })
+  return new CraikError(
+    'usage',
+    `the backslash at ${formatLocation(text, at)} of the command escapes nothing`,
+    {
+      hint: 'remove it, or write \\\\ for a literal backslash',
+    },
+  )
 }
 
 /** Counts from 1, in characters as a reader sees them; names the line only when there are several. */
-function place(text: string, index: number): string {
+function formatLocation(text: string, index: number): string {
   const lines = text.slice(0, index).split('\n')
   const column = `column ${[...lines.at(-1)!].length + 1}`
   return lines.length === 1 ? column : `line ${lines.length}, ${column}`

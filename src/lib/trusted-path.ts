@@ -30,7 +30,7 @@ export interface TrustedPath {
  * else can replace it. An access control list that lets somebody write shows as a group that can write, so it is refused. A
  * group that can write counts only when it is the user's private one.
  */
-export function trustedPath(path: string, owners: Owners): TrustedPath | undefined {
+export function resolveTrustedPath(path: string, owners: Owners): TrustedPath | undefined {
   if (!path.startsWith('/')) return undefined
   const isOwner = ({ uid }: BigIntStats) =>
     uid === 0n || (owners === 'root-or-user' && uid === BigInt(process.geteuid?.() ?? -1))
@@ -42,25 +42,25 @@ export function trustedPath(path: string, owners: Owners): TrustedPath | undefin
   const waiting = resolve(path).split(sep).filter(Boolean)
   const locations: string[] = []
   let at = '/'
-  let stats = look(at)
+  let stats = statPath(at)
   while (waiting.length > 0) {
     if (stats === undefined || !stats.isDirectory() || !isSafe(stats)) return undefined
     const next = join(at, waiting.shift()!)
-    stats = look(next)
+    stats = statPath(next)
     if (stats?.isSymbolicLink()) {
       // Its own mode says nothing. Its owner does: in a sticky folder anybody can make one.
       if (!isOwner(stats) || locations.push(next) > MAX_LINKS) return undefined
       const target = resolve(at, readlinkSync(next))
       waiting.unshift(...target.split(sep).filter(Boolean))
       at = '/'
-      stats = look(at)
+      stats = statPath(at)
     } else at = next
   }
   if (stats === undefined || !isSafe(stats)) return undefined
   return { real: at, locations: [...locations, at], stats }
 }
 
-function look(path: string): BigIntStats | undefined {
+function statPath(path: string): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true })
   } catch {

@@ -35,7 +35,7 @@ export function cacheOfHome(craikHome: string, environment: NodeJS.ProcessEnv): 
 export function ensureUserCache(environment: NodeJS.ProcessEnv): string {
   const folder = userCache(environment)
   if (isInProject(folder, environment.HOME ?? homedir()))
-    throw exposed(folder, 'is in a project, where a sandbox could write', ELSEWHERE)
+    throw exposedError(folder, 'is in a project, where a sandbox could write', ELSEWHERE)
   // First, so that nothing is created in a folder of another user.
   requireSafeFolders(nearestFolder(dirname(folder)))
   try {
@@ -48,11 +48,11 @@ export function ensureUserCache(environment: NodeJS.ProcessEnv): string {
     })
   }
   const found = lstatSync(folder)
-  if (!found.isDirectory()) throw exposed(folder, 'is not a folder', ELSEWHERE)
+  if (!found.isDirectory()) throw exposedError(folder, 'is not a folder', ELSEWHERE)
   if (found.uid !== process.geteuid?.())
-    throw exposed(folder, `belongs to another user (uid ${found.uid})`, ELSEWHERE)
+    throw exposedError(folder, `belongs to another user (uid ${found.uid})`, ELSEWHERE)
   if ((found.mode & 0o077) !== 0)
-    throw exposed(folder, 'is open to other users', `remove it:  rm -r ${quoteArgument(folder)}`)
+    throw exposedError(folder, 'is open to other users', `remove it:  rm -r ${quoteArgument(folder)}`)
   return folder
 }
 
@@ -86,10 +86,10 @@ function requireSafeFolders(folder: string): void {
     for (let above = start; ; above = dirname(above)) {
       const { uid, mode } = statSync(above)
       if (uid !== 0 && uid !== process.geteuid?.())
-        throw exposed(above, `belongs to another user (uid ${uid})`, ELSEWHERE)
+        throw exposedError(above, `belongs to another user (uid ${uid})`, ELSEWHERE)
       // In a sticky folder such as /tmp, others cannot exchange what belongs to this user.
       if ((mode & WRITABLE_BY_OTHERS) !== 0 && (mode & STICKY) === 0)
-        throw exposed(above, 'is writable by other users', `chmod go-w ${quoteArgument(above)}`)
+        throw exposedError(above, 'is writable by other users', `chmod go-w ${quoteArgument(above)}`)
       if (above === dirname(above)) break
     }
   }
@@ -109,7 +109,7 @@ export function ensureCacheOfHome(craikHome: string, environment: NodeJS.Process
   return folder
 }
 
-function exposed(folder: string, problem: string, hint: string): CraikError {
+function exposedError(folder: string, problem: string, hint: string): CraikError {
   return new CraikError('key_exposed', `the cache folder must be private: ${folder} ${problem}`, { hint })
 }
 

@@ -52,7 +52,7 @@ export class WriteBehind extends Duplex {
   #send(chunks: readonly Buffer[], done: () => void): void {
     const bytes = chunks.reduce((sum, { length }) => sum + length, 0)
     this.#waitingBytes += bytes
-    const sent = () => {
+    const onSent = () => {
       this.#waitingBytes -= bytes
       if (this.#waitingBytes >= this.#maxWaitingBytes) return
       const resume = this.#resume
@@ -61,7 +61,8 @@ export class WriteBehind extends Duplex {
     }
     const last = chunks.length - 1
     this.#inner.cork()
-    for (const [index, chunk] of chunks.entries()) this.#inner.write(chunk, index === last ? sent : undefined)
+    for (const [index, chunk] of chunks.entries())
+      this.#inner.write(chunk, index === last ? onSent : undefined)
     this.#inner.uncork()
     if (this.#waitingBytes < this.#maxWaitingBytes) done()
     else this.#resume = done

@@ -76,13 +76,17 @@ export async function askIdentity(
 }
 
 /** Refuses to go on as somebody else, and also when it cannot be told who it would be. */
-export function requireIdentity(asked: IdentityCheck, expected: string | undefined): void {
-  if (expected === undefined || asked.kind === 'none') return
-  if (asked.kind === 'unknown')
-    throw new CraikError('wrong_identity', `cannot verify the GitHub login ${expected}: ${asked.reason}`, {
-      hint: 'try again when GitHub is reachable, or use no profile and unset SANDBOX_LOGIN_EXPECTED',
-    })
-  const { login } = asked.identity
+export function requireIdentity(requested: IdentityCheck, expected: string | undefined): void {
+  if (expected === undefined || requested.kind === 'none') return
+  if (requested.kind === 'unknown')
+    throw new CraikError(
+      'wrong_identity',
+      `cannot verify the GitHub login ${expected}: ${requested.reason}`,
+      {
+        hint: 'try again when GitHub is reachable, or use no profile and unset SANDBOX_LOGIN_EXPECTED',
+      },
+    )
+  const { login } = requested.identity
   if (login === expected) return
   throw new CraikError(
     'wrong_identity',

@@ -45,14 +45,14 @@ export function invalidRequest(error: z.ZodError, what: string): CraikError {
     message: issue.message,
   }))
   const [first] = issues
-  const place = first?.path ? `${what} ${first.path}` : what
-  return new CraikError('usage', `${place}: ${first?.message ?? 'is not valid'}`, {
-    hint: 'see the fields of each request in docs/operator-api.md',
+  const location = first?.path ? `${what} ${first.path}` : what
+  return new CraikError('usage', `${location}: ${first?.message ?? 'is not valid'}`, {
+    hint: 'see the fields of each request in docs/reference/operator-api.md',
     details: { issues },
   })
 }
 
-export function leaving(): CraikError {
+export function shuttingDownError(): CraikError {
   return new CraikError('supervisor_unreachable', 'the supervisor is shutting down', {
     hint: 'try again: the next request starts a new supervisor',
     details: { draining: true, retry_after_ms: 100 },

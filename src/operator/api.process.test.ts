@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { newId } from '../lib/ids.ts'
 import { packageFile } from '../lib/package-files.ts'
 import { connectUnixSocket } from '../lib/unix-socket.ts'
-import { API_LIMITS, BYTES_TYPE } from './api/names.ts'
+import { API_LIMITS, BYTES_TYPE } from './api/api-constants.ts'
 import { type ApiScene, apiScene } from './operator.fixture.ts'
 
 let api: ApiScene
@@ -140,25 +140,25 @@ const ROUTES: readonly {
   { route: 'DELETE S', bad: { path: '/api/sandboxes/%20' } },
 ]
 
-function spelled(route: string, path?: string, query = '') {
-  const [method, given] = route.split(' ') as [string, string]
-  const full = (path ?? given)
+function requestOf(route: string, path?: string, query = '') {
+  const [method, provided] = route.split(' ') as [string, string]
+  const full = (path ?? provided)
     .replace(/^S/, `/api/sandboxes/${id}`)
     .replace(/^N/, '/api/snapshots/kept')
     .replace(':name', 'nonesuch')
   return { method, path: query === '' ? full : `${full}?${query}` }
 }
 
-function content(asked: { readonly body?: unknown; readonly bytes?: string }) {
-  if (asked.bytes !== undefined) return { headers: { 'content-type': BYTES_TYPE }, body: asked.bytes }
-  return asked.body === undefined ? {} : { headers: JSON_TYPE, body: JSON.stringify(asked.body) }
+function content(requested: { readonly body?: unknown; readonly bytes?: string }) {
+  if (requested.bytes !== undefined) return { headers: { 'content-type': BYTES_TYPE }, body: requested.bytes }
+  return requested.body === undefined ? {} : { headers: JSON_TYPE, body: JSON.stringify(requested.body) }
 }
 
 describe('every route', () => {
   it.each(ROUTES)(
     '$route refuses a request without a token, and one with a wrong token',
     async ({ route }) => {
-      const { method, path } = spelled(route)
+      const { method, path } = requestOf(route)
       for (const token of ['', 'b'.repeat(64), 'a'.repeat(63)]) {
         const answer = await api.ask(method, path, { token })
         expect(answer.status).toBe(401)
@@ -170,7 +170,7 @@ describe('every route', () => {
   it.each(ROUTES.filter(({ bad }) => bad))(
     '$route names what is wrong with its input',
     async ({ route, bad = {} }) => {
-      const { method, path } = spelled(route, bad.path, bad.query)
+      const { method, path } = requestOf(route, bad.path, bad.query)
       const answer = await api.ask(method, path, content(bad))
       expect(answer.status).toBe(400)
       expect(answer.json()).toMatchObject({ code: 'usage' })
@@ -179,7 +179,7 @@ describe('every route', () => {
 
   it.each(ROUTES.filter(({ good }) => good))('$route answers', async ({ route, good = {} }) => {
     // The job of this table is open until its input ends, so its first answer is not read to its end.
-    const { method, path } = spelled(route, undefined, good.query)
+    const { method, path } = requestOf(route, undefined, good.query)
     if (route === `PUT S/jobs/${JOB}`) return startOpenJob(path, good.body)
     const answer = await api.ask(method, path, content(good))
     expect(answer.status, answer.text).toBe(good.status ?? 200)
@@ -210,7 +210,7 @@ it.each([
 })
 
 it('documents every route', () => {
-  const page = readFileSync(packageFile('docs/operator-api.md'), 'utf8')
+  const page = readFileSync(packageFile('docs/reference/operator-api.md'), 'utf8')
   expect(api.routes().filter((route) => !page.includes(`\`${route}\``))).toEqual([])
 })
 

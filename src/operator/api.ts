@@ -4,15 +4,22 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { CraikError } from '../errors.ts'
-import { API_LIMITS, BYTES_TYPE } from './api/names.ts'
-import { asCraikError, errorBody, invalidRequest, leaving, statusOfError, writeError } from './api-error.ts'
+import { API_LIMITS, BYTES_TYPE } from './api/api-constants.ts'
+import {
+  asCraikError,
+  errorBody,
+  invalidRequest,
+  shuttingDownError,
+  statusOfError,
+  writeError,
+} from './api-error.ts'
 import { type Api, callerOf, type OperatorApiOptions, type RouteContext, type ZodTypes } from './context.ts'
 import { accountRoutes } from './routes/accounts.ts'
 import { execRoute } from './routes/exec.ts'
 import { addFileRoutes } from './routes/files.ts'
-import { insideRoutes } from './routes/inside.ts'
 import { addJobRoutes } from './routes/jobs.ts'
 import { servePorts } from './routes/ports.ts'
+import { insideRoutes } from './routes/processes.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 import { supervisorRoutes } from './routes/supervisor.ts'
@@ -58,7 +65,7 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   )
   app.setNotFoundHandler((request, reply) => {
     const error = new CraikError('not_found', `unknown route: ${request.method} ${pathOf(request)}`, {
-      hint: 'see the routes in docs/operator-api.md',
+      hint: 'see the routes in docs/reference/operator-api.md',
     })
     return sendError(options, reply, error, 'route')
   })
@@ -69,7 +76,7 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   app.addHook('onRequest', async (request) => {
     if (OPEN_ROUTES.has(request.routeOptions.url ?? '')) return
     mayEnter(request.headers)
-    if (options.supervisor.draining) throw leaving()
+    if (options.supervisor.draining) throw shuttingDownError()
   })
 
   const routes: string[] = []
@@ -79,7 +86,7 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   const context: RouteContext = {
     options,
     manager: () => options.manager,
-    caller: (request, reply) => callerOf(options, request.headers, goneSignal(reply.raw)),
+    caller: (request, reply) => callerOf(options, request.headers, disconnectSignal(reply.raw)),
   }
   supervisorRoutes(app, context)
   accountRoutes(app, context)
@@ -106,13 +113,13 @@ function tokenCheck(token: string): (headers: IncomingMessage['headers']) => voi
 }
 
 /** Aborts when the client is gone before its answer is through. */
-function goneSignal(response: ServerResponse): AbortSignal {
+function disconnectSignal(response: ServerResponse): AbortSignal {
   const gone = new AbortController()
-  const leave = () => {
+  const release = () => {
     if (!response.writableFinished) gone.abort(new CraikError('interrupted', 'the client disconnected'))
   }
-  if (response.closed) leave()
-  else response.once('close', leave)
+  if (response.closed) release()
+  else response.once('close', release)
   return gone.signal
 }
 

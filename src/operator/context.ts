@@ -14,8 +14,8 @@ import type { UserProgram } from '../lib/host-programs.ts'
 import type { SandboxId } from '../lib/ids.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import type { ManagerCaller, SandboxManager } from '../sandboxes/manager-types.ts'
+import { HEADER } from './api/api-constants.ts'
 import type { SupervisorBody, VersionBody } from './api/bodies.ts'
-import { HEADER } from './api/names.ts'
 
 export interface OperatorApiOptions {
   /** Settles when the sandboxes of the supervisor before are taken over; requests wait for it. */

@@ -13,8 +13,8 @@ import {
 } from '../sandboxes/manager/manager.fixture.ts'
 import { type ApiClient, createClient } from '../sdk/client.ts'
 import { authorizationHeader, type Endpoint } from '../sdk/transport.ts'
+import { API_VERSION } from './api/api-constants.ts'
 import type { SupervisorBody, VersionBody } from './api/bodies.ts'
-import { API_VERSION } from './api/names.ts'
 import { createOperatorApi } from './api.ts'
 
 /** What it wants to see: sixty-four letters. */

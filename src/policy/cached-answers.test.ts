@@ -24,14 +24,14 @@ test.each([
   ['inside another condition', 'if context.grant.usable then !(context.now_ms >= 2000) else false'],
   ['inside a set', '[context.now_ms].contains(1000)'],
   ['inside a record', '{at: context.now_ms}.at < 2000'],
-])('a policy that reads the time %s is asked again at another time', async (_, condition) => {
+])('evaluates a policy that reads the time %s again at another time', async (_, condition) => {
   const policy = await loadPolicy(when(condition))
   expect(policy.decide(at(1_000)).effect).toBe('allow')
   expect(policy.decide(at(2_000)).effect).toBe('deny')
   expect(policy.decide(at(1_000)).effect).toBe('allow')
 })
 
-test('a question that differs in anything but the time gets an answer of its own', async () => {
+test('caches a separate answer for requests that differ in anything but the time', async () => {
   const text = `${when('context.grant.usable && context has path && context.path == "a"')}
     @id("custom.who") forbid (principal == Operator::"eve", action, resource);
     @id("custom.what") forbid (principal, action == Action::"repo.write", resource);
@@ -46,7 +46,7 @@ test('a question that differs in anything but the time gets an answer of its own
     path: fc.option(name, { nil: undefined }),
     usable: fc.boolean(),
   })
-  const expected = ({
+  const isExpected = ({
     operator,
     capability,
     target,
@@ -59,21 +59,21 @@ test('a question that differs in anything but the time gets an answer of its own
       for (const each of questions) {
         const { path, usable, now_ms, ...rest } = each
         const context = { now_ms, ...(path !== undefined && { path }), grant: { usable } }
-        expect(policy.decide({ ...rest, context }).effect).toBe(expected(each) ? 'allow' : 'deny')
+        expect(policy.decide({ ...rest, context }).effect).toBe(isExpected(each) ? 'allow' : 'deny')
       }
     }),
   )
 })
 
-test('the engine is asked once for the same question, and again after a failure', () => {
-  const asked: CedarRequest[] = []
+test('calls the engine once for equal requests, and again after a failure', () => {
+  const requested: CedarRequest[] = []
   let failed = true
   const decide = cacheAnswers((request) => {
-    asked.push(request)
+    requested.push(request)
     return { effect: failed ? 'deny' : 'allow', rules: [], failed }
   })
   decide(at(1))
   failed = false
   expect([decide(at(2)).effect, decide(at(3)).effect]).toEqual(['allow', 'allow'])
-  expect(asked).toHaveLength(2)
+  expect(requested).toHaveLength(2)
 })

@@ -1,9 +1,12 @@
-/** Remembers what a policy answered: agents ask the same few questions again and again, and only the time differs. */
+/** Caches a policy's answers: agents repeat the same few requests, and only the time differs. */
 import type { CedarRequest, CedarVerdict } from './cedar.ts'
 
 const REMEMBERED_MAX = 1024
 
-/** An answer is a function of the policy and the question, so it can be given again; one that failed is asked anew. */
+/**
+ * Returns a `decide` that caches its answers, because an answer depends only on the policy and the request. A failed
+ * answer is not cached.
+ */
 export function cacheAnswers(
   decide: (request: CedarRequest) => CedarVerdict,
 ): (request: CedarRequest) => CedarVerdict {
@@ -23,8 +26,8 @@ export function cacheAnswers(
 }
 
 /**
- * Whether a policy, as the engine spells it in JSON, can tell one moment from another: it names the time, or takes
- * the context as a whole.
+ * Returns whether a policy, in the engine's JSON, depends on the time: it names `now_ms`, or uses the context as a
+ * whole.
  */
 export function readsTime(policy: unknown): boolean {
   if (typeof policy !== 'object' || policy === null) return false
@@ -35,7 +38,7 @@ export function readsTime(policy: unknown): boolean {
   )
 }
 
-/** `context.attr` and `context has attr`, and nothing else. */
+/** Matches exactly `context.attr` and `context has attr`. */
 function isOfContext(part: unknown): part is { readonly attr: string } {
   if (typeof part !== 'object' || part === null || Object.keys(part).length !== 2) return false
   const { left, attr } = part as { left?: { Var?: unknown }; attr?: unknown }

@@ -1,6 +1,6 @@
-/** Every capability that a request may name. What is not listed here is denied, whatever a policy says. */
+/** Every capability that a request can name. Craik denies any other, whatever a policy says. */
 
-/** Kept in step with `profiles/craik.cedarschema`, which declares each as an action. */
+/** `profiles/craik.cedarschema` must declare each of these as an action. */
 export const CAPABILITIES = {
   'repo.read': 'read a repository’s files',
   'repo.write': 'write a repository’s files',

@@ -1,4 +1,6 @@
-/** The Cedar engine: a policy text is parsed once, asked often, and every answer names the rule that decided. */
+/**
+ * The Cedar engine: Craik parses a policy text once and evaluates it often. Every answer names the rule that decided.
+ */
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { DetailedError } from '@cedar-policy/cedar-wasm/nodejs'
@@ -8,7 +10,7 @@ import { packageFile } from '../lib/package-files.ts'
 import { cacheAnswers, readsTime } from './cached-answers.ts'
 import { findExcess } from './policy-shape.ts'
 
-/** Far above any honest policy; the parser is never given more. */
+/** Far above any real policy. The parser never gets a longer text. */
 export const MAX_POLICY_BYTES = 1024 * 1024
 
 export interface CedarRequest {
@@ -22,9 +24,9 @@ type CedarValue = string | number | boolean | { readonly [key: string]: CedarVal
 
 export interface CedarVerdict {
   readonly effect: 'allow' | 'deny'
-  /** The `@id`s of the policies that decided, in the order of the text. Empty when no permit applied. */
+  /** The `@id`s of the deciding policies, in the order of the text. Empty when no permit applied. */
   readonly rules: readonly string[]
-  /** A policy could not be evaluated, so the verdict is not to be relied on. */
+  /** True when a policy could not be evaluated, so that the verdict is not reliable. */
   readonly failed: boolean
 }
 
@@ -37,12 +39,12 @@ interface CedarRule {
   readonly id: string
   readonly effect: 'permit' | 'forbid'
   readonly text: string
-  /** Whether its answer may change with the time alone. */
+  /** True when the answer can change with the time alone. */
   readonly readsTime: boolean
 }
 
 export interface PolicyFinding {
-  /** From 1, counted in characters, not in bytes. */
+  /** Counted from 1, in characters, not in bytes. */
   readonly line: number
   readonly column: number
   readonly message: string
@@ -53,10 +55,10 @@ export function policyDigest(text: string): string {
   return `sha256:${hash('sha256', text)}`
 }
 
-/** Parsed policies by their text. The engine keeps what it parsed for the life of the thread; so does this. */
+/** Parsed policies by their text. The engine keeps them for the life of the thread, and so does this map. */
 const parsed = new Map<string, CedarPolicy>()
 
-/** Throws `invalid_config` when the text does not parse or a policy has no usable `@id`. */
+/** Parses a policy text. Throws `invalid_config` when the text does not parse or a policy has no usable `@id`. */
 export async function loadPolicy(text: string): Promise<CedarPolicy> {
   const known = parsed.get(text)
   if (known !== undefined) return known
@@ -100,7 +102,7 @@ async function parsePolicy(text: string): Promise<CedarPolicy> {
   return { rules, decide: rules.some((rule) => rule.readsTime) ? decide : cacheAnswers(decide) }
 }
 
-/** What is wrong with a policy text: first its syntax, then its rule names, then its fit with Craik's schema. */
+/** Returns the errors of a policy text: in its syntax, then in its rule names, then against Craik's schema. */
 export async function checkPolicyText(text: string): Promise<readonly PolicyFinding[]> {
   const engine = await loadEngine()
   const schema = await readFile(packageFile('src/policy/profiles/craik.cedarschema'), 'utf8')
@@ -108,29 +110,29 @@ export async function checkPolicyText(text: string): Promise<readonly PolicyFind
   if (findings.length > 0) return findings
   const answer = engine.validate({ schema, policies: { staticPolicies: text } })
   if (answer.type === 'failure') return answer.errors.map((error) => toFinding(text, error, 'error'))
-  const named =
+  const toFindings =
     (severity: PolicyFinding['severity']) => (found: { policyId: string; error: DetailedError }) =>
       toFinding(text, found.error, severity, rules[Number(found.policyId.replace('policy', ''))]?.id)
   return withoutRepeats([
-    ...answer.validationErrors.map(named('error')),
-    ...answer.validationWarnings.map(named('warning')),
+    ...answer.validationErrors.map(toFindings('error')),
+    ...answer.validationWarnings.map(toFindings('warning')),
   ])
 }
 
 type Engine = typeof import('@cedar-policy/cedar-wasm/nodejs')
 
-/** A command loads it on its first question only: it costs a start-up about 20 ms. */
+/** Loads the engine on first use, because loading adds about 20 ms to the start of a command. */
 export function loadEngine(): Promise<Engine> {
   return import('@cedar-policy/cedar-wasm/nodejs')
 }
 
-/** The policies in the order of the text; a receipt names the one that decided, so each needs its own name. */
+/** Returns the policies in the order of the text. A receipt names the one that decided, so each needs its own name. */
 function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings: PolicyFinding[] } {
   const excess = findExcess(text)
   if (excess !== undefined) {
     return {
       rules: [],
-      findings: [{ ...place(text.slice(0, excess.at)), message: excess.message, severity: 'error' }],
+      findings: [{ ...locationOf(text.slice(0, excess.at)), message: excess.message, severity: 'error' }],
     }
   }
   const answer = engine.policySetTextToParts(text)
@@ -139,7 +141,7 @@ function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings
   }
   const findings: PolicyFinding[] = []
   const complain = (at: number, message: string) =>
-    findings.push({ ...place(text.slice(0, Math.max(at, 0))), message, severity: 'error' })
+    findings.push({ ...locationOf(text.slice(0, Math.max(at, 0))), message, severity: 'error' })
   for (const template of answer.policy_templates) {
     complain(text.indexOf(template), 'templates (?principal, ?resource) are not supported; write a policy')
   }
@@ -167,10 +169,10 @@ function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings
   return { rules, findings }
 }
 
-/** The rules that Craik applies around a policy. */
+/** Names of the rules that Craik applies around a policy. */
 const RESERVED = /^(default_deny$|control\.|envelope\.|policy\.|capability\.)/
 
-/** The engine numbers policies as they come and hands them out sorted by that name: policy10 before policy2. */
+/** The engine numbers policies in the order of the text but returns them sorted by name: policy10 before policy2. */
 function inTextOrder(policies: readonly string[]): readonly string[] {
   const names = policies.map((_, i) => `policy${i}`).sort()
   const ordered: string[] = []
@@ -187,7 +189,7 @@ function toFinding(
   rule?: string,
 ): PolicyFinding {
   const [location] = error.sourceLocations ?? []
-  // The engine counts bytes of UTF-8; a string counts otherwise.
+  // The engine counts UTF-8 bytes, and JavaScript strings count UTF-16 units.
   const before = location === undefined ? '' : Buffer.from(text).subarray(0, location.start).toString()
   const problem = error.message
     .replace(/^failed to parse policies from string: /, '')
@@ -195,15 +197,15 @@ function toFinding(
   const more = [error.help, location?.label].filter(
     (part) => part !== null && part !== undefined && part !== '',
   )
-  return { ...place(before), message: [problem, ...more].join('; '), severity }
+  return { ...locationOf(before), message: [problem, ...more].join('; '), severity }
 }
 
-function place(before: string): { readonly line: number; readonly column: number } {
+function locationOf(before: string): { readonly line: number; readonly column: number } {
   const lines = before.split('\n')
   return { line: lines.length, column: [...lines.at(-1)!].length + 1 }
 }
 
-/** One mistake is reported once per action that it applies to; a reader needs it once. */
+/** The engine reports a mistake once per action that it applies to. Readers need it once. */
 function withoutRepeats(findings: readonly PolicyFinding[]): readonly PolicyFinding[] {
   const seen = new Set<string>()
   return findings

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import type { InProcessStore } from '../../test/in-process-store.ts'
-import { type Denied, decide, deniedError } from './decide.ts'
+import { type Denied, decide, policyDeniedError } from './decide.ts'
+import type { DecisionRequestInput } from './decision-request.ts'
 import type { GrantTerms } from './grant.ts'
 import { createGrant, getGrant, listGrants, revokeGrant } from './grants.ts'
 import { grantIn, OPERATOR, REQUEST, START_MS, storeWith } from './policy.fixture.ts'
-import type { DecisionRequestInput } from './request.ts'
 
 const RECEIPT = { kind: 'sandbox_action', isolation: 'container', links: { backend_id: 'docker' } } as const
 
@@ -12,11 +12,11 @@ function ask(store: InProcessStore, changes: Partial<DecisionRequestInput> = {})
   return decide(store, store.log, { ...REQUEST, ...changes }, RECEIPT)
 }
 
-test('an allowed effect has begun, durably, with everything the decision rests on', async () => {
+test('writes a durable begin receipt with all inputs of the decision before it allows an effect', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store)
   const decision = await ask(store, { grant_id })
-  if (decision.effect === 'deny') throw deniedError(decision, REQUEST)
+  if (decision.effect === 'deny') throw policyDeniedError(decision, REQUEST)
   expect(decision).toMatchObject({ rule: 'strict.granted', grantOutcome: 'usable' })
   const begin = (await store.bodies()).at(-1)
   expect(begin).toMatchObject({
@@ -46,7 +46,7 @@ test('an allowed effect has begun, durably, with everything the decision rests o
   })
 })
 
-test('a denied effect leaves a denial receipt with the same links, and no begin', async () => {
+test('writes a denial receipt with the same links, and no begin, for a denied effect', async () => {
   const { store } = await storeWith('strict')
   const decision = await ask(store, { capability: 'shell.execute' })
   expect(decision).toMatchObject({ effect: 'deny', rule: 'strict.never', missing: ['capability_grant'] })
@@ -69,7 +69,7 @@ test('a denied effect leaves a denial receipt with the same links, and no begin'
   expect(bodies[0]).not.toHaveProperty('isolation')
 })
 
-test('strict denies shell.execute even with a perfect grant, and spends nothing', async () => {
+test('denies shell.execute under strict even with a fitting grant, and spends nothing', async () => {
   const { store, clock } = await storeWith('strict')
   const grant_id = await grantIn(store, { capability: 'shell.execute' })
   const decision = await ask(store, { capability: 'shell.execute', grant_id })
@@ -82,7 +82,7 @@ test('strict denies shell.execute even with a perfect grant, and spends nothing'
   expect(await getGrant(store, grant_id, clock.nowMs())).toMatchObject({ usesLeft: 1 })
 })
 
-test('a single-use grant allows once', async () => {
+test('allows one effect with a single-use grant', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store)
   expect(await ask(store, { grant_id })).toMatchObject({ effect: 'allow' })
@@ -93,27 +93,27 @@ test('a single-use grant allows once', async () => {
   })
 })
 
-test('of many requests at once, only as many are allowed as there are uses', async () => {
+test('allows only as many concurrent requests as the grant has uses', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store, { max_uses: 3 })
   const decisions = await Promise.all(Array.from({ length: 10 }, () => ask(store, { grant_id })))
   expect(decisions.filter(({ effect }) => effect === 'allow')).toHaveLength(3)
 })
 
-test('a use that vanishes between check and spending is a denial', async () => {
+test('denies when the last use disappears between check and spending', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store)
   store.tables.grants.consume = async () => false
   expect(await ask(store, { grant_id })).toMatchObject({ effect: 'deny', grantOutcome: 'used_up' })
 })
 
-test('an unlimited grant is never used up', async () => {
+test('never uses up an unlimited grant', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store, { max_uses: null })
   for (let i = 0; i < 5; i++) expect(await ask(store, { grant_id })).toMatchObject({ effect: 'allow' })
 })
 
-test('a grant works until the millisecond it expires', async () => {
+test('accepts a grant until the millisecond it expires', async () => {
   const { store, clock } = await storeWith('strict')
   const grant_id = await grantIn(store, { max_uses: null }, START_MS + 1000)
   clock.advance(999)
@@ -130,19 +130,19 @@ test.each<[string, Partial<DecisionRequestInput>]>([
   ['wrong_target', { repo: 'craik' }],
   ['wrong_operation', { operation: 'delete' }],
   ['wrong_capability', { capability: 'model.chat' }],
-])('a grant used elsewhere is denied: %s %j', async (grantOutcome, changes) => {
+])('denies a grant for something else: %s %j', async (grantOutcome, changes) => {
   const { store } = await storeWith('strict', { allowedOperators: ['agent:coder'] })
   const grant_id = await grantIn(store)
   expect(await ask(store, { ...changes, grant_id })).toMatchObject({ effect: 'deny', grantOutcome })
 })
 
-test('a grant for another task is denied', async () => {
+test('denies a grant for another task', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store, { scope: { task_id: 'task-2' } })
   expect(await ask(store, { grant_id })).toMatchObject({ effect: 'deny', grantOutcome: 'wrong_scope' })
 })
 
-test('a revoked grant is denied', async () => {
+test('denies a revoked grant', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store)
   await revokeGrant(store, grant_id, OPERATOR)
@@ -150,19 +150,19 @@ test('a revoked grant is denied', async () => {
   await expect(revokeGrant(store, grant_id, OPERATOR)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('a receipt in place of a grant is denied, even for what needs none', async () => {
+test('denies a receipt offered as a grant, even where no grant is needed', async () => {
   const { store } = await storeWith('strict')
   const { receipt } = await createGrant(store, { ...REQUEST_TERMS })
-  const asked = { grant_id: receipt.id }
-  expect(await ask(store, asked)).toMatchObject({ effect: 'deny', grantOutcome: 'not_a_grant' })
-  expect(await ask(store, { ...asked, capability: 'repo.read' })).toMatchObject({
+  const requested = { grant_id: receipt.id }
+  expect(await ask(store, requested)).toMatchObject({ effect: 'deny', grantOutcome: 'not_a_grant' })
+  expect(await ask(store, { ...requested, capability: 'repo.read' })).toMatchObject({
     effect: 'deny',
     rule: 'control.capability_grant',
     grantOutcome: 'not_a_grant',
   })
 })
 
-test('a receipt under an id that does not look like one is found out', async () => {
+test('denies a receipt whose id does not look like a receipt id', async () => {
   const { store } = await storeWith('strict')
   const { receipt } = await createGrant(store, { ...REQUEST_TERMS })
   const { receipts } = store.tables
@@ -171,7 +171,7 @@ test('a receipt under an id that does not look like one is found out', async () 
   expect(await ask(store, { grant_id: 'shell_invocation_1' })).toMatchObject({ grantOutcome: 'not_a_grant' })
 })
 
-test('ids that name nothing are denied: they are looked up, never assumed', async () => {
+test('looks up every id and denies ids that name nothing', async () => {
   const { store } = await storeWith('strict')
   expect(await ask(store, { grant_id: 'grant_made_up' })).toMatchObject({
     effect: 'deny',
@@ -188,7 +188,7 @@ test('ids that name nothing are denied: they are looked up, never assumed', asyn
   expect((await store.bodies()).map(({ kind }) => kind)).toEqual(['denial', 'denial', 'denial'])
 })
 
-test('an envelope of a task serves no other task, no request without one, and no other operator', async () => {
+test('denies a task’s envelope for another task, no task or another operator', async () => {
   const { store } = await storeWith('strict')
   expect(await ask(store, { scope: { task_id: 'task-2' }, capability: 'repo.read' })).toMatchObject({
     rule: 'envelope.task',
@@ -199,7 +199,7 @@ test('an envelope of a task serves no other task, no request without one, and no
   })
 })
 
-test('an envelope that names credentials lets no other be used', async () => {
+test('denies a credential that the envelope does not name', async () => {
   const { store } = await storeWith('strict', { allowedCredentialRefs: ['OPENAI_KEY'] })
   const use = (credential_ref: string) => ask(store, { capability: 'repo.read', credential_ref })
   expect(await use('OPENAI_KEY')).toMatchObject({ effect: 'allow' })
@@ -210,7 +210,7 @@ test('an envelope that names credentials lets no other be used', async () => {
   })
 })
 
-test('an envelope whose policy text is gone or exchanged denies', async () => {
+test('denies when the envelope’s policy text is missing or was replaced', async () => {
   const { store } = await storeWith('strict')
   const text = '@id("strict.reads") permit (principal, action, resource);'
   store.database.prepare('UPDATE documents SET text = ?').run(text)
@@ -225,7 +225,7 @@ test('an envelope whose policy text is gone or exchanged denies', async () => {
   })
 })
 
-test('what fails open leaves a receipt of its own that names what it let through', async () => {
+test('writes a separate receipt for each request that trusted-local fails open on', async () => {
   const { store } = await storeWith('trusted-local')
   const decision = await ask(store, { capability: 'shell.execute' })
   expect(decision).toMatchObject({ effect: 'allow', rule: 'trusted-local.fail_open' })
@@ -241,13 +241,13 @@ test('what fails open leaves a receipt of its own that names what it let through
   })
 })
 
-test('what a rule of trusted-local decides leaves no such receipt', async () => {
+test('writes no fail-open receipt when a rule of trusted-local decides', async () => {
   const { store } = await storeWith('trusted-local')
   await ask(store, { capability: 'repo.read' })
   expect((await store.bodies()).filter(({ capability }) => capability === 'policy.fail_open')).toHaveLength(1)
 })
 
-test('a path that looks like a secret is masked in the receipt, which says that it cannot be replayed', async () => {
+test('masks a path that looks like a secret and marks the receipt as not replayable', async () => {
   const { store } = await storeWith('strict')
   const secret = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
   await ask(store, { path: `docs/${secret}` })
@@ -263,13 +263,13 @@ test.each<[string, Partial<DecisionRequestInput>]>([
   ['a capability that is not dotted', { capability: 'everything' }],
   ['a target of 201 characters', { target: 'x'.repeat(201) }],
   ['an empty grant id', { grant_id: '' }],
-])('refuses a request with %s before anything is written', async (_, changes) => {
+])('refuses a request with %s before it writes anything', async (_, changes) => {
   const { store } = await storeWith('strict')
   await expect(ask(store, changes)).rejects.toMatchObject({ code: 'usage' })
   expect(await store.bodies()).toEqual([])
 })
 
-test('if the receipt cannot be written, nothing is allowed and no use is spent', async () => {
+test('allows nothing and spends no use when the receipt cannot be written', async () => {
   const { store, clock } = await storeWith('strict')
   const grant_id = await grantIn(store)
   const insert = store.tables.receipts.insert
@@ -279,11 +279,11 @@ test('if the receipt cannot be written, nothing is allowed and no use is spent',
   expect(await getGrant(store, grant_id, clock.nowMs())).toMatchObject({ usesLeft: 1 })
 })
 
-test('a denial says what was refused, by which rule, and what to type next', async () => {
+test('reports what was denied, by which rule, and the command to run next', async () => {
   const { store } = await storeWith('strict')
   const error = async (changes: Partial<DecisionRequestInput>) => {
     const request = { ...REQUEST, ...changes }
-    return deniedError((await ask(store, changes)) as Denied, request)
+    return policyDeniedError((await ask(store, changes)) as Denied, request)
   }
   const never = await error({ capability: 'shell.execute', target: 'fixture-action' })
   expect(never.code).toBe('denied')
@@ -295,7 +295,7 @@ test('a denial says what was refused, by which rule, and what to type next', asy
     'craik grant create --capability shell.test --subject local-user:ada --operation run --target unit-tests --task-id task-1',
   )
   const denied = (await ask(store, {})) as Denied
-  expect(deniedError(denied, REQUEST, 'craik do it').hint).toMatch(
+  expect(policyDeniedError(denied, REQUEST, 'craik do it').hint).toMatch(
     /^grant it once: {2}craik grant create .*\(receipt rcpt_\w+\), then: {2}craik do it$/,
   )
   const receipt = await error({ grant_id: 'rcpt_1' })
@@ -313,7 +313,7 @@ const REQUEST_TERMS = {
   approved_by: OPERATOR,
 }
 
-test('a grant is made and revoked with a receipt each; its reason stays in the grant, redacted', async () => {
+test('writes a receipt when a grant is created and when it is revoked, and stores the redacted reason in the grant only', async () => {
   const { store, clock } = await storeWith('strict')
   const secret = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
   const { grant } = await createGrant(store, { ...REQUEST_TERMS, reason: `nightly run with ${secret}` })
@@ -356,7 +356,7 @@ test.each<[string, Partial<GrantTerms>]>([
   expect(await store.bodies()).toEqual([])
 })
 
-test('a grant lasts eight hours unless told otherwise, and never starts expired', async () => {
+test('expires a grant after eight hours by default and refuses one that is already expired', async () => {
   const { store, clock } = await storeWith('strict')
   const { grant } = await createGrant(store, REQUEST_TERMS)
   expect(Date.parse(grant.expires_at)).toBe(START_MS + 8 * 3600 * 1000)
@@ -367,7 +367,7 @@ test('a grant lasts eight hours unless told otherwise, and never starts expired'
   expect(await listGrants(store, clock.nowMs())).toMatchObject([{ state: 'expired', usesLeft: 1 }])
 })
 
-test('an unknown grant is not found', async () => {
+test('reports an unknown grant as not found', async () => {
   const { store } = await storeWith('strict')
   const unknown = { code: 'not_found', message: 'unknown grant: grant_x' }
   await expect(getGrant(store, 'grant_x', START_MS)).rejects.toMatchObject(unknown)

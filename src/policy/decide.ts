@@ -1,20 +1,20 @@
-/** Asking for a decision: it is durable, receipt and all, before the answer arrives. */
+/** Requests a decision. The decision and its receipt are durable before the answer arrives. */
 import { CraikError } from '../errors.ts'
 import { quoteArgument } from '../lib/shlex.ts'
-import type { OpenReceipt, ReceiptLog } from '../receipts/log.ts'
+import type { OpenReceipt, ReceiptLog } from '../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { GrantOutcome } from '../receipts/schema.ts'
 import type { Store } from '../store/store.ts'
+import { type DecisionRequestInput, parseRequest } from './decision-request.ts'
 import type { Control, Evaluation } from './evaluate.ts'
 import type { PolicyProfile } from './profiles.ts'
-import { type DecisionRequestInput, parseRequest } from './request.ts'
 import { decideProcedure, type EffectReceipt } from './tokens.ts'
 
 interface Allowed {
   readonly effect: 'allow'
   readonly rule: string
   readonly grantOutcome: GrantOutcome
-  /** The effect may start now, and has to end this. */
+  /** The effect can start. The caller must end this receipt. */
   readonly open: OpenReceipt
 }
 
@@ -31,8 +31,8 @@ export interface Denied<Ref = ReceiptRef> {
 export type Decision = Allowed | Denied
 
 /**
- * Decides about one effect. Allowed: its receipt has begun, one use of the grant is spent if that is what allowed
- * it. Denied: a denial receipt is written. If the receipt cannot be written, this rejects, and nothing may run.
+ * Decides about one effect. An allowed effect gets a begin receipt, and uses up one use of the grant if the grant
+ * allowed it. A denied one gets a denial receipt. Rejects if the receipt cannot be written: then nothing can run.
  */
 export async function decide(
   store: Store,
@@ -45,29 +45,29 @@ export async function decide(
   const { evaluation, ref, begin } = decided
   if (evaluation.effect === 'allow' && begin !== undefined) {
     const { rule, grantOutcome } = evaluation
-    return { effect: 'allow', rule, grantOutcome, open: log.opened(ref, begin) }
+    return { effect: 'allow', rule, grantOutcome, open: log.openReceipt(ref, begin) }
   }
   return denialIn(decided)
 }
 
-interface Judged<Ref> {
+interface Evaluated<Ref> {
   readonly evaluation: Pick<Evaluation, 'rule' | 'missing' | 'grantOutcome' | 'grantWouldHelp'>
   readonly ref: Ref
   readonly profile?: PolicyProfile | undefined
 }
 
-/** What a decision says that was none to allow it. */
-export function denialIn<Ref>({ evaluation, ref, profile }: Judged<Ref>): Denied<Ref> {
+/** Returns the denial of a decision that did not allow its effect. */
+export function denialIn<Ref>({ evaluation, ref, profile }: Evaluated<Ref>): Denied<Ref> {
   const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
   const why = { rule, missing, grantOutcome, grantWouldHelp, ...(profile && { profile }) }
   return { effect: 'deny', ...why, receipt: ref }
 }
 
 /**
- * A denial as an error: what was refused by which rule, and what to type next. `withGrant` is the command that uses
- * a grant once there is one.
+ * Returns a denial as an error: what was denied, by which rule, and what to type next. `withGrant` is the command that
+ * uses a grant once it exists.
  */
-export function deniedError(
+export function policyDeniedError(
   decision: Denied<ReceiptRef | undefined>,
   request: DecisionRequestInput,
   withGrant?: string,
@@ -91,7 +91,10 @@ export function deniedError(
   )
 }
 
-/** `: grant g has expired (missing: capability_grant)`. A grant that would not help is not called missing. */
+/**
+ * Returns text such as `: grant g has expired (missing: capability_grant)`. A grant that would not help is not listed
+ * as missing.
+ */
 export function describeDenial(
   { missing, grantOutcome, grantWouldHelp }: Pick<Denied, 'missing' | 'grantOutcome' | 'grantWouldHelp'>,
   { grant_id }: Pick<DecisionRequestInput, 'grant_id'>,
@@ -101,7 +104,7 @@ export function describeDenial(
   return `${grant && `: ${grant_id} ${grant}`}${helpful.length === 0 ? '' : ` (missing: ${helpful.join(', ')})`}`
 }
 
-/** Why a grant that was offered did not serve. */
+/** Why an offered grant was not usable. */
 const REFUSALS: Readonly<Record<GrantOutcome, string>> = {
   not_required: '',
   usable: '',
@@ -133,7 +136,7 @@ function canBeGranted({ missing, grantWouldHelp }: Denied<unknown>): boolean {
   return grantWouldHelp && !missing.includes('policy_envelope')
 }
 
-/** The command that grants exactly what was asked for. */
+/** Returns the command that grants exactly the requested action. */
 function grantCommand({
   capability,
   operator,
@@ -155,9 +158,9 @@ function grantCommand({
     ['--path', path],
     [where === undefined ? '--any-scope' : `--${where}-id`, where === undefined ? '' : scope[`${where}_id`]],
   ]
-  const spelled = flags.map(([flag, value]) => {
+  const serialized = flags.map(([flag, value]) => {
     if (value === undefined) return ''
     return value === '' ? ` ${flag}` : ` ${flag} ${quoteArgument(value)}`
   })
-  return `craik grant create${spelled.join('')}`
+  return `craik grant create${serialized.join('')}`
 }

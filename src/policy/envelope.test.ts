@@ -6,12 +6,12 @@ import { inProcessStore } from '../../test/in-process-store.ts'
 import { CraikError } from '../errors.ts'
 import { homeAt } from '../store/home.ts'
 import { buildEnvelope, createEnvelope, type Envelope, envelopeSchema, getEnvelope } from './envelope.ts'
-import { builtInText, customPolicyPath, profileText, readPolicyFile } from './profiles.ts'
+import { customPolicyPath, profileText, readBuiltInPolicy, readPolicyFile } from './profiles.ts'
 
 const NOW = Date.parse('2026-03-01T12:00:00Z')
 const clock = { nowMs: () => NOW }
 const operator = 'local-user:ada'
-const strict = builtInText('strict')
+const strict = readBuiltInPolicy('strict')
 const SECRET = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
 const base = { taskId: 'task-1', actor: operator, profile: 'strict', policyText: strict, nowMs: NOW } as const
 
@@ -21,7 +21,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-test('is named after its task, and says what it was made with', () => {
+test('takes its name from its task and records the terms it was created with', () => {
   expect(buildEnvelope(base)).toEqual({
     id: 'policy_task-1',
     task_id: 'task-1',
@@ -42,7 +42,7 @@ test('is named after its task, and says what it was made with', () => {
   })
 })
 
-test('trusted-local does not exist without its flag, and the error names it', () => {
+test('refuses trusted-local without its flag and names the flag in the error', () => {
   expect(() => buildEnvelope({ ...base, profile: 'trusted-local' })).toThrow(CraikError)
   try {
     buildEnvelope({ ...base, profile: 'trusted-local' })
@@ -51,13 +51,13 @@ test('trusted-local does not exist without its flag, and the error names it', ()
   }
 })
 
-test.each(['strict', 'automation', 'custom'] as const)('%s never fails open', (profile) => {
+test.each(['strict', 'automation', 'custom'] as const)('never lets %s fail open', (profile) => {
   expect(() => buildEnvelope({ ...base, profile, failOpen: true })).toThrow(/never fails open/)
   const envelope = { ...buildEnvelope({ ...base, profile }), fail_open: true }
   expect(envelopeSchema.safeParse(envelope).success).toBe(false)
 })
 
-test('an envelope without a task needs a name of its own', () => {
+test('requires a name for an envelope without a task', () => {
   expect(() => buildEnvelope({ ...base, taskId: null })).toThrow(/id/)
   expect(buildEnvelope({ ...base, taskId: null, id: 'policy_shell' }).task_id).toBeNull()
 })
@@ -75,18 +75,18 @@ test.each([
   )
 })
 
-test('keeps no envelope that was made past the builder with a secret in it', async () => {
+test('does not store an envelope with a secret that bypassed the builder', async () => {
   const store = inProcessStore(clock)
   const envelope = { ...buildEnvelope(base), actor: SECRET }
   await expect(createEnvelope(store, envelope, strict, { operator })).rejects.toMatchObject({ code: 'usage' })
   expect(await getEnvelope(store, envelope.id)).toBeUndefined()
 })
 
-test('the lists hold known capabilities only', () => {
+test('accepts only known capabilities in the lists', () => {
   expect(() => buildEnvelope({ ...base, deniedCapabilities: ['repo.wriet'] })).toThrow(/denied_capabilities/)
 })
 
-test('keeping the same envelope again changes nothing; another under its id is a conflict', async () => {
+test('changes nothing when the same envelope is stored again, and reports a different one as a conflict', async () => {
   const store = inProcessStore(clock)
   const envelope = buildEnvelope(base)
   expect(await createEnvelope(store, envelope, strict, { operator })).toEqual({ envelope, created: true })
@@ -99,7 +99,7 @@ test('keeping the same envelope again changes nothing; another under its id is a
   expect(await store.bodies()).toEqual([])
 })
 
-test('leaves a receipt when asked to', async () => {
+test('writes a receipt on request', async () => {
   const store = inProcessStore(clock)
   const { receipt } = await createEnvelope(store, buildEnvelope(base), strict, { operator, receipt: true })
   expect(await store.bodies()).toMatchObject([
@@ -113,15 +113,15 @@ test('leaves a receipt when asked to', async () => {
   ])
 })
 
-test('an envelope that fails open leaves a policy.fail_open receipt, asked or not', async () => {
+test('always writes a policy.fail_open receipt for an envelope that fails open', async () => {
   const store = inProcessStore(clock)
-  const policyText = builtInText('trusted-local')
+  const policyText = readBuiltInPolicy('trusted-local')
   const envelope = buildEnvelope({ ...base, profile: 'trusted-local', failOpen: true, policyText })
   await createEnvelope(store, envelope, policyText, { operator })
   expect(await store.bodies()).toMatchObject([{ capability: 'policy.fail_open', target: 'policy_task-1' }])
 })
 
-test('an envelope that says strict cannot be kept with another text', async () => {
+test('refuses to store a strict envelope with another policy text', async () => {
   const store = inProcessStore(clock)
   const open = '@id("strict.reads") permit (principal, action, resource);'
   const envelope = buildEnvelope({ ...base, policyText: open })
@@ -133,7 +133,7 @@ test('an envelope that says strict cannot be kept with another text', async () =
   expect(await getEnvelope(store, 'policy_task-1')).toBeUndefined()
 })
 
-test('a custom policy is read from the configuration, and checked', async () => {
+test('reads a custom policy from the configuration and checks it', async () => {
   const home = homeAt(folder)
   const path = customPolicyPath(home)
   await expect(profileText('custom', home)).rejects.toMatchObject({ code: 'invalid_config' })
@@ -157,7 +157,7 @@ test('a custom policy is read from the configuration, and checked', async () => 
   )
 })
 
-test('reads regular files of at most 1 MiB of UTF-8, and nothing else', async () => {
+test('reads only regular files of at most 1 MiB of UTF-8', async () => {
   const read = (name: string) => readPolicyFile(join(folder, name))
   await writeFile(join(folder, 'big'), Buffer.alloc(1024 * 1024 + 1, 'x'))
   await expect(read('big')).rejects.toThrow(/larger than 1 MiB/)

@@ -1,4 +1,4 @@
-/** A policy envelope: which profile decides for whom, and what this task tightens on top of it. */
+/** A policy envelope: which profile decides for which subject, and how a task restricts it further. */
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
@@ -7,8 +7,8 @@ import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { Store } from '../store/store.ts'
 import { CAPABILITY_NAMES } from './capabilities.ts'
 import { policyDigest } from './cedar.ts'
+import { parseInput, reference, refuseSecrets } from './decision-request.ts'
 import { type PolicyProfile, PROFILES } from './profiles.ts'
-import { parseInput, reference, refuseSecrets } from './request.ts'
 import { createEnvelopeProcedure } from './tokens.ts'
 
 const capabilities = z.array(z.enum(CAPABILITY_NAMES)).max(100)
@@ -16,23 +16,25 @@ const capabilities = z.array(z.enum(CAPABILITY_NAMES)).max(100)
 export const envelopeSchema = z
   .strictObject({
     id: reference,
-    /** Null: not bound to one task. */
+    /** Null when the envelope is not bound to one task. */
     task_id: reference.nullable(),
     actor: reference,
     profile: z.enum(PROFILES),
     fail_open: z.boolean(),
-    /** The lists only tighten. Null: the profile alone decides; a list: everything outside it is denied. */
+    /** The lists only restrict. With null the profile alone decides. With a list, everything outside it is denied. */
     allowed_capabilities: capabilities.nullable(),
     denied_capabilities: capabilities,
-    /** Need a usable grant even where the profile does not ask for one. */
+    /** Capabilities that need a usable grant even where the profile does not require one. */
     approval_required: capabilities,
     verification_required: z.boolean(),
     handoff_required: z.boolean(),
     receipt_required: z.literal(true),
     redaction_required: z.literal(true),
-    /** Who besides the actor may act under it. */
+    /** Operators besides the actor who can act under the envelope. */
     allowed_operators: z.array(reference).max(100),
-    /** The only secrets and logins that may be used under it, by name. Null: the profile alone decides. */
+    /**
+     * Names of the only secrets and logins that can be used under the envelope. With null the profile alone decides.
+     */
     allowed_credential_refs: z.array(reference).max(100).nullable(),
     policy_digest: z.string().regex(/^sha256:[0-9a-f]{64}$/),
     created_at: z.iso.datetime(),
@@ -52,12 +54,12 @@ export interface EnvelopeOptions {
   readonly taskId: string | null
   readonly actor: string
   readonly profile: PolicyProfile
-  /** The Cedar text of the profile, from `profileText`. */
+  /** The profile's Cedar text, from `profileText`. */
   readonly policyText: string
   readonly nowMs: number
-  /** Default `policy_<task>`; needed when there is no task. */
+  /** Default: `policy_<task>`. Required when there is no task. */
   readonly id?: string
-  /** The explicit flag without which trusted-local does not exist. */
+  /** The explicit flag that trusted-local requires. */
   readonly failOpen?: boolean
   readonly allowedCapabilities?: readonly string[]
   readonly deniedCapabilities?: readonly string[]
@@ -93,7 +95,7 @@ export function buildEnvelope(options: EnvelopeOptions): Envelope {
   return envelope
 }
 
-/** As `buildEnvelope` makes it, not checked yet. */
+/** Returns the terms as `buildEnvelope` writes them, before any check. */
 function envelopeTerms(options: EnvelopeOptions): Record<keyof Envelope, Json | undefined> {
   const { taskId, profile, failOpen = false } = options
   return {
@@ -116,26 +118,29 @@ function envelopeTerms(options: EnvelopeOptions): Record<keyof Envelope, Json | 
   }
 }
 
-/** Whether a stored envelope is what `buildEnvelope` would make now, but for the moment: it was checked when it was stored. */
+/**
+ * Returns whether a stored envelope equals a new one from `buildEnvelope`, except for its time. It was checked when it
+ * was stored.
+ */
 export function isEnvelopeOf(stored: Envelope, options: EnvelopeOptions): boolean {
   return sameEnvelope(stored, envelopeTerms(options))
 }
 
-/** The id is looked at last: it is made from the task's, which is what the reader gave. */
+/** Checks the id last, because it derives from the task's id, and users know that one. */
 export function requireNoSecrets({ id, ...terms }: Envelope): void {
   refuseSecrets({ ...terms, id }, 'the policy envelope')
 }
 
 export interface StoredEnvelope {
   readonly envelope: Envelope
-  /** False when the very same envelope was there already. */
+  /** False when the same envelope was already stored. */
   readonly created: boolean
   readonly receipt?: ReceiptRef
 }
 
 /**
- * Keeps an envelope and the policy text it was made with. The same envelope again is fine, another one under its
- * id is a conflict. One that fails open always leaves a `policy.fail_open` receipt, others on request.
+ * Stores an envelope and its policy text. Storing the same envelope again succeeds. A different one under its id is a
+ * conflict. An envelope that fails open always gets a `policy.fail_open` receipt, others on request.
  */
 export function createEnvelope(
   store: Store,
@@ -159,8 +164,8 @@ export function parseEnvelope(id: EnvelopeId, document: string): Envelope {
   throw new CraikError('store_damaged', `policy envelope ${id} cannot be read`)
 }
 
-/** Everything but the moment it was made. */
+/** Returns whether two envelopes are equal in everything but their time of creation. */
 export function sameEnvelope(a: Envelope, b: Readonly<Record<keyof Envelope, unknown>>): boolean {
-  const fixed = (envelope: object) => canonicalJson({ ...envelope, created_at: '' } as Json)
-  return fixed(a) === fixed(b)
+  const fixedJson = (envelope: object) => canonicalJson({ ...envelope, created_at: '' } as Json)
+  return fixedJson(a) === fixedJson(b)
 }

@@ -3,13 +3,13 @@ import { expect, test } from 'vitest'
 import { CAPABILITY_NAMES } from './capabilities.ts'
 import { type DecisionInput, type EnvelopeFacts, evaluate } from './evaluate.ts'
 import { type BuiltIn, envelopeFor, START_MS } from './policy.fixture.ts'
-import { builtInText } from './profiles.ts'
-import { type TrialGrant, trialInput } from './trial.ts'
+import { readBuiltInPolicy } from './profiles.ts'
+import { type TrialGrant, trialInput } from './try-policy.ts'
 
 const TEXTS = {
-  strict: builtInText('strict'),
-  'trusted-local': builtInText('trusted-local'),
-  automation: builtInText('automation'),
+  strict: readBuiltInPolicy('strict'),
+  'trusted-local': readBuiltInPolicy('trusted-local'),
+  automation: readBuiltInPolicy('automation'),
 }
 
 async function input(
@@ -22,7 +22,7 @@ async function input(
   return { ...built, envelope: { ...built.envelope!, ...envelope } }
 }
 
-test('without an envelope everything is denied, and the missing controls come in their order', async () => {
+test('denies everything without an envelope and lists the missing controls in order', async () => {
   const bare = {
     ...(await input('repo.read', 'none')),
     envelope: null,
@@ -56,7 +56,7 @@ test.each<[string, string, TrialGrant, Partial<EnvelopeFacts>]>([
   expect(result).toMatchObject({ effect: 'deny', rule, usesGrant: false })
 })
 
-test('an envelope of a task does not serve a request that names none', async () => {
+test('denies a request without a task under a task’s envelope', async () => {
   const bound = await input('repo.read', 'none', { task_id: 'task-1' })
   const unbound = { ...bound, request: { ...bound.request, scope: {} } }
   expect(await evaluate(unbound, TEXTS.strict)).toMatchObject({ effect: 'deny', rule: 'envelope.task' })
@@ -64,14 +64,14 @@ test('an envelope of a task does not serve a request that names none', async () 
   expect(await evaluate(free, TEXTS.strict)).toMatchObject({ effect: 'allow' })
 })
 
-test('the lists of an envelope never permit what the profile denies', async () => {
+test('never permits through an envelope’s lists what the profile denies', async () => {
   const widened = await input('shell.execute', 'fitting', { allowed_capabilities: ['shell.execute'] })
   expect(await evaluate(widened, TEXTS.strict)).toMatchObject({ effect: 'deny', rule: 'strict.never' })
 })
 
-test('approval asks for a grant where the profile does not, and spends it', async () => {
-  const asked = await input('repo.read', 'fitting', { approval_required: ['repo.read'] })
-  expect(await evaluate(asked, TEXTS.strict)).toMatchObject({
+test('requires and spends a grant where the envelope requires approval', async () => {
+  const requested = await input('repo.read', 'fitting', { approval_required: ['repo.read'] })
+  expect(await evaluate(requested, TEXTS.strict)).toMatchObject({
     effect: 'allow',
     rule: 'strict.reads',
     usesGrant: true,
@@ -79,7 +79,7 @@ test('approval asks for a grant where the profile does not, and spends it', asyn
   })
 })
 
-test('a grant that was not needed is not spent', async () => {
+test('does not spend a grant that was not needed', async () => {
   expect(await evaluate(await input('repo.read', 'fitting'), TEXTS.strict)).toMatchObject({
     effect: 'allow',
     rule: 'strict.reads',
@@ -88,7 +88,7 @@ test('a grant that was not needed is not spent', async () => {
   })
 })
 
-test('a grant is spent rather than failing open', async () => {
+test('spends a usable grant instead of failing open', async () => {
   const result = await evaluate(
     await input('shell.execute', 'fitting', {}, 'trusted-local'),
     TEXTS['trusted-local'],
@@ -97,7 +97,7 @@ test('a grant is spent rather than failing open', async () => {
 })
 
 test.each(['receipt', 'redaction'] as const)(
-  'a missing %s denies what is otherwise allowed',
+  'denies an otherwise allowed request without %s',
   async (control) => {
     const allowed = await input('repo.read', 'none')
     const without = { ...allowed, controls: { ...allowed.controls, [control]: false } }
@@ -109,7 +109,7 @@ test.each(['receipt', 'redaction'] as const)(
   },
 )
 
-test('says whether a grant would help', async () => {
+test('reports whether a grant would help', async () => {
   const helps = async (capability: string, grant: TrialGrant) =>
     (await evaluate(await input(capability, grant), TEXTS.strict)).grantWouldHelp
   expect(await helps('shell.test', 'none')).toBe(true)
@@ -124,14 +124,14 @@ test.each([
   ['does not parse', 'permit ('],
   ['has no names', 'permit (principal, action, resource);'],
   ['cannot be evaluated', '@id("a") permit (principal, action, resource) when { context.nothing };'],
-])('a policy that %s denies', async (_, text) => {
+])('denies when the policy %s', async (_, text) => {
   expect(await evaluate(await input('repo.read', 'fitting'), text)).toMatchObject({
     effect: 'deny',
     rule: 'policy.error',
   })
 })
 
-test('a custom policy sees the operation, the path, the scope and the time', async () => {
+test('gives a custom policy the operation, the path, the scope and the time', async () => {
   const text = `@id("custom.narrow") permit (principal == Operator::"local-user:ada", action, resource == Target::"trial")
     when { context.operation == "try" && context has path && context.path like "docs/*" &&
            context has task_id && context.task_id == "task-1" && context.now_ms < ${START_MS + 1} };`
@@ -161,7 +161,7 @@ const anyInput = fc.record({
   controls: fc.record({ receipt: mostly, redaction: mostly }),
 })
 
-test('never allows without a permit: with every permit taken out, everything is denied', async () => {
+test('denies everything when every permit is removed', async () => {
   await fc.assert(
     fc.asyncProperty(anyInput, async ({ profile, capability, grant, envelope, controls }) => {
       const built = { ...(await input(capability, grant, envelope, profile)), controls }
@@ -173,7 +173,7 @@ test('never allows without a permit: with every permit taken out, everything is 
   )
 })
 
-test('every allow has all controls, a rule of its policy, and nothing missing', async () => {
+test('allows only with all controls, a rule of the policy and nothing missing', async () => {
   let allowed = 0
   await fc.assert(
     fc.asyncProperty(anyInput, async ({ profile, capability, grant, envelope, controls }) => {

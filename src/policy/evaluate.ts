@@ -1,31 +1,31 @@
-/** The decision itself: a pure function of what was found and of the policy text. Deny unless a rule permits. */
+/** The decision itself: a pure function of the looked-up facts and the policy text. It denies unless a rule permits. */
 import { z } from 'zod'
 import type { GrantOutcome } from '../receipts/schema.ts'
 import { isCapability } from './capabilities.ts'
 import { type CedarPolicy, type CedarVerdict, loadPolicy } from './cedar.ts'
+import { capabilityName, decisionRequest, reference } from './decision-request.ts'
 import type { Envelope } from './envelope.ts'
 import { checkGrant, foundGrant, looksLikeReceipt } from './grant.ts'
 import { PROFILES } from './profiles.ts'
-import { capabilityName, decisionRequest, reference } from './request.ts'
 
-/** In the order in which they are looked for and reported. */
+/** The controls in the order in which Craik checks and reports them. */
 const CONTROLS = ['policy_envelope', 'capability_grant', 'receipt', 'redaction'] as const
 export type Control = (typeof CONTROLS)[number]
 
-/** The one rule that permits because nothing else spoke; each use of it leaves a receipt of its own. */
+/** The one rule that permits because no other rule applied. Each use of it gets its own receipt. */
 export const FAIL_OPEN_RULE = 'trusted-local.fail_open'
 
-/** The policy could not be asked: its text is no policy, or the engine failed. */
+/** The rule when the policy could not be evaluated: its text is not a policy, or the engine failed. */
 export const POLICY_ERROR_RULE = 'policy.error'
 
-/** The parts of an envelope that a decision looks at. */
+/** The parts of an envelope that a decision reads. */
 const envelopeFacts = z.strictObject({
   id: reference,
   task_id: reference.nullable(),
   profile: z.enum(PROFILES),
   fail_open: z.boolean(),
   operators: z.array(reference),
-  /** The envelope's `allowed_credential_refs`, under a name that redaction has no reason to mask. */
+  /** The envelope's `allowed_credential_refs`, under a name that redaction does not mask. */
   allowed_refs: z.array(reference).nullable(),
   allowed_capabilities: z.array(capabilityName).nullable(),
   denied_capabilities: z.array(capabilityName),
@@ -33,7 +33,7 @@ const envelopeFacts = z.strictObject({
   policy_digest: z.string(),
 })
 
-/** Everything a decision looks at, as plain JSON: kept in its receipt, so that it can be made again. */
+/** All inputs of a decision, as plain JSON. The receipt keeps them so that the decision can be replayed. */
 export const decisionInput = z.strictObject({
   schema: z.literal('craik.policy_decision/1'),
   request: decisionRequest,
@@ -51,20 +51,20 @@ export interface Evaluation {
   readonly rule: string
   readonly missing: readonly Control[]
   readonly grantOutcome: GrantOutcome
-  /** The grant is what allowed it, so one use of it is spent. */
+  /** True when the grant allowed the request, so that one use of it is spent. */
   readonly usesGrant: boolean
-  /** Denied, but a grant that fits would allow it. */
+  /** True when the request is denied but a fitting grant would allow it. */
   readonly grantWouldHelp: boolean
 }
 
-/** Asks the policy, with the grant counted as usable or not. Undefined when there is no policy to ask. */
+/** Evaluates the policy as if the grant were usable or not. Returns `undefined` when there is no policy. */
 type Ask = (grantUsable: boolean) => CedarVerdict | undefined
 
 export async function evaluate(input: DecisionInput, policyText: string | undefined): Promise<Evaluation> {
   const ask = askOnce(input, await readable(policyText))
   const outcome = checkGrant(input.grant, input.request, input.now_ms)
   const usable = outcome === 'usable'
-  const verdict = judge(input, ask, usable)
+  const verdict = decide(input, ask, usable)
   if (verdict.effect === 'allow') {
     const grantOutcome = verdict.usesGrant ? 'usable' : 'not_required'
     return { ...verdict, missing: [], grantOutcome, grantWouldHelp: false }
@@ -78,7 +78,7 @@ export async function evaluate(input: DecisionInput, policyText: string | undefi
       return !input.controls[control]
     }),
     grantOutcome: input.grant !== null || needsGrant ? outcome : 'not_required',
-    grantWouldHelp: !usable && judge({ ...input, grant: null }, ask, true).effect === 'allow',
+    grantWouldHelp: !usable && decide({ ...input, grant: null }, ask, true).effect === 'allow',
   }
 }
 
@@ -88,8 +88,8 @@ interface Verdict {
   readonly usesGrant: boolean
 }
 
-/** The ladder: the first rung that denies decides. */
-function judge(input: DecisionInput, ask: Ask, usable: boolean): Verdict {
+/** Applies the checks in order. The first one that denies decides. */
+function decide(input: DecisionInput, ask: Ask, usable: boolean): Verdict {
   const { request, envelope, controls } = input
   const { capability, operator, credential_ref, scope } = request
   if (envelope === null) return deny('control.policy_envelope')
@@ -111,7 +111,7 @@ function judge(input: DecisionInput, ask: Ask, usable: boolean): Verdict {
   if (!controls.receipt) return deny('control.receipt')
   if (!controls.redaction) return deny('control.redaction')
 
-  // A permit that holds without the grant as well means that the grant was not needed, and is not spent.
+  // If a permit also applies without the grant, the grant was not needed and is not spent.
   const free = usable ? ask(false) : answer
   const rule = free?.effect === 'allow' ? answer.rules.find((id) => free.rules.includes(id)) : undefined
   return {
@@ -125,13 +125,15 @@ function deny(rule: string): Verdict {
   return { effect: 'deny', rule, usesGrant: false }
 }
 
-/** The id that was offered names a receipt or nothing at all: denied, even where no grant is needed. */
+/**
+ * Returns whether the offered id names a receipt or nothing. Such a request is denied even where no grant is needed.
+ */
 function offersNoGrant({ grant, request }: DecisionInput): boolean {
   if (grant === null) return false
   return grant.found !== 'grant' || grant.id !== request.grant_id || looksLikeReceipt(grant.id)
 }
 
-/** Where the policy cannot be known, a grant counts as required. */
+/** A grant counts as required when the policy is unknown. */
 function requiresGrant({ envelope, request }: DecisionInput, ask: Ask): boolean {
   if (envelope === null || !isCapability(request.capability)) return true
   return envelope.approval_required.includes(request.capability) || ask(false)?.effect !== 'allow'
@@ -158,25 +160,25 @@ function askPolicy(
     now_ms: nowMs,
     ...(path !== undefined && { path }),
     ...(repo !== undefined && { repo }),
-    ...definedOnly(scope),
+    ...dropUndefined(scope),
     grant: { usable },
     envelope: { id, profile, fail_open, ...(task_id !== null && { task_id }) },
   }
   try {
     return policy.decide({ operator, capability, target, context })
   } catch {
-    // The engine itself failed; no answer is a denial.
+    // The engine itself failed. Without an answer the request is denied.
     return undefined
   }
 }
 
-function definedOnly(scope: DecisionInput['request']['scope']): Record<string, string> {
+function dropUndefined(scope: DecisionInput['request']['scope']): Record<string, string> {
   return Object.fromEntries(
     Object.entries(scope).filter((entry): entry is [string, string] => entry[1] !== undefined),
   )
 }
 
-/** A text that cannot be read as a policy decides nothing, and so denies. */
+/** Returns `undefined` for a text that is not a policy, so that the request is denied. */
 async function readable(policyText: string | undefined): Promise<CedarPolicy | undefined> {
   if (policyText === undefined) return undefined
   try {

@@ -1,4 +1,4 @@
-/** Making and revoking grants inside a transaction, with a receipt for one or for all that come together. */
+/** Creates and revokes grants in a transaction, with one receipt per grant or per group of grants. */
 import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
@@ -9,13 +9,13 @@ import type { ReceiptRef, ReceiptWriter } from '../receipts/receipt-writer.ts'
 import { redactValue } from '../receipts/redaction/redact.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import type { Tables } from '../store/store.ts'
+import { parseInput, refuseSecrets } from './decision-request.ts'
+import { parseGrant } from './find-grant.ts'
 import { DEFAULT_LIFETIME_MS, type Grant, type GrantTerms, grantTerms } from './grant.ts'
-import { parseGrant } from './lookup.ts'
 import { plainJson } from './policy-decision.ts'
-import { parseInput, refuseSecrets } from './request.ts'
 import type { CreateGrantInput, GrantReceipt } from './tokens.ts'
 
-/** The longest that a grant may last. */
+/** The longest lifetime of a grant. */
 export const MAX_LIFETIME_MS = 366 * 24 * 3600 * 1000
 
 export async function createGrantIn(
@@ -49,19 +49,19 @@ export async function revokeGrantIn(
   return { grant, receipt: await appendGrantReceipt(tables, grant, 'revoke', operator, receipts) }
 }
 
-/** The same leave for several capabilities, with the operations of each, under one receipt. */
-export interface GrantsTogether {
+/** Grants for several capabilities with their operations, under one receipt. */
+export interface GrantBatch {
   readonly terms: Omit<GrantTerms, 'capability' | 'operations' | 'scope'>
   readonly operations: ReadonlyMap<string, string[]>
   readonly expiresAtMs: number
-  /** What they are about, as the receipt names it. */
+  /** The subject of the grants, as the receipt names it. */
   readonly about: string
 }
 
-/** A grant per capability, for any scope; their ids by capability. */
+/** Creates a grant for any scope per capability. Returns the ids by capability. */
 export async function createGrants(
   tables: Tables,
-  { terms, operations, expiresAtMs, about }: GrantsTogether,
+  { terms, operations, expiresAtMs, about }: GrantBatch,
   receipts: ReceiptWriter,
   clock: Clock,
 ): Promise<Readonly<Record<string, string>>> {
@@ -81,7 +81,7 @@ export async function createGrants(
   return Object.fromEntries(grants.map(({ capability, id }) => [capability, id]))
 }
 
-/** Those that somebody revoked before stay as they are; no receipt when that is all of them. */
+/** Skips grants that are already revoked, and writes no receipt when all of them are. */
 export async function revokeGrants(
   tables: Tables,
   {
@@ -157,7 +157,7 @@ function appendGrantReceipt(
   })
 }
 
-/** Each grant with its digest in a list: as the name of a member, an id by chance ends like the name of a secret. */
+/** Lists each grant with its digest as an item. As a member name, a random id could end like the name of a secret. */
 function appendGrantsReceipt(
   tables: Tables,
   grants: readonly Grant[],
@@ -187,12 +187,12 @@ function appendGrantsReceipt(
   })
 }
 
-/** Pins a grant's terms; the reason, which is free text, stays out of it and of the receipt. */
+/** Returns a digest of a grant's terms. The free-text reason stays out of the digest and of the receipt. */
 export function grantDigest({ reason: _, ...terms }: Grant): string {
   return `sha256:${hash('sha256', canonicalJson(plainJson(terms)))}`
 }
 
-/** What the receipt of several grants pins one of them to. */
+/** Returns the digest that a receipt of several grants records for one of them. */
 export function digestAmong(metadata: Receipt['body']['metadata'], id: string): string | undefined {
   const found = grantList.safeParse(metadata?.grants)
   return found.data?.find(({ grant_id }) => grant_id === id)?.digest

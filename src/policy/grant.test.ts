@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { DecisionRequest } from './decision-request.ts'
 import { checkGrant, type FoundGrant, grantTerms } from './grant.ts'
-import type { DecisionRequest } from './request.ts'
 
 const NOW = Date.parse('2026-03-01T12:00:00Z')
 const ID = 'grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
@@ -30,7 +30,7 @@ const grant: Found = {
   revoked: false,
 }
 
-test('a grant that fits in every way is usable', () => {
+test('accepts a grant that fits in every way', () => {
   expect(checkGrant(grant, request, NOW)).toBe('usable')
 })
 
@@ -57,30 +57,30 @@ test.each<[string, Partial<Found>, Partial<DecisionRequest>]>([
   ['usable', { uses_left: null }, {}],
   ['missing', {}, { grant_id: 'grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PE' }],
   ['not_a_grant', {}, { grant_id: 'rcpt_01JCQ3V8Z0W4N5T6R7Y8K9M2PD' }],
-])('%s: %j %j', (outcome, changes, asked) => {
-  expect(checkGrant({ ...grant, ...changes }, { ...request, ...asked }, NOW)).toBe(outcome)
+])('%s: %j %j', (outcome, changes, requested) => {
+  expect(checkGrant({ ...grant, ...changes }, { ...request, ...requested }, NOW)).toBe(outcome)
 })
 
-test('a path-less request is outside a grant for paths', () => {
+test('refuses a request without a path under a grant for paths', () => {
   const { path: _, ...pathless } = request
   expect(checkGrant(grant, pathless, NOW)).toBe('wrong_target')
 })
 
-test('refuses a grant that expired one millisecond ago, and at its very end; not one before', () => {
+test('refuses a grant that expired one millisecond ago or expires now, and accepts it one millisecond earlier', () => {
   const expires = { ...grant, expires_at_ms: NOW }
   expect(checkGrant(expires, request, NOW - 1)).toBe('usable')
   expect(checkGrant(expires, request, NOW)).toBe('expired')
   expect(checkGrant(expires, request, NOW + 1)).toBe('expired')
 })
 
-test('an id under which nothing or a receipt was found is no grant', () => {
+test('refuses an id that names nothing or a receipt', () => {
   expect(checkGrant(null, request, NOW)).toBe('missing')
   expect(checkGrant(undefined, request, NOW)).toBe('missing')
   expect(checkGrant({ found: 'nothing', id: ID }, request, NOW)).toBe('missing')
   expect(checkGrant({ found: 'receipt', id: ID }, request, NOW)).toBe('not_a_grant')
 })
 
-test('of several faults the first in the fixed order is named', () => {
+test('names the first of several faults in the fixed order', () => {
   const faults: [string, Partial<Found>][] = [
     ['used_up', { uses_left: 0 }],
     ['revoked', { revoked: true }],
@@ -98,7 +98,7 @@ test('of several faults the first in the fixed order is named', () => {
   }
 })
 
-test('usable exactly when every field fits', () => {
+test('accepts a grant exactly when every field fits', () => {
   const name = fc.constantFrom('a', 'b')
   const maybe = fc.option(name, { nil: undefined })
   const ids = fc.record({ task_id: maybe, session_id: maybe, run_id: maybe })
@@ -107,7 +107,7 @@ test('usable exactly when every field fits', () => {
     nil: undefined,
   })
   const exclude = fc.option(fc.constantFrom(['x/y'], ['z']), { nil: undefined })
-  // The independent account: which of the three paths each pattern covers, written out.
+  // An independent reference: which of the three paths each pattern covers.
   const covers: Record<string, string[]> = {
     x: ['x'],
     'x/**': ['x', 'x/y'],
@@ -125,7 +125,7 @@ test('usable exactly when every field fits', () => {
     uses_left: fc.constantFrom(0, 1, 2, null),
     revoked: fc.boolean(),
   })
-  const asked = fc.record({
+  const requested = fc.record({
     capability: fc.constantFrom('repo.read', 'repo.write'),
     operator: name,
     operation: name,
@@ -136,7 +136,7 @@ test('usable exactly when every field fits', () => {
   })
   let usable = 0
   fc.assert(
-    fc.property(generated, asked, (terms, wanted) => {
+    fc.property(generated, requested, (terms, wanted) => {
       const fits = [
         terms.capability === wanted.capability,
         terms.subject === wanted.operator,

@@ -1,9 +1,9 @@
-/** A grant: one person's leave for one subject to do named things to a named target, for a time, so often. */
+/** A grant: one operator allows one subject named actions on a named target, for a time and a number of uses. */
 import { z } from 'zod'
 import type { GrantOutcome } from '../receipts/schema.ts'
 import { isCapability } from './capabilities.ts'
-import { matchesPattern, normalisePattern } from './paths.ts'
-import { capabilityName, type DecisionRequest, reference, scopeIds } from './request.ts'
+import { capabilityName, type DecisionRequest, reference, scopeIds } from './decision-request.ts'
+import { matchesPattern, normalisePattern } from './path-patterns.ts'
 
 export const DEFAULT_LIFETIME_MS = 8 * 3600 * 1000
 const MAX_USES = 1_000_000
@@ -18,7 +18,7 @@ const pattern = z.string().transform((value, context) => {
   return z.NEVER
 })
 
-/** `any` has to be said; an empty scope is refused. */
+/** `any` must be explicit. An empty scope is refused. */
 const scope = z.union([
   z.literal('any'),
   scopeIds.refine((ids) => Object.values(ids).some((id) => id !== undefined), {
@@ -27,8 +27,8 @@ const scope = z.union([
 ])
 
 /**
- * `ref` absent: any reference. `repo` or `paths` absent: only requests that name none. So a grant without paths
- * authorises nothing that happens at a path.
+ * Without `ref`, any reference matches. Without `repo` or `paths`, only requests that name none match: a grant without
+ * paths does not authorize actions at a path.
  */
 const target = z
   .strictObject({
@@ -47,7 +47,7 @@ export const grantTerms = z.strictObject({
   scope,
   target: target.default({}),
   operations: z.array(reference).min(1).max(20),
-  /** Null: as often as wanted until it expires. */
+  /** Null: any number of uses until it expires. */
   max_uses: z.int().min(1).max(MAX_USES).nullable().default(1),
   reason: z.string().max(500).optional(),
   approved_by: reference,
@@ -62,7 +62,7 @@ export const grantSchema = grantTerms.extend({
 export type GrantTerms = z.input<typeof grantTerms>
 export type Grant = z.infer<typeof grantSchema>
 
-/** What was found under the id that a request offered as its grant. */
+/** The record that the store holds under the grant id of a request. */
 export const foundGrant = z.discriminatedUnion('found', [
   z.strictObject({
     found: z.literal('grant'),
@@ -82,12 +82,12 @@ export const foundGrant = z.discriminatedUnion('found', [
 
 export type FoundGrant = z.infer<typeof foundGrant>
 
-/** A receipt records; it never authorises. */
+/** A receipt records an action and never authorizes one. */
 export function looksLikeReceipt(id: string): boolean {
   return /^rcpt_/i.test(id)
 }
 
-/** Whether a grant fits a request at a moment. The first thing that does not fit, in a fixed order, is named. */
+/** Returns whether a grant fits a request at a time, or else the first mismatch in a fixed order. */
 export function checkGrant(
   grant: FoundGrant | null | undefined,
   request: DecisionRequest,
@@ -107,9 +107,10 @@ export function checkGrant(
   return 'usable'
 }
 
-function coversScope(scope: Grant['scope'], asked: DecisionRequest['scope']): boolean {
+function coversScope(scope: Grant['scope'], requested: DecisionRequest['scope']): boolean {
   if (scope === 'any') return true
-  const fits = (key: keyof DecisionRequest['scope']) => scope[key] === undefined || scope[key] === asked[key]
+  const fits = (key: keyof DecisionRequest['scope']) =>
+    scope[key] === undefined || scope[key] === requested[key]
   return fits('session_id') && fits('task_id') && fits('run_id') && fits('sandbox_id')
 }
 

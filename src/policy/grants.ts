@@ -1,18 +1,18 @@
-/** Keeping grants: made and revoked with a receipt each, read without one. */
+/** The store of grants: creating and revoking one writes a receipt, reading does not. */
 import { CraikError } from '../errors.ts'
 import type { GrantRow, Store } from '../store/store.ts'
 import type { Grant, GrantTerms } from './grant.ts'
 import { createGrantProcedure, type GrantReceipt, revokeGrantProcedure } from './tokens.ts'
 
-/** A grant as it stands now. */
+/** The current state of a grant. */
 export interface GrantStatus {
   readonly grant: Grant
-  /** Null: unlimited. */
+  /** Null when the number of uses is unlimited. */
   readonly usesLeft: number | null
   readonly state: 'usable' | 'expired' | 'revoked' | 'used_up'
 }
 
-/** Expires after eight hours unless told otherwise. */
+/** Creates a grant, which expires after eight hours by default. */
 export function createGrant(
   store: Store,
   terms: GrantTerms,
@@ -25,7 +25,7 @@ export function revokeGrant(store: Store, id: string, operator: string): Promise
   return store.write(revokeGrantProcedure, { id, operator })
 }
 
-/** Newest first. */
+/** Returns the grants, newest first. */
 export function listGrants(store: Store, nowMs: number, limit = 1000): Promise<readonly GrantStatus[]> {
   return store.read(async (tables) => (await tables.grants.list(limit)).map((row) => statusOf(row, nowMs)))
 }
@@ -50,7 +50,10 @@ function statusOf(row: GrantRow, nowMs: number): GrantStatus {
   return { grant, usesLeft: row.usesLeft, state }
 }
 
-/** For showing: without the schema, whose loading would cost more than the command. Decisions check it whole. */
+/**
+ * Parses a grant for display without the schema, which takes longer to load than the command runs. Decisions check the
+ * whole grant.
+ */
 function readGrant({ id, document }: GrantRow): Grant {
   const grant = JSON.parse(document) as Grant
   if (grant.id !== id) throw new CraikError('store_damaged', `grant ${id} cannot be read`)

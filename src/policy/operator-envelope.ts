@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts'
 import { buildEnvelope, createEnvelope, type Envelope, getEnvelope, sameEnvelope } from './envelope.ts'
 import { type PolicyProfile, profileText } from './profiles.ts'
 
-interface OperatorPlace {
+interface OperatorDeps {
   readonly store: Store
   readonly home: Home
   readonly clock: Clock
@@ -15,24 +15,24 @@ interface OperatorPlace {
 }
 
 /**
- * One per operator and policy text. Envelopes of tasks are called `policy_…`, so none of them has its id; what is found
- * under it has to be what would be made all the same.
+ * Returns the envelope for an operator and policy text, and creates it if needed. Task envelopes start with `policy_`,
+ * so ids cannot collide. A stored envelope must still equal a new one.
  */
-export async function operatorEnvelope(place: OperatorPlace, profile: PolicyProfile): Promise<Envelope> {
-  const policyText = await profileText(profile, place.home)
+export async function operatorEnvelope(deps: OperatorDeps, profile: PolicyProfile): Promise<Envelope> {
+  const policyText = await profileText(profile, deps.home)
   const name = createHash('sha256')
-    .update(JSON.stringify([place.operator, profile, policyText]))
+    .update(JSON.stringify([deps.operator, profile, policyText]))
     .digest('hex')
   const id = `envelope_operator_${name.slice(0, 32)}`
   const envelope = buildEnvelope({
     id,
     taskId: null,
-    actor: place.operator,
+    actor: deps.operator,
     profile,
     policyText,
-    nowMs: place.clock.nowMs(),
+    nowMs: deps.clock.nowMs(),
   })
-  const known = await getEnvelope(place.store, id)
+  const known = await getEnvelope(deps.store, id)
   if (known !== undefined && !sameEnvelope(known, envelope)) {
     throw new CraikError(
       'conflict',
@@ -43,5 +43,5 @@ export async function operatorEnvelope(place: OperatorPlace, profile: PolicyProf
     )
   }
   if (known !== undefined) return known
-  return (await createEnvelope(place.store, envelope, policyText, { operator: place.operator })).envelope
+  return (await createEnvelope(deps.store, envelope, policyText, { operator: deps.operator })).envelope
 }

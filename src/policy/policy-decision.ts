@@ -1,17 +1,17 @@
-/** A decision in two steps inside one transaction: judging spends and writes nothing, recording does both. */
+/** A decision in two steps in one transaction: evaluating spends and writes nothing, recording does both. */
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Owner } from '../lib/owner.ts'
-import { type Begin, ownerFields } from '../receipts/log.ts'
+import { type Begin, ownerFields } from '../receipts/receipt-log.ts'
 import type { ReceiptWriter } from '../receipts/receipt-writer.ts'
 import type { ReceiptDraft } from '../receipts/schema.ts'
 import { memoizeByRow } from '../store/memoize-by-row.ts'
 import type { DocumentRow, Tables } from '../store/store.ts'
 import { policyDigest } from './cedar.ts'
+import { type DecisionRequest, decisionRequest, parseInput } from './decision-request.ts'
 import { type DecisionInput, type Evaluation, evaluate, FAIL_OPEN_RULE } from './evaluate.ts'
-import { findEnvelope, findGrant, gather } from './lookup.ts'
-import { type DecisionRequest, decisionRequest, parseInput } from './request.ts'
+import { findEnvelope, findGrant, gather } from './find-grant.ts'
 import type { DecideOutput, EffectReceipt } from './tokens.ts'
 
 export interface PolicyDecision {
@@ -20,16 +20,16 @@ export interface PolicyDecision {
   readonly evaluation: Evaluation
 }
 
-/** What policy says of a request. A room with limits of its own asks them next, and records only then. */
+/** Evaluates the policy for a request. A module with its own limits checks them next and records afterwards. */
 export async function decideRequest(
   tables: Tables,
-  asked: DecisionRequest,
+  requested: DecisionRequest,
   clock: Clock,
 ): Promise<PolicyDecision> {
-  const request = parseInput(decisionRequest, asked, 'the request')
+  const request = parseInput(decisionRequest, requested, 'the request')
   const envelope = await findEnvelope(tables, request.policy_envelope_id)
   const document = envelope === null ? undefined : await tables.documents.get(envelope.policy_digest)
-  // A document that is not the one the envelope names decides nothing.
+  // A document that does not match the envelope's digest is not used.
   const policyText =
     document !== undefined && documentFacts(document).digest === envelope?.policy_digest
       ? document.text
@@ -40,15 +40,15 @@ export async function decideRequest(
 
 const documentFacts = memoizeByRow(({ text }: DocumentRow) => ({ digest: policyDigest(text) }))
 
-/** Spends the grant if that is what allows it, and writes the receipt: the effect's beginning, or a denial. */
+/** Spends the grant if it allowed the request, and writes the begin receipt or the denial. */
 export async function record(
   tables: Tables,
-  judgement: PolicyDecision,
+  decision: PolicyDecision,
   receipt: EffectReceipt,
   owner: Owner,
   receipts: ReceiptWriter,
 ): Promise<DecideOutput> {
-  const { input, evaluation } = await spendGrant(tables, judgement)
+  const { input, evaluation } = await spendGrant(tables, decision)
   const { request, envelope } = input
   const begin = draftOf(input, evaluation, receipt)
   const profile = envelope?.profile
@@ -63,17 +63,17 @@ export async function record(
       failOpenReceipt(begin, { ...begin.links, receipt_ids: [ref.id] }, request.capability),
     )
   }
-  // The end repeats what began, not why.
+  // The end receipt repeats the begin receipt without its decision.
   const { decision: _, ...begun } = begin
   return { evaluation, ref, begin: begun, ...(profile && { profile }) }
 }
 
-async function spendGrant(tables: Tables, judgement: PolicyDecision): Promise<PolicyDecision> {
-  const { input, evaluation, policyText } = judgement
+async function spendGrant(tables: Tables, decision: PolicyDecision): Promise<PolicyDecision> {
+  const { input, evaluation, policyText } = decision
   const id = input.request.grant_id
-  // Of a grant without a number of uses there is nothing to spend.
+  // A grant with unlimited uses has nothing to spend.
   const isUnlimited = input.grant?.found === 'grant' && input.grant.uses_left === null
-  if (!evaluation.usesGrant || isUnlimited || (await tables.grants.consume(id!))) return judgement
+  if (!evaluation.usesGrant || isUnlimited || (await tables.grants.consume(id!))) return decision
   const grant = input.grant?.found === 'grant' ? { ...input.grant, uses_left: 0 } : input.grant
   const without = { ...input, grant }
   const again = await evaluate(without, policyText)
@@ -81,7 +81,7 @@ async function spendGrant(tables: Tables, judgement: PolicyDecision): Promise<Po
   return { input: without, evaluation: again, policyText }
 }
 
-/** The effect's receipt, with the decision and everything that it rests on. */
+/** Returns the effect's receipt, with the decision and all its inputs. */
 function draftOf(input: DecisionInput, evaluation: Evaluation, receipt: EffectReceipt): Begin {
   const { operator, capability, operation, target, credential_ref, scope, policy_envelope_id, grant_id } =
     input.request
@@ -110,7 +110,7 @@ function draftOf(input: DecisionInput, evaluation: Evaluation, receipt: EffectRe
   }
 }
 
-/** Nothing happened, so nothing is said of what the effect would have reached or measured. */
+/** Nothing happened, so the denial omits the isolation, the measures and the shell record. */
 function denialOf({ isolation: _, measures: __, shell: ___, kind, metadata, ...begin }: Begin): ReceiptDraft {
   return {
     ...begin,
@@ -138,7 +138,7 @@ function failOpenReceipt(
   }
 }
 
-/** Parsed values hold `undefined` where a field was left out; JSON has no such thing. */
+/** Parsed values have `undefined` for omitted fields. JSON cannot represent that. */
 export function plainJson(value: unknown): Json & (string | number | boolean) {
   return JSON.parse(JSON.stringify(value))
 }

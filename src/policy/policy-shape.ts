@@ -1,16 +1,16 @@
 /**
- * A look at a policy text before the engine gets it. The engine parses by recursion on a small stack, and one
- * overflow breaks it for the life of the thread; so what is nested or chained beyond reason is refused here.
+ * Checks a policy text before the engine parses it. The engine parses by recursion on a small stack, and one overflow
+ * breaks it for the life of the thread. So Craik refuses excessive nesting and chaining here.
  */
 
-/** The engine copes with 100 nested brackets and with 300 chained operators, each alone, and fails at 300 and 1000. */
+/** The engine accepts 100 nested brackets and 300 chained operators, each alone. It fails at 300 and 1000. */
 const MAX_DEPTH = 40
 const MAX_OPERATORS = 150
 
-/** Strings and comments, which nest nothing; brackets; the end of a policy; and every operator. */
+/** Matches strings and comments (which cannot nest), brackets, the end of a policy and every operator. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|\/\/[^\n]*|[([{]|[)\]}]|;|\b(?:if|in|is|has|like)\b|&&|\|\||[-+*.!=<>]/gs
 
-/** Where the text goes too deep, or undefined. */
+/** Returns where the text nests too deeply, or `undefined`. */
 export function findExcess(text: string): { readonly at: number; readonly message: string } | undefined {
   let depth = 0
   let operators = 0

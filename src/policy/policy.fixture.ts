@@ -1,11 +1,11 @@
-/** What policy's tests start from: an envelope, a request, a grant, each fitting the others. */
+/** The starting point of policy tests: an envelope, a request and a grant that fit each other. */
 
 import { type InProcessStore, inProcessStore } from '../../test/in-process-store.ts'
+import type { DecisionRequestInput } from './decision-request.ts'
 import { buildEnvelope, createEnvelope, type Envelope, type EnvelopeOptions } from './envelope.ts'
 import type { GrantTerms } from './grant.ts'
 import { createGrant } from './grants.ts'
-import { builtInText } from './profiles.ts'
-import type { DecisionRequestInput } from './request.ts'
+import { readBuiltInPolicy } from './profiles.ts'
 
 export const START_MS = Date.parse('2026-03-01T12:00:00Z')
 export const OPERATOR = 'local-user:ada'
@@ -28,7 +28,7 @@ export const TERMS: GrantTerms = {
   approved_by: OPERATOR,
 }
 
-/** Time that stands still until it is told otherwise. */
+/** A clock that stands still until a test sets it. */
 export class TestClock {
   #ms = START_MS
   nowMs(): number {
@@ -50,20 +50,20 @@ export async function envelopeFor(
     actor: OPERATOR,
     profile,
     failOpen: profile === 'trusted-local',
-    policyText: builtInText(profile),
+    policyText: readBuiltInPolicy(profile),
     nowMs: START_MS,
     ...changes,
   })
 }
 
-/** A store with one envelope in it. */
+/** Returns a store that contains one envelope. */
 export async function storeWith(
   profile: BuiltIn,
   changes: Partial<EnvelopeOptions> = {},
 ): Promise<{ readonly store: InProcessStore; readonly clock: TestClock }> {
   const clock = new TestClock()
   const store = inProcessStore(clock)
-  await createEnvelope(store, await envelopeFor(profile, changes), builtInText(profile), {
+  await createEnvelope(store, await envelopeFor(profile, changes), readBuiltInPolicy(profile), {
     operator: OPERATOR,
   })
   return { store, clock }

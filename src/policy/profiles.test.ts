@@ -2,9 +2,9 @@ import { expect, test } from 'vitest'
 import { CAPABILITY_NAMES, type Capability } from './capabilities.ts'
 import { evaluate } from './evaluate.ts'
 import { type BuiltIn, envelopeFor, START_MS } from './policy.fixture.ts'
-import { builtInText } from './profiles.ts'
+import { readBuiltInPolicy } from './profiles.ts'
 import { runSelfChecks } from './self-checks.ts'
-import { type TrialGrant, trialInput } from './trial.ts'
+import { type TrialGrant, trialInput } from './try-policy.ts'
 
 const READS: Capability[] = ['repo.read', 'memory.read', 'receipt.write']
 const SHELL: Capability[] = ['shell.operator']
@@ -35,7 +35,7 @@ const AUTOMATION_NEVER: Capability[] = [
   'memory.write',
   'repo.write.immutable',
 ]
-/** Unattended work never changes what later work may do. */
+/** Unattended work must never change what later work is allowed to do. */
 const AUTOMATION_UNHEARD: Capability[] = [
   'secret.write',
   'grant.write',
@@ -47,7 +47,10 @@ const AUTOMATION_UNHEARD: Capability[] = [
 
 const except = (...taken: Capability[][]) => CAPABILITY_NAMES.filter((name) => !taken.flat().includes(name))
 
-/** Capabilities, without a grant, with one that fits. Together the lists of a profile name every capability. */
+/**
+ * Capabilities, the decision without a grant, and the decision with a fitting one. The lists of a profile together name
+ * every capability.
+ */
 const TABLE: Record<BuiltIn, [readonly Capability[], string, string][]> = {
   strict: [
     [READS, 'allow strict.reads', 'allow strict.reads'],
@@ -69,40 +72,43 @@ const TABLE: Record<BuiltIn, [readonly Capability[], string, string][]> = {
   ],
 }
 
-async function decided(profile: BuiltIn, capability: Capability, grant: TrialGrant): Promise<string> {
+async function decide(profile: BuiltIn, capability: Capability, grant: TrialGrant): Promise<string> {
   const input = trialInput(await envelopeFor(profile), capability, grant, START_MS)
-  const { effect, rule } = await evaluate(input, builtInText(profile))
+  const { effect, rule } = await evaluate(input, readBuiltInPolicy(profile))
   return `${effect} ${rule}`
 }
 
 for (const [profile, rows] of Object.entries(TABLE) as [BuiltIn, (typeof TABLE)[BuiltIn]][]) {
-  test(`the table of ${profile} names every capability once`, () => {
+  test(`names every capability once in the table of ${profile}`, () => {
     expect(rows.flatMap(([names]) => names).sort()).toEqual([...CAPABILITY_NAMES].sort())
   })
   const cases = rows.flatMap(([names, bare, granted]) => names.map((name) => [name, bare, granted] as const))
-  test.each(cases)(`${profile}: %s without a grant: %s; with one: %s`, async (capability, bare, granted) => {
-    expect(await decided(profile, capability, 'none')).toBe(bare)
-    expect(await decided(profile, capability, 'fitting')).toBe(granted)
-    // A grant that does not fit is worth nothing.
-    expect(await decided(profile, capability, 'expired')).toBe(bare)
-    expect(await decided(profile, capability, 'used_up')).toBe(bare)
-  })
-  test(`${profile} keeps its own promises`, async () => {
-    const checks = await runSelfChecks(await envelopeFor(profile), builtInText(profile), START_MS)
+  test.each(cases)(
+    `${profile}: decides %s without a grant as %s, and with one as %s`,
+    async (capability, bare, granted) => {
+      expect(await decide(profile, capability, 'none')).toBe(bare)
+      expect(await decide(profile, capability, 'fitting')).toBe(granted)
+      // A grant that does not fit changes nothing.
+      expect(await decide(profile, capability, 'expired')).toBe(bare)
+      expect(await decide(profile, capability, 'used_up')).toBe(bare)
+    },
+  )
+  test(`passes the self checks of ${profile}`, async () => {
+    const checks = await runSelfChecks(await envelopeFor(profile), readBuiltInPolicy(profile), START_MS)
     expect(checks.filter(({ passed }) => !passed)).toEqual([])
     expect(checks.length).toBeGreaterThanOrEqual(12)
   })
 }
 
-test('automation denies everything in an envelope that fails open', async () => {
+test('denies everything under automation in an envelope that fails open', async () => {
   for (const capability of CAPABILITY_NAMES) {
     const input = trialInput(await envelopeFor('automation'), capability, 'fitting', START_MS)
     const opened = { ...input, envelope: { ...input.envelope!, fail_open: true } }
-    expect(await evaluate(opened, builtInText('automation'))).toMatchObject({ effect: 'deny' })
+    expect(await evaluate(opened, readBuiltInPolicy('automation'))).toMatchObject({ effect: 'deny' })
   }
 })
 
-test('the self checks fail on a policy that permits too much', async () => {
+test('fails the self checks of a policy that permits too much', async () => {
   const text = '@id("strict.reads") permit (principal, action, resource);'
   const checks = await runSelfChecks(await envelopeFor('strict'), text, START_MS)
   expect(checks.filter(({ passed }) => !passed).map(({ name }) => name)).toContain(

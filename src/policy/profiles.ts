@@ -1,4 +1,4 @@
-/** The profiles, and where the Cedar text of each comes from. */
+/** The profiles, and the source of each one's Cedar text. */
 import { constants, readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,13 +7,16 @@ import { packageFile } from '../lib/package-files.ts'
 import type { Home } from '../store/home.ts'
 import { checkPolicyText, MAX_POLICY_BYTES } from './cedar.ts'
 
-/** Three ship with Craik; `custom` is the user's own file. */
+/** Three profiles ship with Craik. `custom` is the user's own file. */
 export const PROFILES = ['strict', 'trusted-local', 'automation', 'custom'] as const
 export type PolicyProfile = (typeof PROFILES)[number]
 
-/** The Cedar text of a profile. The user's own is checked against the schema first: `invalid_config` if it fails. */
+/**
+ * Returns the Cedar text of a profile. A custom policy is first checked against the schema: `invalid_config` if it
+ * fails.
+ */
 export async function profileText(profile: PolicyProfile, home: Home): Promise<string> {
-  if (profile !== 'custom') return builtInText(profile)
+  if (profile !== 'custom') return readBuiltInPolicy(profile)
   const path = customPolicyPath(home)
   const text = await readPolicyFile(path)
   const problem = (await checkPolicyText(text)).find(({ severity }) => severity === 'error')
@@ -23,8 +26,8 @@ export async function profileText(profile: PolicyProfile, home: Home): Promise<s
   })
 }
 
-/** At once: it is read within transactions, which others wait for. */
-export function builtInText(profile: Exclude<PolicyProfile, 'custom'>): string {
+/** Reads synchronously, because transactions call it and others wait for them. */
+export function readBuiltInPolicy(profile: Exclude<PolicyProfile, 'custom'>): string {
   return readFileSync(packageFile(`src/policy/profiles/${profile}.cedar`), 'utf8')
 }
 
@@ -32,9 +35,9 @@ export function customPolicyPath(home: Home): string {
   return join(home.config, 'policies', 'custom.cedar')
 }
 
-/** Reads a regular file of UTF-8 text, at most 1 MiB. A pipe or a device is refused, not waited for. */
+/** Reads a regular file of UTF-8 text, at most 1 MiB. Refuses a pipe or device instead of waiting for it. */
 export async function readPolicyFile(path: string): Promise<string> {
-  const failed = (problem: string, cause?: unknown) =>
+  const policyError = (problem: string, cause?: unknown) =>
     new CraikError('invalid_config', `cannot read the policy ${path}: ${problem}`, {
       hint: 'use the path of a Cedar file',
       cause,
@@ -43,23 +46,23 @@ export async function readPolicyFile(path: string): Promise<string> {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
     const stats = await file.stat()
-    if (!stats.isFile()) throw failed('it is not a regular file')
-    if (stats.size > MAX_POLICY_BYTES) throw failed('it is larger than 1 MiB')
+    if (!stats.isFile()) throw policyError('it is not a regular file')
+    if (stats.size > MAX_POLICY_BYTES) throw policyError('it is larger than 1 MiB')
     const buffer = Buffer.alloc(MAX_POLICY_BYTES + 1)
     let length = 0
     for (let read = -1; read !== 0 && length < buffer.length; length += read) {
       read = (await file.read(buffer, length, buffer.length - length)).bytesRead
     }
-    if (length > MAX_POLICY_BYTES) throw failed('it is larger than 1 MiB')
+    if (length > MAX_POLICY_BYTES) throw policyError('it is larger than 1 MiB')
     bytes = buffer.subarray(0, length)
   } catch (error) {
     if (error instanceof CraikError) throw error
     const code = (error as NodeJS.ErrnoException).code
-    throw failed(code === 'ENOENT' ? 'there is no such file' : (code ?? 'it cannot be opened'), error)
+    throw policyError(code === 'ENOENT' ? 'there is no such file' : (code ?? 'it cannot be opened'), error)
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    throw failed('it is not UTF-8 text', error)
+    throw policyError('it is not UTF-8 text', error)
   }
 }

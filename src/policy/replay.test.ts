@@ -5,15 +5,15 @@ import { CAPABILITY_NAMES } from './capabilities.ts'
 import { policyDigest } from './cedar.ts'
 import { decide } from './decide.ts'
 import { type BuiltIn, grantIn, REQUEST, storeWith } from './policy.fixture.ts'
-import { builtInText } from './profiles.ts'
+import { readBuiltInPolicy } from './profiles.ts'
 import { replayDecision } from './replay.ts'
 
 type Body = Receipt['body']
-const texts = (['strict', 'trusted-local', 'automation'] as const).map(builtInText)
+const texts = (['strict', 'trusted-local', 'automation'] as const).map(readBuiltInPolicy)
 const byDigest = new Map(texts.map((text) => [policyDigest(text), text]))
 const documents = (digest: string) => byDigest.get(digest)
 
-async function decidedBody(profile: BuiltIn, capability: string, withGrant: boolean): Promise<Body> {
+async function decideBody(profile: BuiltIn, capability: string, withGrant: boolean): Promise<Body> {
   const { store } = await storeWith(profile)
   const grant_id = withGrant ? await grantIn(store, { capability }) : undefined
   const request = { ...REQUEST, capability, ...(grant_id && { grant_id }) }
@@ -47,7 +47,7 @@ test('agrees with every decision that was made', async () => {
   }
 })
 
-test('agrees with a decision that had no envelope, without any document', async () => {
+test('agrees with a decision without an envelope, without any document', async () => {
   const { store } = await storeWith('strict')
   await decide(
     store,
@@ -59,9 +59,9 @@ test('agrees with a decision that had no envelope, without any document', async 
 })
 
 test('differs when the decision was flipped', async () => {
-  const denied = await decidedBody('strict', 'shell.execute', true)
+  const denied = await decideBody('strict', 'shell.execute', true)
   expect(await replayDecision(change(denied, ['decision', 'effect'], 'allow'), documents)).toBe('differs')
-  const allowed = await decidedBody('strict', 'repo.read', false)
+  const allowed = await decideBody('strict', 'repo.read', false)
   expect(await replayDecision(change(allowed, ['decision', 'effect'], 'deny'), documents)).toBe('differs')
 })
 
@@ -88,21 +88,21 @@ test.each<[string, readonly string[], unknown]>([
   ['an input without an envelope', ['decision', 'input', 'envelope'], null],
   ['an input that is not one', ['decision', 'input', 'extra'], 1],
 ])('differs with %s', async (_, path, value) => {
-  const body = await decidedBody('strict', 'shell.test', true)
+  const body = await decideBody('strict', 'shell.test', true)
   expect(await replayDecision(body, documents)).toBe('agrees')
   expect(await replayDecision(change(body, path, value), documents)).toBe('differs')
 })
 
-test('without the policy, or with another one in its place, it says so', async () => {
-  const body = await decidedBody('strict', 'repo.read', false)
+test('reports a missing document without the policy or with another one in its place', async () => {
+  const body = await decideBody('strict', 'repo.read', false)
   expect(await replayDecision(body, () => undefined)).toBe('document_missing')
   expect(await replayDecision(body, () => '@id("strict.reads") permit (principal, action, resource);')).toBe(
     'document_missing',
   )
 })
 
-test('what was redacted, was no policy decision, or was no decision is not replayed', async () => {
-  const body = await decidedBody('strict', 'repo.read', false)
+test('does not replay a redacted input, another kind of decision or a receipt without one', async () => {
+  const body = await decideBody('strict', 'repo.read', false)
   expect(await replayDecision(change(body, ['decision', 'replayable'], false), documents)).toBe(
     'not_replayable',
   )
@@ -112,8 +112,8 @@ test('what was redacted, was no policy decision, or was no decision is not repla
   expect(await replayDecision(change(body, ['decision'], undefined), documents)).toBe('not_replayable')
 })
 
-/** As the receipt is where the engine, or the text it is given, was gone when it was asked. */
-async function deniedWithoutPolicy(tighten = {}): Promise<Body> {
+/** Returns the receipt of a request whose policy text was missing at the time of the decision. */
+async function denyWithoutPolicy(tighten = {}): Promise<Body> {
   const { store } = await storeWith('strict', tighten)
   const grant_id = await grantIn(store, { capability: 'shell.test' })
   store.database.exec('DELETE FROM documents')
@@ -122,33 +122,33 @@ async function deniedWithoutPolicy(tighten = {}): Promise<Body> {
   return (await store.bodies()).at(-1)!
 }
 
-test('a denial because the policy could not be asked is not replayed', async () => {
-  const body = await deniedWithoutPolicy()
+test('does not replay a denial because the policy could not be evaluated', async () => {
+  const body = await denyWithoutPolicy()
   expect(body).toMatchObject({ kind: 'denial', decision: { effect: 'deny', rule: 'policy.error' } })
   expect(await replayDecision(body, documents)).toBe('not_replayable')
 })
 
-test('nothing but such a denial passes as one', async () => {
-  const body = await deniedWithoutPolicy()
+test('differs when a denial by policy.error was edited', async () => {
+  const body = await denyWithoutPolicy()
   const edits: [readonly string[], unknown][] = [
     [['decision', 'effect'], 'allow'],
     [['decision', 'missing'], ['capability_grant']],
     [['links', 'grant_outcome'], 'expired'],
-    // The receipt of something that happened.
+    // The receipt of an action that happened.
     [['kind'], 'sandbox_action'],
     [['target'], 'other'],
   ]
   for (const [path, value] of edits)
     expect(await replayDecision(change(body, path, value), documents)).toBe('differs')
 
-  const allowed = await decidedBody('strict', 'repo.read', false)
+  const allowed = await decideBody('strict', 'repo.read', false)
   const hidden = ['effect', 'rule'].reduce(
     (at, field) => change(at, ['decision', field], field === 'effect' ? 'deny' : 'policy.error'),
     allowed,
   )
   expect(await replayDecision(hidden, documents)).toBe('differs')
 
-  const byEnvelope = await deniedWithoutPolicy({ deniedCapabilities: ['shell.test'] })
+  const byEnvelope = await denyWithoutPolicy({ deniedCapabilities: ['shell.test'] })
   expect(byEnvelope).toMatchObject({ decision: { rule: 'envelope.denied_capability' } })
   expect(await replayDecision(byEnvelope, documents)).toBe('agrees')
   expect(await replayDecision(change(byEnvelope, ['decision', 'rule'], 'policy.error'), documents)).toBe(
@@ -156,7 +156,7 @@ test('nothing but such a denial passes as one', async () => {
   )
 })
 
-test('agrees whatever the envelope tightens', async () => {
+test('agrees for any restriction in the envelope', async () => {
   const names = fc.subarray<string>([...CAPABILITY_NAMES])
   const lists = fc.record({
     deniedCapabilities: names,

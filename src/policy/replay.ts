@@ -1,4 +1,4 @@
-/** Makes a recorded decision again, from what its receipt kept and the policy text of that digest. */
+/** Computes a recorded decision again, from the input in its receipt and the policy text with that digest. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Receipt } from '../receipts/schema.ts'
 import { policyDigest } from './cedar.ts'
@@ -10,7 +10,7 @@ import {
   POLICY_ERROR_RULE,
 } from './evaluate.ts'
 
-/** What of a receipt says how it was decided. */
+/** The parts of a receipt that describe its decision. */
 export type DecidedBody = Pick<
   Receipt['body'],
   'kind' | 'operator' | 'capability' | 'operation' | 'target' | 'links' | 'decision'
@@ -18,7 +18,7 @@ export type DecidedBody = Pick<
 
 export type Replay = 'agrees' | 'differs' | 'not_replayable' | 'document_missing'
 
-/** `documents` gives the text kept under a digest. */
+/** Replays a decision. `documents` returns the text stored under a digest. */
 export async function replayDecision(
   body: DecidedBody,
   documents: (digest: string) => string | undefined,
@@ -38,21 +38,21 @@ export async function replayDecision(
 }
 
 /**
- * The policy is asked again. A denial because the engine failed then cannot be made again, for the engine works now;
- * it is let pass as exactly the denial that no engine leads to, on the receipt of one that let nothing happen.
+ * Evaluates the policy again. A denial because the engine failed cannot be reproduced, because the engine works now. It
+ * passes only if it equals the denial without an engine and its receipt is a denial.
  */
 export async function compare(
   body: DecidedBody,
   input: DecisionInput,
   text: string | undefined,
 ): Promise<Replay> {
-  if (says(body, await evaluate(input, text))) return 'agrees'
+  if (matches(body, await evaluate(input, text))) return 'agrees'
   const without = await evaluate(input, undefined)
-  const engineFailed = body.kind === 'denial' && without.rule === POLICY_ERROR_RULE && says(body, without)
+  const engineFailed = body.kind === 'denial' && without.rule === POLICY_ERROR_RULE && matches(body, without)
   return engineFailed ? 'not_replayable' : 'differs'
 }
 
-function says({ decision, links }: DecidedBody, evaluation: Evaluation): boolean {
+function matches({ decision, links }: DecidedBody, evaluation: Evaluation): boolean {
   const { effect, rule, missing, grantOutcome } = evaluation
   const then = {
     effect: decision?.effect,
@@ -63,7 +63,7 @@ function says({ decision, links }: DecidedBody, evaluation: Evaluation): boolean
   return isDeepStrictEqual({ effect, rule, missing, grantOutcome }, then)
 }
 
-/** Budgets keep other inputs in the same place. */
+/** Budgets store other inputs in the same field. */
 function isPolicyInput(input: unknown): boolean {
   return (
     typeof input === 'object' &&
@@ -73,7 +73,7 @@ function isPolicyInput(input: unknown): boolean {
   )
 }
 
-/** The receipt tells of the same request as the input that it was decided on. */
+/** Returns whether the receipt describes the same request as the input of its decision. */
 function describes(
   { request, envelope }: DecisionInput,
   { operator, capability, operation, target, links, decision }: Parameters<typeof replayDecision>[0],

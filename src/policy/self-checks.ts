@@ -1,9 +1,9 @@
-/** What `craik policy test` makes sure of: promises of every profile, then those of the one that was chosen. */
+/** The checks of `craik policy test`: the guarantees of every profile, then those of the selected one. */
 import { checkPolicyText } from './cedar.ts'
 import type { Envelope } from './envelope.ts'
 import { type DecisionInput, evaluate, FAIL_OPEN_RULE } from './evaluate.ts'
 import type { PolicyProfile } from './profiles.ts'
-import { type TrialGrant, trialInput } from './trial.ts'
+import { type TrialGrant, trialInput } from './try-policy.ts'
 
 export interface CheckResult {
   readonly name: string
@@ -17,7 +17,7 @@ interface Check {
   readonly capability: string
   readonly grant: TrialGrant
   readonly expect: 'allow' | 'deny'
-  /** When only one rule may be the one that decides. */
+  /** Set when only this rule can decide. */
   readonly rule?: string
   readonly change?: (input: DecisionInput) => DecisionInput
 }

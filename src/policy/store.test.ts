@@ -1,19 +1,19 @@
-/** Policy over the real store: the writer thread, SQLite, and the sealed log. */
+/** Policy on the real store: the writer thread, SQLite and the sealed log. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { systemClock } from '../lib/clock.ts'
-import { createReceiptLog } from '../receipts/log.ts'
+import { createReceiptLog } from '../receipts/receipt-log.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import { homeAt } from '../store/home.ts'
-import { openSqliteStore } from '../store/sqlite/store.ts'
+import { openSqliteStore } from '../store/sqlite/sqlite-store.ts'
 import type { Store } from '../store/store.ts'
 import { decide } from './decide.ts'
 import { createEnvelope, getEnvelope } from './envelope.ts'
 import { createGrant, getGrant, revokeGrant } from './grants.ts'
 import { envelopeFor, OPERATOR, REQUEST, TERMS } from './policy.fixture.ts'
-import { builtInText } from './profiles.ts'
+import { readBuiltInPolicy } from './profiles.ts'
 import { replayDecision } from './replay.ts'
 
 const WRITER = new URL('../writer.ts', import.meta.url)
@@ -23,7 +23,7 @@ async function withStore(work: (store: Store) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'craik-policy-store-'))
   try {
     await using store = await openSqliteStore(homeAt(join(folder, 'home')), WRITER)
-    await createEnvelope(store, await envelopeFor('strict'), builtInText('strict'), {
+    await createEnvelope(store, await envelopeFor('strict'), readBuiltInPolicy('strict'), {
       operator: OPERATOR,
     })
     await work(store)
@@ -38,8 +38,8 @@ test('decides, spends, seals and replays', () =>
     expect(await getEnvelope(store, 'policy_task-1')).toEqual(await envelopeFor('strict'))
     const { grant, receipt } = await createGrant(store, { ...TERMS, max_uses: 2 })
 
-    const asked = { ...REQUEST, grant_id: grant.id }
-    const all = await Promise.all(Array.from({ length: 6 }, () => decide(store, log, asked, EFFECT)))
+    const requested = { ...REQUEST, grant_id: grant.id }
+    const all = await Promise.all(Array.from({ length: 6 }, () => decide(store, log, requested, EFFECT)))
     expect(all.filter(({ effect }) => effect === 'allow')).toHaveLength(2)
     expect(await getGrant(store, grant.id, systemClock.nowMs())).toMatchObject({
       usesLeft: 0,
@@ -72,7 +72,7 @@ test('decides, spends, seals and replays', () =>
     expect(rows.map(({ seq }) => seq)).toEqual(rows.map((_, i) => i))
   }))
 
-test('a denial leaves its neighbours in the same commit alone', () =>
+test('keeps other effects of the same commit when one is denied', () =>
   withStore(async (store) => {
     const log = createReceiptLog(store, systemClock)
     const { grant } = await createGrant(store, TERMS)

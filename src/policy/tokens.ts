@@ -1,13 +1,13 @@
 /** The names under which the writer thread does policy's work, with the types of what goes in and out. */
 import type { Owner } from '../lib/owner.ts'
-import type { Begin } from '../receipts/log.ts'
+import type { Begin } from '../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import { procedure } from '../store/store.ts'
+import type { DecisionRequest } from './decision-request.ts'
 import type { Envelope, StoredEnvelope } from './envelope.ts'
 import type { Evaluation } from './evaluate.ts'
 import type { Grant, GrantTerms } from './grant.ts'
 import type { PolicyProfile } from './profiles.ts'
-import type { DecisionRequest } from './request.ts'
 
 /** The receipt of the effect as its caller drafts it. Who, what and why come from the request and the decision. */
 export type EffectReceipt = Omit<Begin, 'decision' | 'operator' | 'capability' | 'operation' | 'target'> &

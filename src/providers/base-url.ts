@@ -1,9 +1,9 @@
-/** The address of a provider, as a record or a setting may state it. */
+/** The base URL of a provider, in a record or a setting. */
 import { loopbackRefusal } from './local/loopback.ts'
 
 /**
- * Why an address is refused, without repeating it; undefined when it is fine. A local one is loopback; any other is
- * https, or loopback too.
+ * Returns why a base URL is refused, without repeating it. `undefined` when it is valid. A local provider's must be
+ * loopback. Others must be https or loopback.
  */
 export function checkBaseUrl(text: string, { local }: { readonly local: boolean }): string | undefined {
   const refusal = loopbackRefusal(text)

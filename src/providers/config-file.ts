@@ -1,4 +1,7 @@
-/** Reading a JSON or YAML file of the home's config folder: bounded, regular, nobody else's, and meaning one thing. */
+/**
+ * Reads a JSON or YAML file of the home's config folder. It must be a regular file of limited size, owned by this user,
+ * and unambiguous.
+ */
 import { constants, type Dirent } from 'node:fs'
 import { lstat, open, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,16 +11,18 @@ import { parseJsonText, parseYamlText } from './config-text.ts'
 
 const MAX_FILE_BYTES = 64 * 1024
 const MAX_FILES = 200
-/** Including what is no config file: a folder of millions is not read to its end. */
+/** Includes other files: a folder of millions is not read to its end. */
 const MAX_ENTRIES = 10_000
 
 const CONFIG_NAME = /^[^.].*\.(?:json|ya?ml)$/
 
-/** The config files in a folder of `config/`, sorted, as paths relative to `config/`. None when there is no folder. */
+/**
+ * Returns the config files in a folder of `config/`, sorted, as paths relative to `config/`. A missing folder has none.
+ */
 export async function listConfigFiles(config: string, folder: string): Promise<readonly string[]> {
   const names: string[] = []
   try {
-    // A link in its place would let whoever owns the target decide what Craik dials.
+    // With a link in its place, the owner of the link's target could decide what Craik dials.
     if ((await lstat(join(config, folder))).isSymbolicLink())
       throw invalidConfig(folder, 'is a symbolic link', 'use the real folder instead of the link')
     let entries = 0
@@ -27,13 +32,16 @@ export async function listConfigFiles(config: string, folder: string): Promise<r
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw translated(error, folder)
+    throw translateError(error, folder)
   }
   if (names.length > MAX_FILES) throw invalidConfig(folder, `has more than ${MAX_FILES} config files`)
   return names.sort()
 }
 
-/** What a file of `config/` says; undefined when there is no such file. `name` is its path relative to `config/`. */
+/**
+ * Returns the parsed content of a file of `config/`. `undefined` when it does not exist. `name` is its path relative to
+ * `config/`.
+ */
 export async function readConfigFile(config: string, name: string): Promise<unknown> {
   const text = await readText(config, name)
   if (text === undefined) return undefined
@@ -45,7 +53,7 @@ export async function readConfigFile(config: string, name: string): Promise<unkn
   }
 }
 
-/** A problem with a config file: it is named as it stands under `config/`, with the field if there is one. */
+/** Returns the error for a config file. It names the path below `config/`, and the field if there is one. */
 export function invalidConfig(
   name: string,
   problem: string,
@@ -79,7 +87,7 @@ async function readText(config: string, name: string): Promise<string | undefine
     bytes = buffer.subarray(0, length)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw translated(error, name)
+    throw translateError(error, name)
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -88,7 +96,7 @@ async function readText(config: string, name: string): Promise<string | undefine
   }
 }
 
-function translated(error: unknown, name: string): CraikError {
+function translateError(error: unknown, name: string): CraikError {
   if (error instanceof CraikError) return error
   const { code } = error as NodeJS.ErrnoException
   if (code === 'ELOOP') return invalidConfig(name, 'is a symbolic link', 'replace the link with the file')

@@ -1,22 +1,22 @@
-/** JSON and YAML text in which every key stands once and nothing refers to anything else. */
+/** Parses JSON and YAML text without duplicate keys and without references. */
 
-/** Deeper than any record of ours. */
+/** Deeper than any of Craik's records. */
 const MAX_DEPTH = 16
 
-/** Throws a SyntaxError that says what is wrong, and where, without repeating the text. */
+/** Throws a SyntaxError that states the problem and its position, without repeating the text. */
 export function parseJsonText(text: string): unknown {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new SyntaxError(`is not valid JSON${placeIn(text, error)}`)
+    throw new SyntaxError(`is not valid JSON${locationIn(text, error)}`)
   }
   requirePlain(value, 0)
   refuseRepeatedKeys(text)
   return value
 }
 
-/** One document of YAML 1.2's core schema: no aliases, no tags, no repeated keys. */
+/** Parses one document of YAML 1.2's core schema: no aliases, no tags, no duplicate keys. */
 export async function parseYamlText(text: string): Promise<unknown> {
   const { isAlias, isNode, LineCounter, parseDocument, visit } = await import('yaml')
   const lines = new LineCounter()
@@ -32,7 +32,7 @@ export async function parseYamlText(text: string): Promise<unknown> {
       prettyErrors: false,
       lineCounter: lines,
     })
-    // An unknown tag is only a warning to the parser.
+    // The parser reports an unknown tag only as a warning.
     const [problem] = [...document.errors, ...document.warnings]
     if (problem !== undefined) {
       const { line, col } = lines.linePos(problem.pos[0])
@@ -45,7 +45,7 @@ export async function parseYamlText(text: string): Promise<unknown> {
     value = document.toJS({ maxAliasCount: 0 })
   } catch (error) {
     if (error instanceof SyntaxError) throw error
-    // Nesting that exhausts the parser's stack arrives here.
+    // Nesting that exhausts the parser's stack is caught here.
     throw new SyntaxError('is not valid YAML')
   }
   requirePlain(value, 0)
@@ -61,7 +61,10 @@ function requirePlain(value: unknown, depth: number): void {
   }
 }
 
-/** `JSON.parse` keeps the last of two members of one name, where a reader may see the first. The text is valid JSON. */
+/**
+ * `JSON.parse` keeps the last of two members with the same name, but a human reader may see the first. The text must be
+ * valid JSON.
+ */
 function refuseRepeatedKeys(text: string): void {
   const open: (Set<string> | undefined)[] = []
   for (const [token, key] of text.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[{}[\]]/g)) {
@@ -77,8 +80,8 @@ function refuseRepeatedKeys(text: string): void {
   }
 }
 
-/** V8 names a position in some of its messages, and repeats parts of the text in all of them. */
-function placeIn(text: string, error: unknown): string {
+/** Some of V8's messages contain a position, and all of them repeat parts of the text. */
+function locationIn(text: string, error: unknown): string {
   const position = /at position (\d+)/.exec((error as Error).message)?.[1]
   if (position === undefined) return ''
   const before = text.slice(0, Number(position)).split('\n')

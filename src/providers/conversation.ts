@@ -1,12 +1,12 @@
-/** What is said to a model and what it answers, in no provider's own words. */
+/** Input to a model and its output, independent of any provider's format. */
 import type { Json } from '../lib/canonical-json.ts'
 
 export interface ToolCall {
   readonly id: string
   readonly name: string
-  /** Parsed; an adapter that cannot parse them fails the call. */
+  /** Parsed. An adapter that cannot parse them fails the call. */
   readonly arguments: { readonly [name: string]: Json }
-  /** Opaque; the provider wants it back with this call, as Gemini does with its thought signatures. */
+  /** An opaque value that the provider requires back with this call, such as Gemini's thought signatures. */
   readonly echo?: string
 }
 
@@ -24,7 +24,7 @@ export type Message =
 export interface Tool {
   readonly name: string
   readonly description: string
-  /** JSON Schema of its arguments, an object. */
+  /** The JSON Schema of its arguments, an object. */
   readonly parameters: Json
 }
 
@@ -32,14 +32,14 @@ export interface ModelRequest {
   readonly model: string
   readonly messages: readonly Message[]
   readonly tools: readonly Tool[]
-  /** Undefined: as much as the provider likes, where the dialect allows to say nothing. */
+  /** `undefined` leaves the limit to the provider, if the dialect allows that. */
   readonly maxOutputTokens: number | undefined
 }
 
-/** Why a model stopped. `max_tokens` is an answer that was cut, never a complete one. */
+/** Why a model stopped. `max_tokens` means a truncated output, never a complete one. */
 export type StopReason = 'end' | 'tool_calls' | 'max_tokens' | 'refused'
 
-/** Token counts, and where they come from. `absent` has no counts: never a silent zero. */
+/** Token counts and their source. `absent` has no counts: missing counts are never zero. */
 export type Usage =
   | {
       readonly source: 'measured' | 'estimated'

@@ -1,7 +1,7 @@
 /** One call to a model as the rest of Craik asks for it, and how it came out. */
 
 import type { Clock } from '../lib/clock.ts'
-import type { ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptLog } from '../receipts/receipt-log.ts'
 import type { ReceiptLinks } from '../receipts/schema.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'

@@ -8,14 +8,14 @@ import type { Act } from '../../test/wire/wire-server.ts'
 import { buildEnvelope, createEnvelope } from '../policy/envelope.ts'
 import { createGrant } from '../policy/grants.ts'
 import { OPERATOR, TestClock } from '../policy/policy.fixture.ts'
-import { builtInText } from '../policy/profiles.ts'
+import { readBuiltInPolicy } from '../policy/profiles.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import { unknownSecret } from '../secrets/secret.ts'
 import { homeAt } from '../store/home.ts'
 import { callModel } from './dispatch.ts'
 import type { ModelCall, ModelOutcome, ProviderDeps } from './dispatch-types.ts'
-import { listBudgets, setBudget } from './ledger/limits.ts'
-import { enableProcedure } from './settings.ts'
+import { listBudgets, setBudget } from './ledger/budgets-and-quotas.ts'
+import { enableProcedure } from './provider-settings.ts'
 
 const ENVELOPE = 'policy_team'
 export const KEY = 'craik-test-key-3f9a7c21d8'
@@ -48,7 +48,7 @@ export async function callScene(
   const home = homeAt(folder)
   const clock = new TestClock()
   const store = inProcessStore(clock)
-  const text = builtInText('automation')
+  const text = readBuiltInPolicy('automation')
   const envelope = buildEnvelope({
     id: ENVELOPE,
     taskId: null,
@@ -99,7 +99,7 @@ export async function callScene(
           default_model: `${provider}-model`,
           ...(provider === 'openai' && { dialect: 'chat_completions' }),
         },
-        docs: ['docs/providers.md'],
+        docs: ['docs/reference/providers.md'],
         created_at: '2026-01-01T00:00:00Z',
       })
     },

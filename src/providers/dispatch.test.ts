@@ -16,7 +16,7 @@ import {
   tokenBudget,
 } from './dispatch.fixture.ts'
 import { callModel } from './dispatch.ts'
-import { setQuota } from './ledger/limits.ts'
+import { setQuota } from './ledger/budgets-and-quotas.ts'
 
 test('the fixture answers, with a begin, a reservation, a settlement and an end on record', async () => {
   await using at = await callScene()
@@ -167,7 +167,7 @@ test('a provider without the chat mode is refused by its record', async () => {
     modes: ['embedding'],
     capabilities: [{ name: 'model.usage_metadata', mode: 'embedding', description: 'counts' }],
     trust_boundary: 'hosted',
-    docs: ['docs/providers.md'],
+    docs: ['docs/reference/providers.md'],
     created_at: '2026-01-01T00:00:00Z',
   })
   const outcome = await callModel(at.place, await modelCall(at, { providerId: 'provider_embed' }))

@@ -3,9 +3,9 @@ import { attempt } from './dispatch/attempt.ts'
 import type { Unanswered } from './dispatch/hop.ts'
 import { nextHop } from './dispatch/next-hop.ts'
 import type { ModelCall, ModelOutcome, ProviderDeps } from './dispatch-types.ts'
-import { loadFailoverPolicy } from './failover/policy.ts'
-import type { ProviderRecord } from './record.ts'
-import { findProvider, loadProviders } from './registry.ts'
+import { loadFailoverPolicy } from './failover/failover-policy.ts'
+import { findProvider, loadProviders } from './load-providers.ts'
+import type { ProviderRecord } from './provider-record.ts'
 
 /**
  * Calls a model. Denials and failures are outcomes; it throws only when the configuration is not valid, when the

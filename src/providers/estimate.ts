@@ -1,13 +1,13 @@
-/** Tokens as far as bytes tell, where a provider does not. Both lean towards counting more. */
+/** Estimates tokens from bytes, for providers that report none. Both estimates err on the high side. */
 
-/** No tokenizer makes more tokens than there are bytes; holds count input in the same way. */
+/** No tokenizer creates more tokens than there are bytes. Holds count input in the same way. */
 export function inputTokensAtMost(bytes: number): number {
   return bytes
 }
 
-/** English has about four, Chinese about three. */
+/** English has about four bytes per token, Chinese about three. */
 const BYTES_PER_WRITTEN_TOKEN = 3
 
-export function writtenTokens(bytes: number): number {
+export function estimateOutputTokens(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_WRITTEN_TOKEN)
 }

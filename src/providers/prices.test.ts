@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { CATALOGUE } from './catalogue.ts'
 import { priceOf } from './prices.ts'
+import { CATALOGUE } from './provider-catalogue.ts'
 
 const NOW_MS = Date.parse('2026-06-01T00:00:00Z')
 const openai = { provider: 'openai', metadata: {} } as const

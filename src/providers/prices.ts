@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
 import { lazy, memoize } from '../lib/memoize.ts'
 import type { Price } from './ledger/tokens.ts'
-import type { ProviderRecord } from './record.ts'
+import type { ProviderRecord } from './provider-record.ts'
 
 export interface Priced {
   readonly price: Price

@@ -13,7 +13,7 @@ import {
   type EnableInput,
   enableProcedure,
   type SettingChange,
-} from './settings.ts'
+} from './provider-settings.ts'
 
 export function providerSettingProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {

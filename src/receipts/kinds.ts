@@ -1,4 +1,4 @@
-/** The closed words of a receipt. */
+/** The fixed vocabularies of a receipt. */
 
 export const RECEIPT_KINDS = [
   'environment_decision',
@@ -16,7 +16,7 @@ export const RECEIPT_KINDS = [
 export const RECEIPT_STATUSES = ['passed', 'failed', 'denied', 'blocked', 'skipped', 'indeterminate'] as const
 export type ReceiptStatus = (typeof RECEIPT_STATUSES)[number]
 
-/** Why a grant did, or did not, allow what was asked. */
+/** Why a grant allowed the request, or did not. */
 export const GRANT_OUTCOMES = [
   'not_required',
   'usable',

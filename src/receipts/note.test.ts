@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { checkpointText, formatVkey, signNote } from './note.ts'
-import { openNote, parseVkey } from './verifier/notes.ts'
+import { openNote, parseVkey } from './verifier/signed-notes.ts'
 
 // The example of golang.org/x/mod/sumdb/note, the reference implementation of signed notes.
 const GO_VKEY = 'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW'
@@ -20,22 +20,22 @@ const root = Buffer.alloc(32, 7)
 const note = signNote(checkpointText(ORIGIN, 12, root), ORIGIN, privateKey)
 
 describe('signed notes', () => {
-  it('are those of the Go reference implementation, byte for byte', () => {
+  it('match the Go reference implementation byte for byte', () => {
     expect(formatVkey('PeterNeumann', createPublicKey(peter))).toBe(GO_VKEY)
     expect(signNote(GO_TEXT, 'PeterNeumann', peter)).toBe(GO_NOTE)
   })
 
-  it('verify before they are read: a good signature on something else is not a checkpoint', () => {
+  it('are refused if their signed text is not a checkpoint', () => {
     const keys = [parseVkey(GO_VKEY)!]
     expect(openNote(GO_NOTE, keys)).toMatchObject({ ok: false, problem: 'malformed' })
     expect(openNote(GO_NOTE.replace('answer', 'Answer'), keys)).toMatchObject({ problem: 'bad_checkpoint' })
   })
 
-  it('open as the checkpoint that was signed', () => {
+  it('open as the signed checkpoint', () => {
     expect(openNote(note, [key])).toEqual({ ok: true, keyId: key.keyId, origin: ORIGIN, size: 12, root })
   })
 
-  it('ignore signatures by keys that are not trusted, as long as one is', () => {
+  it('ignore signatures by untrusted keys if a trusted key signed too', () => {
     const witness = generateKeyPairSync('ed25519')
     const cosigned = note + signNote('x\n', 'witness.example', witness.privateKey).slice('x\n\n'.length)
     expect(openNote(cosigned, [key])).toMatchObject({ ok: true, size: 12 })
@@ -43,7 +43,7 @@ describe('signed notes', () => {
     expect(openNote(note, [witnessKey])).toMatchObject({ ok: false, problem: 'foreign_key' })
   })
 
-  it('count only in the name of the log itself', () => {
+  it('count only under the name of the log itself', () => {
     const other = signNote(checkpointText('craik.local/other', 12, root), ORIGIN, privateKey)
     expect(openNote(other, [key])).toMatchObject({ ok: false, problem: 'malformed' })
   })
@@ -70,11 +70,11 @@ describe('signed notes', () => {
     'PeterNeumann+173116ae+ZRpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW',
     'PeterNeumann+c74f20a3',
     '',
-  ])('know %j for no public key', (text) => {
+  ])('refuse %j as a public key', (text) => {
     expect(parseVkey(text)).toBeUndefined()
   })
 
-  it('are signed only under names that can be read back, with Ed25519', () => {
+  it('are signed only with Ed25519 and under names that can be parsed', () => {
     expect(() => signNote('x\n', 'two words', privateKey)).toThrow(TypeError)
     expect(() => signNote('x', ORIGIN, privateKey)).toThrow(TypeError)
     const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })

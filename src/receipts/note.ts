@@ -1,27 +1,27 @@
-/** The signing side of checkpoints: C2SP signed notes. What is written here, `verifier/notes.ts` opens. */
+/** The signing side of checkpoints, as C2SP signed notes. `verifier/signed-notes.ts` opens them. */
 import { createHash, createPublicKey, type KeyObject, sign } from 'node:crypto'
 
-/** The three lines that a checkpoint signs: which log, how many receipts, which root. */
+/** Returns the three lines that a checkpoint signs: the log, the number of receipts and the root. */
 export function checkpointText(origin: string, size: number, root: Buffer): string {
   return `${origin}\n${size}\n${root.toString('base64')}\n`
 }
 
-/** `text` must end with a newline. Signing again under another name is appending that note's signature line. */
+/** Signs a note. `text` must end with a newline. To sign under a second name, append that note's signature line. */
 export function signNote(text: string, name: string, privateKey: KeyObject): string {
   if (!text.endsWith('\n')) throw new TypeError('the text of a note ends with a newline')
-  const id = keyId(name, encodedKey(createPublicKey(privateKey)))
+  const id = keyId(name, encodeKey(createPublicKey(privateKey)))
   const signature = sign(null, Buffer.from(text), privateKey)
   return `${text}\n— ${name} ${Buffer.concat([id, signature]).toString('base64')}\n`
 }
 
-/** The public key as one line of text, with its name and id: what `craik.pub` holds. */
+/** Formats the public key as one line with its name and id, as in `craik.pub`. */
 export function formatVkey(name: string, publicKey: KeyObject): string {
-  const key = encodedKey(publicKey)
+  const key = encodeKey(publicKey)
   return `${name}+${keyId(name, key).toString('hex')}+${key.toString('base64')}`
 }
 
-/** The algorithm byte (0x01, Ed25519), then the 32 bytes of the key. */
-function encodedKey(publicKey: KeyObject): Buffer {
+/** Returns the algorithm byte (0x01, Ed25519), then the 32 bytes of the key. */
+function encodeKey(publicKey: KeyObject): Buffer {
   const { crv, x } = publicKey.export({ format: 'jwk' })
   if (crv !== 'Ed25519' || !x) throw new TypeError('notes are signed with Ed25519 keys')
   return Buffer.concat([Buffer.of(1), Buffer.from(x, 'base64url')])

@@ -47,83 +47,78 @@ const END: ReceiptDraft = {
 }
 
 const odd = fc.constantFrom<unknown>(
-  ...[
-    undefined,
-    null,
-    '',
-    'a b',
-    'x',
-    TOKEN,
-    -1,
-    0,
-    7,
-    1.5,
-    NaN,
-    true,
-    [],
-    ['x'],
-    ['a b'],
-    {},
-    { a: 1 },
-    '\ud800',
-  ],
-  ...[
-    { tokens: 3 },
-    { password: 'x1y2' },
-    { n: undefined },
-    new Date(0),
-    'x'.repeat(150),
-    'é'.repeat(300),
-    DIGEST,
-  ],
+  undefined,
+  null,
+  '',
+  'a b',
+  'x',
+  TOKEN,
+  -1,
+  0,
+  7,
+  1.5,
+  NaN,
+  true,
+  [],
+  ['x'],
+  ['a b'],
+  {},
+  { a: 1 },
+  '\ud800',
+  { tokens: 3 },
+  { password: 'x1y2' },
+  { n: undefined },
+  new Date(0),
+  'x'.repeat(150),
+  'é'.repeat(300),
+  DIGEST,
 )
 const path = fc.constantFrom(
-  ...[
-    'operator',
-    'capability',
-    'operation',
-    'target',
-    'isolation',
-    'begin_id',
-    'status',
-    'phase',
-    'kind',
-    'links',
-  ],
-  ...[
-    'owner',
-    'metadata',
-    'decision',
-    'digests',
-    'key',
-    'shell',
-    'measures',
-    'redacted_fields',
-    'unheard_of',
-    'id',
-  ],
-  ...[
-    'links.session_id',
-    'links.receipt_ids',
-    'links.provider_result_count',
-    'links.grant_outcome',
-    'links.other',
-  ],
-  ...['decision.input', 'decision.input.x', 'decision.effect', 'decision.rule', 'decision.missing'],
-  ...['decision.replayable', 'decision.policy_digest', 'decision.price_digest', 'decision.other'],
-  ...[
-    'metadata.x',
-    'metadata.env',
-    'owner.pid',
-    'owner.boot_id',
-    'owner.other',
-    'digests.argv',
-    'digests.x',
-    'measures.0',
-    'measures.1.name',
-    'measures.1.value',
-    'measures.0.source',
-  ],
+  'operator',
+  'capability',
+  'operation',
+  'target',
+  'isolation',
+  'begin_id',
+  'status',
+  'phase',
+  'kind',
+  'links',
+  'owner',
+  'metadata',
+  'decision',
+  'digests',
+  'key',
+  'shell',
+  'measures',
+  'redacted_fields',
+  'unheard_of',
+  'id',
+  'links.session_id',
+  'links.receipt_ids',
+  'links.provider_result_count',
+  'links.grant_outcome',
+  'links.other',
+  'decision.input',
+  'decision.input.x',
+  'decision.effect',
+  'decision.rule',
+  'decision.missing',
+  'decision.replayable',
+  'decision.policy_digest',
+  'decision.price_digest',
+  'decision.other',
+  'metadata.x',
+  'metadata.env',
+  'owner.pid',
+  'owner.boot_id',
+  'owner.other',
+  'digests.argv',
+  'digests.x',
+  'measures.0',
+  'measures.1.name',
+  'measures.1.value',
+  'measures.0.source',
 )
 const draft = fc
   .tuple(
@@ -152,33 +147,33 @@ const draft = fc
     return changed as ReceiptDraft
   })
 
-describe('the short way into the log', () => {
-  it('spells a draft exactly as the long way does, or leaves it to that', () => {
+describe('the fast path into the log', () => {
+  it('serializes a draft exactly as the full path does, or returns nothing', () => {
     const known = new CleanJson()
     let short = 0
     fc.assert(
-      fc.property(draft, (given) => {
-        const text = serializePlainDraft(ID, given, known)
+      fc.property(draft, (provided) => {
+        const text = serializePlainDraft(ID, provided, known)
         if (text === undefined) return
         short++
-        expect(text).toBe(prepareWithCare(ID, given, new CleanJson()).body)
-        expect(prepareReceipt(ID, given, known)).toEqual(prepareWithCare(ID, given, new CleanJson()))
+        expect(text).toBe(prepareWithCare(ID, provided, new CleanJson()).body)
+        expect(prepareReceipt(ID, provided, known)).toEqual(prepareWithCare(ID, provided, new CleanJson()))
       }),
       { numRuns: 5000 },
     )
     expect(short).toBeGreaterThan(500)
   })
 
-  it('is taken by what a model call writes', () => {
+  it('accepts the receipts of a model call', () => {
     expect(serializePlainDraft(ID, BEGIN, new CleanJson())).toBeDefined()
     expect(serializePlainDraft(ID, END, new CleanJson())).toBeDefined()
   })
 })
 
 describe('a decision', () => {
-  const bodyOf = (given: ReceiptDraft) => JSON.parse(prepareReceipt(ID, given).body)
+  const bodyOf = (provided: ReceiptDraft) => JSON.parse(prepareReceipt(ID, provided).body)
 
-  it('stays replayable while its input is as it was', () => {
+  it('stays replayable while redaction does not change its input', () => {
     expect(bodyOf(BEGIN).decision).toMatchObject({ replayable: true, input: BEGIN.decision!.input })
     const elsewhere = { ...BEGIN, metadata: { model: TOKEN } }
     expect(bodyOf(elsewhere)).toMatchObject({
@@ -187,7 +182,7 @@ describe('a decision', () => {
     })
   })
 
-  it('is not replayable once redaction took something out of its input', () => {
+  it('is not replayable after redaction removed something from its input', () => {
     const { decision } = bodyOf({ ...BEGIN, decision: { ...BEGIN.decision!, input: { model: TOKEN } } })
     expect(decision.replayable).toBe(false)
     expect(JSON.stringify(decision)).not.toContain(TOKEN)

@@ -1,40 +1,40 @@
 /**
- * The short way of a draft that plainly fits the schema and that redaction leaves as it is, which is nearly every one:
- * it is checked, looked through and spelled in one walk. It accepts less than `schema.ts` does, never more; what it does
- * not accept goes the long way.
+ * The fast path for a draft that clearly fits the schema and that redaction does not change, as nearly every draft
+ * does. One walk checks, searches and serializes it. It accepts less than `schema.ts`, never more. Other drafts take
+ * the full path.
  */
 import type { ReceiptId } from '../lib/ids.ts'
 import { GRANT_OUTCOMES, RECEIPT_KINDS, RECEIPT_STATUSES } from './kinds.ts'
 import type { CleanJson } from './redaction/redact.ts'
 import type { Measure, ReceiptDraft, ReceiptLinks } from './schema.ts'
 
-/** Canonical JSON; undefined where a value does not plainly fit. */
-type Spell = (value: unknown, known: CleanJson) => string | undefined
-type Spelled<Names extends string> = Readonly<Record<Names, Spell>>
+/** Returns canonical JSON, or `undefined` where a value does not clearly fit. */
+type Serialize = (value: unknown, known: CleanJson) => string | undefined
+type Serializers<Names extends string> = Readonly<Record<Names, Serialize>>
 
 const DIGEST = /^sha256:[0-9a-f]{64}$/
 
-const reference: Spell = (value, known) => {
+const reference: Serialize = (value, known) => {
   const text = typeof value === 'string' ? known.texts.get(value) : undefined
   return text?.isReference === true ? text.quoted : undefined
 }
-const digest: Spell = (value, known) =>
+const digest: Serialize = (value, known) =>
   typeof value === 'string' && DIGEST.test(value) ? known.texts.get(value)?.quoted : undefined
-const shortText: Spell = (value, known) =>
+const shortText: Serialize = (value, known) =>
   typeof value === 'string' && value.length <= 100 ? known.texts.get(value)?.quoted : undefined
-const integer: Spell = (value) => (Number.isSafeInteger(value) ? `${value}` : undefined)
-const count: Spell = (value) =>
+const integer: Serialize = (value) => (Number.isSafeInteger(value) ? `${value}` : undefined)
+const count: Serialize = (value) =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? `${value}` : undefined
-const flag: Spell = (value) => (typeof value === 'boolean' ? `${value}` : undefined)
-const json: Spell = (value, known) => known.spell(value)
-const facts: Spell = (value, known) => (isRecord(value) ? known.spellFacts(value) : undefined)
-const oneOf = (words: readonly string[]): Spell => {
+const flag: Serialize = (value) => (typeof value === 'boolean' ? `${value}` : undefined)
+const json: Serialize = (value, known) => known.spell(value)
+const facts: Serialize = (value, known) => (isRecord(value) ? known.spellFacts(value) : undefined)
+const oneOf = (words: readonly string[]): Serialize => {
   const quoted: ReadonlyMap<unknown, string> = new Map(words.map((word) => [word, `"${word}"`]))
   return (value) => quoted.get(value)
 }
-/** A word can be a flag or a header that names the next one, so a list is looked through as a whole. */
+/** A word can be a flag or a header that names the next one, so the list is checked as a whole. */
 const references =
-  (most: number): Spell =>
+  (most: number): Serialize =>
   (value, known) => {
     const fits =
       Array.isArray(value) &&
@@ -42,7 +42,7 @@ const references =
       value.every((item) => reference(item, known) !== undefined)
     return fits ? known.spell(value) : undefined
   }
-const digests: Spell = (value, known) => {
+const digests: Serialize = (value, known) => {
   const fits =
     isRecord(value) &&
     Object.entries(value).every(
@@ -51,8 +51,8 @@ const digests: Spell = (value, known) => {
   return fits ? known.spell(value) : undefined
 }
 
-/** None of the names says that a secret follows. */
-const record = (members: Spelled<string>, ...required: string[]): Spell => {
+/** None of the member names announces a secret. */
+const record = (members: Serializers<string>, ...required: string[]): Serialize => {
   const names = Object.keys(members)
     .sort()
     .map((name) => ({ name, before: `"${name}":`, spell: members[name]! }))
@@ -68,15 +68,15 @@ const record = (members: Spelled<string>, ...required: string[]): Spell => {
         continue
       }
       seen++
-      const spelled = spell(member, known)
-      if (spelled === undefined) return undefined
-      out += out === '' ? before + spelled : `,${before}${spelled}`
+      const serialized = spell(member, known)
+      if (serialized === undefined) return undefined
+      out += out === '' ? before + serialized : `,${before}${serialized}`
     }
     return seen === Object.keys(value).length ? `{${out}}` : undefined
   }
 }
 
-const LINKS: Spelled<keyof ReceiptLinks> = {
+const LINKS: Serializers<keyof ReceiptLinks> = {
   backend_id: reference,
   command_ref: reference,
   grant_id: reference,
@@ -96,7 +96,7 @@ const LINKS: Spelled<keyof ReceiptLinks> = {
   task_id: reference,
 }
 
-const DECISION: Spelled<keyof NonNullable<ReceiptDraft['decision']>> = {
+const DECISION: Serializers<keyof NonNullable<ReceiptDraft['decision']>> = {
   effect: oneOf(['allow', 'deny']),
   input: json,
   missing: references(20),
@@ -106,31 +106,31 @@ const DECISION: Spelled<keyof NonNullable<ReceiptDraft['decision']>> = {
   rule: reference,
 }
 
-const OWNER: Spelled<keyof NonNullable<ReceiptDraft['owner']>> = {
+const OWNER: Serializers<keyof NonNullable<ReceiptDraft['owner']>> = {
   boot_id: shortText,
   pid: count,
   pid_namespace: shortText,
   started_at: shortText,
 }
 
-/** The name of a measure names its value. */
-const MEASURE: Spelled<keyof Measure> = {
+/** The name of a measure counts as the name of its value. */
+const MEASURE: Serializers<keyof Measure> = {
   name: (value, known) =>
     typeof value === 'string' && known.mayCount(value) ? reference(value, known) : undefined,
   source: oneOf(['observed', 'claimed']),
   value: integer,
 }
 const measure = record(MEASURE, 'name', 'source', 'value')
-const measures: Spell = (value, known) => {
+const measures: Serialize = (value, known) => {
   if (!Array.isArray(value) || value.length > 50) return undefined
   const all = value.map((one) => measure(one, known))
   return all.includes(undefined) ? undefined : `[${all.join(',')}]`
 }
 
-/** Keys and texts are seldom enough for the long way. */
+/** Keys and texts are rare enough for the full path. */
 type Plain = Exclude<keyof ReceiptDraft, 'key' | 'redacted_fields' | 'shell'>
 
-const BODY: Spelled<Plain | 'id' | 'schema'> = {
+const BODY: Serializers<Plain | 'id' | 'schema'> = {
   begin_id: reference,
   capability: reference,
   decision: record(DECISION, 'effect', 'missing', 'replayable', 'rule'),
@@ -151,18 +151,18 @@ const BODY: Spelled<Plain | 'id' | 'schema'> = {
 }
 const body = record(BODY, 'capability', 'kind', 'links', 'operator', 'phase')
 
-/** The canonical JSON of the body, or undefined. */
+/** Returns the canonical JSON of the body, or `undefined`. */
 export function serializePlainDraft(
   id: ReceiptId,
   draft: ReceiptDraft,
   known: CleanJson,
 ): string | undefined {
-  // Whatever a draft says under the names that the log gives is for the schema to refuse.
+  // A draft must not contain the names that the log assigns. The schema refuses them on the full path.
   if (!isRecord(draft) || Object.hasOwn(draft, 'id') || Object.hasOwn(draft, 'schema')) return undefined
   return agreesWithItself(draft) ? body({ ...draft, id, schema: 'craik.receipt/1' }, known) : undefined
 }
 
-/** What the schema refines: phases, kinds and statuses that go together. */
+/** The refinements of the schema: phases, kinds and statuses that must match. */
 function agreesWithItself({ phase, status, owner, begin_id, kind, decision }: ReceiptDraft): boolean {
   return (
     (phase === 'begin') === (status === undefined) &&

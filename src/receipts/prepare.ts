@@ -1,6 +1,6 @@
 /**
- * The one way into the log: payloads dropped, everything redacted, the closed schema checked, then frozen as
- * canonical JSON. The type of what comes out cannot be made in any other way.
+ * The only entry to the log: it drops payloads, redacts everything, checks the closed schema and freezes the result as
+ * canonical JSON. The result type cannot be created in any other way.
  */
 import { CraikError } from '../errors.ts'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
@@ -10,7 +10,7 @@ import { CleanJson, dropPayloadKeys, REDACTED_LABEL, redactText, redactValue } f
 import { childPath, indexPath } from './redaction/value-paths.ts'
 import { type ReceiptDraft, receiptDraft } from './schema.ts'
 
-/** Larger than any honest receipt; keeps a line well under what a verifier accepts. */
+/** Larger than any real receipt. Keeps a line well under the limit of verifiers. */
 const MAX_BODY_BYTES = 256 * 1024
 const MAX_PATH_CHARACTERS = 300
 
@@ -18,22 +18,22 @@ declare const prepared: unique symbol
 export interface PreparedReceipt {
   readonly [prepared]: true
   readonly id: ReceiptId
-  /** Canonical JSON of the body. */
+  /** The canonical JSON of the body. */
   readonly body: string
-  /** What the store indexes. */
+  /** The fields that the store indexes. */
   readonly draft: Pick<ReceiptDraft, 'kind' | 'phase' | 'status' | 'begin_id' | 'owner' | 'links'>
 }
 
 /**
- * `known` is what a caller that prepares many receipts keeps between them. A decision whose input redaction touches is
- * marked as one that cannot be made again: what was taken out is not there to decide on.
+ * Prepares a receipt. `known` is a cache for a caller that prepares many. A decision whose input redaction changes is
+ * marked as not replayable, because the removed text is missing from its input.
  */
 export function prepareReceipt(id: ReceiptId, draft: ReceiptDraft, known = new CleanJson()): PreparedReceipt {
   const plain = serializePlainDraft(id, draft, known)
-  return plain === undefined ? prepareWithCare(id, draft, known) : preparedOf(id, plain, draft)
+  return plain === undefined ? prepareWithCare(id, draft, known) : toPrepared(id, plain, draft)
 }
 
-/** The long way, which decides; the short one only does it sooner. */
+/** The full path, which is authoritative. The fast path only saves time. */
 export function prepareWithCare(id: ReceiptId, draft: ReceiptDraft, known: CleanJson): PreparedReceipt {
   const metadata = draft.metadata === undefined ? undefined : onlyFacts(draft.metadata as Json)
   const { value, paths } = redactValue(metadata ? { ...draft, metadata: metadata.value } : draft, known.texts)
@@ -42,29 +42,29 @@ export function prepareWithCare(id: ReceiptId, draft: ReceiptDraft, known: Clean
   const parsed = receiptDraft.safeParse({
     ...value,
     ...(value.decision && !isReplayable && { decision: { ...value.decision, replayable: false } }),
-    ...(hidden.length > 0 && { redacted_fields: listed(hidden) }),
+    ...(hidden.length > 0 && { redacted_fields: cleanPaths(hidden) }),
   })
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!
     const where = issue.path.length === 0 ? '' : ` at ${issue.path.join('.')}`
     throw new CraikError('internal', `a receipt does not match its schema${where}: ${issue.message}`)
   }
-  return preparedOf(id, canonicalJson({ ...parsed.data, schema: 'craik.receipt/1', id } as Json), parsed.data)
+  return toPrepared(id, canonicalJson({ ...parsed.data, schema: 'craik.receipt/1', id } as Json), parsed.data)
 }
 
-function preparedOf(id: ReceiptId, body: string, draft: PreparedReceipt['draft']): PreparedReceipt {
+function toPrepared(id: ReceiptId, body: string, draft: PreparedReceipt['draft']): PreparedReceipt {
   if (body.length > MAX_BODY_BYTES)
     throw new CraikError('too_large', `a receipt of ${body.length} characters is too long`)
   const { kind, phase, status, begin_id, owner, links } = draft
   return { id, body, draft: { kind, phase, status, begin_id, owner, links } } as PreparedReceipt
 }
 
-function listed(paths: readonly string[]): string[] {
-  return [...new Set(paths.map(listedPath))].sort().slice(0, 200)
+function cleanPaths(paths: readonly string[]): string[] {
+  return [...new Set(paths.map(cleanPath))].sort().slice(0, 200)
 }
 
-/** Names are written by callers too: one that is no reference, or holds a secret, is not repeated in the list. */
-function listedPath(path: string): string {
+/** Callers write names too. The list does not repeat a name that is not a reference or contains a secret. */
+function cleanPath(path: string): string {
   const named = path.replace(/\["((?:[^"\\]|\\.)*)"\]/g, (quoted, name) =>
     REFERENCE.test(name) ? quoted : '[…]',
   )
@@ -72,8 +72,8 @@ function listedPath(path: string): string {
 }
 
 /**
- * Metadata keeps integers, booleans and references, under names that are references. Payload keys go at any
- * depth, free text goes, both are listed.
+ * Keeps integers, booleans and references under names that are references. Drops payload keys at any depth and free
+ * text, and lists both.
  */
 function onlyFacts(metadata: Json): { readonly value: Json; readonly dropped: readonly string[] } {
   const { value, dropped } = dropPayloadKeys(metadata)

@@ -1,4 +1,4 @@
-/** What code inside a transaction may do with the log. The sealer implements it in the writer thread. */
+/** The log's interface for code in a transaction. The sealer implements it in the writer thread. */
 import type { ReceiptId } from '../lib/ids.ts'
 import type { Tables } from '../store/store.ts'
 import type { ReceiptDraft } from './schema.ts'
@@ -10,8 +10,8 @@ export interface ReceiptRef {
 
 export interface ReceiptWriter {
   /**
-   * Redacts, validates, seals and appends, in the caller's transaction. A decision that is drafted as replayable stays so
-   * only if redaction leaves its input as it is.
+   * Redacts, validates, seals and appends a receipt in the caller's transaction. A decision stays replayable only if
+   * redaction does not change its input.
    */
   append(tables: Tables, draft: ReceiptDraft): Promise<ReceiptRef>
 }

@@ -1,14 +1,14 @@
-/** Seals for records that are no receipts and may change, but only through Craik: an edit in the database shows. */
+/** Seals for records outside the log that only Craik may change. An edit in the database breaks the seal. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Home } from '../store/home.ts'
 import type { Tables } from '../store/store.ts'
-import { type LogKeys, loadLogKeys } from './keys.ts'
+import { type LogKeys, loadLogKeys } from './log-keys.ts'
 
-/** What code inside a transaction may do; the sealer implements it in the writer thread. */
+/** The interface for code in a transaction. The sealer implements it in the writer thread. */
 export interface RecordSealer {
-  /** `what` says which record this is, such as `session:agent_…`, so that a seal fits no other. */
+  /** `what` names the record, such as `session:agent_…`, so that a seal fits no other record. */
   sealRecord(tables: Tables, what: string, document: string): Promise<string>
-  /** Throws when the key that sealed it is not here. */
+  /** Throws when the key that sealed the record is missing. */
   checkRecord(what: string, document: string, seal: string): Exclude<SealStatus, 'unverified'>
 }
 
@@ -19,9 +19,9 @@ export function sealRecord(keys: Pick<LogKeys, 'kid' | 'recordKey'>, what: strin
   return `${keys.kid}:${createHmac('sha256', keys.recordKey).update(`${what}\0${document}`).digest('hex')}`
 }
 
-/** `unverified` when the key that sealed it is not here. */
+/** Returns `unverified` when the key that sealed the record is missing. */
 export function checkRecord(home: Home, what: string, document: string, seal: string): SealStatus {
-  const kid = sealedWith(seal)
+  const kid = sealKeyId(seal)
   if (kid === undefined) return 'tampered'
   let keys: LogKeys
   try {
@@ -32,8 +32,8 @@ export function checkRecord(home: Home, what: string, document: string, seal: st
   return fitsSeal(keys, what, document, seal) ? 'verified' : 'tampered'
 }
 
-/** The id of the key that a seal was made with; undefined when it is no seal. */
-export function sealedWith(seal: string): string | undefined {
+/** Returns the id of the key in a seal, or `undefined` when the text is not a seal. */
+export function sealKeyId(seal: string): string | undefined {
   return /^([0-9a-f]{16}):[0-9a-f]{64}$/.exec(seal)?.[1]
 }
 

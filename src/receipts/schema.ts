@@ -1,4 +1,4 @@
-/** What a receipt may say. A closed schema: references, integers and digests; text only in `shell`. */
+/** The content of a receipt. The schema is closed: references, integers and digests, with text only in `shell`. */
 import { z } from 'zod'
 import type { Json } from '../lib/canonical-json.ts'
 import { REFERENCE, type ReceiptId } from '../lib/ids.ts'
@@ -13,7 +13,7 @@ const integer = z.int()
 const count = z.int().nonnegative()
 const path = z.string().regex(/^\S{1,300}$/, 'a path can have at most 300 characters and no spaces')
 
-/** Members in alphabetical order here and below: that is how they are spelled, and sorting costs. */
+/** Members are in alphabetical order here and below, as in the output, because sorting takes time. */
 const links = z.strictObject({
   backend_id: reference.optional(),
   command_ref: reference.optional(),
@@ -34,10 +34,10 @@ const links = z.strictObject({
   task_id: reference.optional(),
 })
 
-/** `input` is everything the rule looked at; with it and the policy's digest the decision can be recomputed. */
+/** `input` is everything that the rule read. With it and the policy's digest the decision can be replayed. */
 const decision = z.strictObject({
   effect: z.enum(['allow', 'deny']),
-  // That it is JSON is checked where it is spelled.
+  // Serialization checks that the value is JSON.
   input: z.custom<Json>().optional(),
   missing: z.array(reference).max(20),
   policy_digest: digest.optional(),
@@ -53,7 +53,7 @@ const owner = z.strictObject({
   pid_namespace: z.string().max(100),
 })
 
-/** `observed` by the host itself, or `claimed` by what runs in the sandbox. */
+/** `observed` by the host, or `claimed` by the sandbox. */
 const measure = z.strictObject({
   name: reference,
   value: integer,
@@ -119,12 +119,12 @@ export const receiptDraft = z
       complain('a denied request cannot have passed')
   })
 
-/** What a caller hands in; the log adds the id and the seal. */
+/** The input of a caller. The log adds the id and the seal. */
 export type ReceiptDraft = z.input<typeof receiptDraft>
 export type ReceiptLinks = z.infer<typeof links>
 export type Measure = z.infer<typeof measure>
 
-/** A sealed receipt as it is parsed back from its line. */
+/** A sealed receipt, parsed from its line. */
 export interface Receipt {
   readonly body: z.infer<typeof receiptDraft> & { readonly schema: 'craik.receipt/1'; readonly id: ReceiptId }
   readonly seal: {

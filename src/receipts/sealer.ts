@@ -1,4 +1,4 @@
-/** Seals receipts inside a transaction: sequence, hash link, HMAC; and signs checkpoints over the tree. */
+/** Seals receipts in a transaction (sequence number, hash link, HMAC) and signs checkpoints of the tree. */
 import { createHmac, hash } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -6,18 +6,18 @@ import { newId, type ReceiptId } from '../lib/ids.ts'
 import { ownerState } from '../lib/owner.ts'
 import type { Home } from '../store/home.ts'
 import type { Tables } from '../store/store.ts'
-import { type LogKeys, loadLogKeys, prepareFirstKeys, prepareNextKeys, settleFirstKeys } from './keys.ts'
-import { endDraft } from './log.ts'
+import { type LogKeys, loadLogKeys, prepareFirstKeys, prepareNextKeys, settleFirstKeys } from './log-keys.ts'
 import { checkpointText, signNote } from './note.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
+import { endDraft } from './receipt-log.ts'
 import type { ReceiptRef, ReceiptWriter } from './receipt-writer.ts'
-import { fitsSeal, type RecordSealer, sealedWith, sealRecord } from './record-seal.ts'
+import { fitsSeal, type RecordSealer, sealKeyId, sealRecord } from './record-seal.ts'
 import { CleanJson } from './redaction/redact.ts'
 import type { Receipt, ReceiptDraft } from './schema.ts'
 import { readTail, type Tail } from './tail.ts'
 import { completeNodes, type TreeReader, treeRoot } from './tree.ts'
 
-/** A clock that is corrected by less than this only makes time stand still for a moment. */
+/** If the clock moves back by less than this, the log repeats the last time until the clock catches up. */
 const CLOCK_TOLERANCE_MS = 5_000
 const CHECKPOINT_EVERY = 256
 const NO_PREVIOUS = '0'.repeat(64)
@@ -25,7 +25,10 @@ const NO_PREVIOUS = '0'.repeat(64)
 export class Sealer implements ReceiptWriter, RecordSealer {
   readonly #home: Home
   readonly #clock: Clock
-  /** The newest part of the log, which this thread sealed or checked itself. What is undone gets new tables. */
+  /**
+   * The newest part of the log, which this thread sealed or checked itself. After a rollback there is a new `Tables`
+   * object.
+   */
   readonly #tails = new WeakMap<Tables, Tail>()
   readonly #known = new CleanJson()
   #keys: LogKeys | undefined
@@ -49,12 +52,12 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     if (ref !== undefined) return ref
     if (known === undefined)
       throw new CraikError('conflict', 'the newest receipt changed during a transaction')
-    // Another process has appended since: sequence numbers have no gaps, so its receipt has the number of ours.
+    // Another process appended a receipt: sequence numbers have no gaps, so its receipt has the number of this one.
     this.#tails.set(tables, await readTail(tables, this.#ring, known))
     return (await this.#sealAfter(tables, this.#tails.get(tables)!, prepared)) ?? this.seal(tables, prepared)
   }
 
-  /** Undefined when the number after the tail's head is taken. */
+  /** Returns `undefined` when the number after the tail's head is taken. */
   async #sealAfter(
     tables: Tables,
     tail: Tail,
@@ -90,7 +93,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     })
     if (!isNext) return undefined
     const head = { seq, leaf, atMs, kid: keys.kid }
-    // Only ever added to: the tail that this one continues ends at its own head.
+    // Leaves are only appended: the tail that this one continues ends at its own head.
     ;(tail.leaves as Uint8Array[]).push(leaf)
     this.#tails.set(tables, { head, from: tail.from, leaves: tail.leaves })
     if (draft.phase === 'begin') await this.#open(tables, id, draft)
@@ -112,11 +115,11 @@ export class Sealer implements ReceiptWriter, RecordSealer {
   }
 
   checkRecord(what: string, document: string, seal: string): 'verified' | 'tampered' {
-    const kid = sealedWith(seal)
+    const kid = sealKeyId(seal)
     return kid !== undefined && fitsSeal(this.#ring(kid), what, document, seal) ? 'verified' : 'tampered'
   }
 
-  /** Signs the tree as it stands, unless that was done already. */
+  /** Signs the current tree, unless it is already signed. */
   async checkpoint(tables: Tables): Promise<void> {
     const last = await tables.receipts.last()
     const previous = await tables.tree.lastCheckpoint()
@@ -132,7 +135,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     if (!isOurs)
       throw new CraikError('tampered', 'receipts were changed in the database: Craik does not sign them')
     const keys = this.#ring(tail.head.kid)
-    // What was just looked at is not read again.
+    // The leaves that were just checked are not read again.
     const tree: TreeReader = {
       leaves: (from, to) =>
         from < signed || to > size ? tables.tree.leaves(from, to) : stored.slice(from - signed, to - signed),
@@ -148,7 +151,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     this.#tails.set(tables, { head: tail.head, from: size, leaves: [] })
   }
 
-  /** The last thing of a process: the keys of a log that began here get their place, and its end is signed. */
+  /** The last step of a process: moves the keys of a new log into place and signs the end of the log. */
   async close(tables: Tables): Promise<void> {
     const recorded = await tables.logKeys.current()
     if (recorded !== undefined) settleFirstKeys(this.#home, recorded.kid)
@@ -156,8 +159,8 @@ export class Sealer implements ReceiptWriter, RecordSealer {
   }
 
   /**
-   * Ends what a dead process left open. Its outcome is not known, and the receipt says so. What was begun in a sandbox
-   * may still go on there: whoever holds the sandbox next asks it first, and ends those.
+   * Ends the receipts that a dead process left open, with an unknown outcome. Work in a sandbox can still be running.
+   * The next owner of that sandbox asks it first and then ends those receipts.
    */
   async closeDead(tables: Tables): Promise<void> {
     for (const { id, owner } of await tables.openReceipts.list()) {
@@ -169,11 +172,13 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     }
   }
 
-  /** New keys from here on. The old key seals the receipt that names them and signs a checkpoint over it. */
+  /** Rotates the keys. The old key seals the receipt that names the new ones and signs a checkpoint over it. */
   async rotate(tables: Tables, operator: string): Promise<ReceiptRef> {
     const tail = this.#tails.get(tables) ?? (await readTail(tables, this.#ring))
     if (tail.head === undefined)
-      throw new CraikError('not_found', 'the log is empty: it has no key to rotate')
+      throw new CraikError('not_found', 'the log is empty: it has no key to rotate', {
+        hint: 'write a first receipt:  craik shell true',
+      })
     const next = prepareNextKeys(this.#home, this.#ring(tail.head.kid).origin)
     const ref = await this.append(tables, {
       kind: 'environment_decision',
@@ -186,7 +191,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     })
     await this.checkpoint(tables)
     await tables.logKeys.add({ kid: next.kid, origin: next.origin, vkey: next.vkey, fromSeq: ref.seq + 1 })
-    // The head that is remembered names the key before.
+    // The cached head names the previous key.
     this.#tails.delete(tables)
     return ref
   }
@@ -197,7 +202,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     await tables.openReceipts.add({ id, owner })
   }
 
-  /** What is trusted up to the newest receipt, from `signed` on at least. */
+  /** Returns the trusted tail up to the newest receipt, starting at `signed` or earlier. */
   async #tailFrom(tables: Tables, signed: number): Promise<Tail> {
     const known = this.#tails.get(tables)
     return readTail(tables, this.#ring, known !== undefined && known.from <= signed ? known : undefined)
@@ -216,7 +221,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     return keys
   }
 
-  /** Keys by their id. Another process may have rotated them since the last call. */
+  /** Returns keys by their id. Another process can have rotated them since the last call. */
   readonly #ring = (kid: string): LogKeys => {
     if (this.#keys?.kid !== kid) this.#keys = loadLogKeys(this.#home, kid)
     return this.#keys

@@ -1,28 +1,31 @@
 /**
- * The newest part of the log, as far as this process sealed or checked it itself. Nothing else is built upon: a
- * checkpoint over receipts that someone else changed in the database would vouch for the change.
+ * The newest part of the log that this process sealed or checked itself. New receipts build only on that. A checkpoint
+ * over receipts that somebody changed in the database would confirm the change.
  */
 import { CraikError } from '../errors.ts'
 import type { LogHead, Tables } from '../store/store.ts'
-import type { LogKeys } from './keys.ts'
+import type { LogKeys } from './log-keys.ts'
 import { treeRoot } from './tree.ts'
-import { openNote, parseVkey } from './verifier/notes.ts'
 import { hmacOf, readReceipt } from './verifier/receipt-line.ts'
+import { openNote, parseVkey } from './verifier/signed-notes.ts'
 
 export interface Tail {
-  /** Undefined while the log is empty. */
+  /** `undefined` while the log is empty. */
   readonly head: LogHead | undefined
   /** The leaf hashes of receipts `from`, `from + 1` … up to the head. */
   readonly from: number
   readonly leaves: readonly Uint8Array[]
 }
 
-/** Finds the key that a key id names, among the home's own. */
+/** Returns the key of the home with this id. */
 export type KeyRing = (kid: string) => LogKeys
 
 const PAGE = 256
 
-/** The tail after the newest checkpoint, or what came after `known`; every receipt in it was sealed with our keys. */
+/**
+ * Returns the tail after the newest checkpoint, or after `known`. Throws unless the home's keys sealed every receipt in
+ * it.
+ */
 export async function readTail(tables: Tables, keys: KeyRing, known?: Tail): Promise<Tail> {
   const start = known ?? (await afterCheckpoint(tables, keys))
   const current = await tables.logKeys.current()
@@ -42,17 +45,17 @@ export async function readTail(tables: Tables, keys: KeyRing, known?: Tail): Pro
         Date.parse(seal.at) === row.atMs &&
         entry.leaf.equals(row.leaf) &&
         hmacOf(receipt, keys(seal.kid).macKey) === seal.hmac
-      if (!isOurs || current === undefined) throw changed(`receipt ${start.from + leaves.length}`)
+      if (!isOurs || current === undefined) throw changedError(`receipt ${start.from + leaves.length}`)
       head = { seq: row.seq, leaf: entry.leaf, atMs: row.atMs, kid: current.kid }
       leaves.push(entry.leaf)
     }
     if (rows.length < PAGE) break
   }
-  // A rotation leaves the head as it was and names another key.
+  // A rotation does not change the head but names another key.
   return { from: start.from, leaves, head: head && current ? { ...head, kid: current.kid } : head }
 }
 
-/** Where signed ground ends: at our own newest checkpoint, whose root the stored tree must have. */
+/** Returns the tail's start: the home's newest checkpoint, whose root must match the stored tree. */
 async function afterCheckpoint(tables: Tables, keys: KeyRing): Promise<Tail> {
   const checkpoint = await tables.tree.lastCheckpoint()
   if (checkpoint === undefined) return { head: undefined, from: 0, leaves: [] }
@@ -66,12 +69,12 @@ async function afterCheckpoint(tables: Tables, keys: KeyRing): Promise<Tail> {
     opened.root.equals(root) &&
     opened.root.equals(await treeRoot(tables.tree, size)) &&
     row?.seq === size - 1
-  if (!isOurs) throw changed(`checkpoint ${size}`)
+  if (!isOurs) throw changedError(`checkpoint ${size}`)
   const { kid } = (await tables.logKeys.current())!
   return { head: { seq: row.seq, leaf: row.leaf, atMs: row.atMs, kid }, from: size, leaves: [] }
 }
 
-function changed(what: string): CraikError {
+function changedError(what: string): CraikError {
   return new CraikError(
     'tampered',
     `${what} was changed in the database: Craik adds nothing to a changed log`,

@@ -9,7 +9,7 @@ const sha256 = (...parts: Buffer[]) => createHash('sha256').update(Buffer.concat
 const leafOf = (n: number) => sha256(Buffer.from(`leaf ${n}`))
 const LEAVES = Array.from({ length: 600 }, (_, n) => leafOf(n))
 
-// RFC 6962, section 2.1, to the letter and as slow as that is.
+// RFC 6962, section 2.1, implemented literally and therefore slowly.
 const splitOf = (n: number) => 2 ** Math.ceil(Math.log2(n) - 1)
 function naiveRoot(leaves: Buffer[]): Buffer {
   if (leaves.length === 0) return sha256()
@@ -30,7 +30,7 @@ function naiveSubproof(m: number, leaves: Buffer[], isWhole: boolean): Buffer[] 
   return [...naiveSubproof(m - k, leaves.slice(k), false), naiveRoot(leaves.slice(0, k))]
 }
 
-/** A tree in memory that keeps what `completeNodes` says and counts what is read of it. */
+/** A tree in memory that stores the result of `completeNodes` and counts reads. */
 class StoredTree implements TreeReader {
   size = 0
   leavesRead = 0
@@ -69,7 +69,7 @@ describe('the receipt tree', () => {
     }
   })
 
-  it('makes the inclusion proofs that RFC 6962 defines, and they verify only in their place', async () => {
+  it('creates the inclusion proofs of RFC 6962, which verify only at their position', async () => {
     const cases = sizes.chain((size) =>
       fc.tuple(fc.integer({ min: 0, max: size - 1 }), fc.constant(size), fc.nat(size)),
     )
@@ -85,7 +85,7 @@ describe('the receipt tree', () => {
     )
   })
 
-  it('makes the consistency proofs that RFC 6962 defines, and they verify only for their sizes', async () => {
+  it('creates the consistency proofs of RFC 6962, which verify only for their sizes', async () => {
     const cases = sizes.chain((to) => fc.tuple(fc.integer({ min: 1, max: to }), fc.constant(to)))
     await fc.assert(
       fc.asyncProperty(cases, async ([from, to]) => {
@@ -100,7 +100,7 @@ describe('the receipt tree', () => {
     )
   })
 
-  it('reads few leaves for a proof in a large tree, once its nodes are stored', async () => {
+  it('reads few leaves for a proof in a large tree after its nodes are stored', async () => {
     const tree = new StoredTree()
     for (const size of [100, 256, 40_000, 65_535, 65_536, 70_001]) await tree.growTo(size)
     const root = await treeRoot(tree, tree.size)

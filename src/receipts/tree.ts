@@ -1,12 +1,15 @@
-/** Roots and proofs of the receipt tree (RFC 6962), read from leaf hashes and the few inner nodes that are stored. */
+/** Roots and proofs of the receipt tree (RFC 6962), from leaf hashes and the few stored inner nodes. */
 import { CompactRange, nodeHash } from './verifier/merkle.ts'
 
 type Awaitable<T> = T | Promise<T>
 
 export interface TreeReader {
-  /** Leaf hashes from `from` up to, not including, `to`. */
+  /** Returns the leaf hashes from `from` up to, but not including, `to`. */
   leaves(from: number, to: number): Awaitable<readonly Uint8Array[]>
-  /** The stored hash of the complete subtree over leaves [index · 2^level, (index + 1) · 2^level), if there is one. */
+  /**
+   * Returns the stored hash of the complete subtree over leaves [index · 2^level, (index + 1) · 2^level), if there is
+   * one.
+   */
   node(level: number, index: number): Awaitable<Uint8Array | undefined>
 }
 
@@ -16,14 +19,14 @@ export interface TreeNode {
   readonly hash: Buffer
 }
 
-/** One stored node per 256 leaves, and per 256 of those: a proof reads under 256 hashes of each kind. */
+/** One node is stored per 256 leaves, and one per 256 of those. A proof reads under 256 hashes of each kind. */
 const STORED_LEVELS = [8, 16, 24] as const
 
 export async function treeRoot(reader: TreeReader, size: number): Promise<Buffer> {
   return size === 0 ? new CompactRange().root() : hashOf(reader, 0, size)
 }
 
-/** The siblings from leaf `index` up to the root of the tree of `size` leaves. */
+/** Returns the siblings from leaf `index` up to the root of the tree of `size` leaves. */
 export async function inclusionProof(reader: TreeReader, index: number, size: number): Promise<Buffer[]> {
   if (index < 0 || index >= size) throw new RangeError(`leaf ${index} is not in a tree of ${size}`)
   const hashes: Buffer[] = []
@@ -41,7 +44,7 @@ export async function inclusionProof(reader: TreeReader, index: number, size: nu
   return hashes.reverse()
 }
 
-/** The nodes that show the tree of `to` leaves to begin with the tree of `from` leaves. */
+/** Returns the nodes that prove that the tree of `to` leaves begins with the tree of `from` leaves. */
 export async function consistencyProof(reader: TreeReader, from: number, to: number): Promise<Buffer[]> {
   if (from < 0 || from > to) throw new RangeError(`a tree of ${to} does not continue one of ${from}`)
   if (from === 0 || from === to) return []
@@ -57,12 +60,12 @@ export async function consistencyProof(reader: TreeReader, from: number, to: num
       left = middle
     }
   }
-  // When the old tree is itself a complete subtree on the left edge, the verifier has its root already.
+  // If the old tree is a complete subtree at the left edge, the verifier already has its root.
   if (left !== 0) hashes.push(await hashOf(reader, left, right))
   return hashes.reverse()
 }
 
-/** The nodes to store when the tree grows from `oldSize` to `newSize` leaves: those that become complete. */
+/** Returns the nodes that become complete when the tree grows from `oldSize` to `newSize` leaves, to store them. */
 export async function completeNodes(
   reader: TreeReader,
   oldSize: number,
@@ -85,7 +88,7 @@ export async function completeNodes(
   return nodes
 }
 
-/** RFC 6962 splits a range at the largest power of two that is smaller than its length. */
+/** RFC 6962 splits a range at the largest power of two below its length. */
 function split(from: number, to: number): number {
   let width = 1
   while (width * 2 < to - from) width *= 2

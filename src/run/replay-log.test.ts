@@ -3,7 +3,7 @@ import { replayLog } from './replay-log.ts'
 
 const SEAL = { at: '2026-01-01T00:00:00.000Z', kid: '', prev: '', receipt_hmac: '', seq: 0 }
 
-/** What stands after the last checkpoint of a file was signed by nobody. */
+/** Nobody signed what follows the last checkpoint of a file. */
 test.each([
   'null',
   '[]',
@@ -12,14 +12,14 @@ test.each([
   JSON.stringify({ body: { id: 'rcpt_1', kind: 'budget', links: null }, seal: SEAL }),
   JSON.stringify({ body: { kind: 'provider_action', capability: 'model.chat', links: {} }, seal: SEAL }),
   JSON.stringify({ body: { id: 'rcpt_1', links: {} } }),
-])('a line that is JSON and no receipt is reported like one that is no JSON: %s', async (line) => {
+])('reports a JSON line that is not a receipt like a line that is not JSON: %s', async (line) => {
   const lines = (async function* () {
     yield line
   })()
   await expect(replayLog(lines, async () => {})).rejects.toThrow(SyntaxError)
 })
 
-test('says of which kind those are that cannot be recomputed, and lists no more than twenty of each', async () => {
+test('counts decisions that cannot be replayed by kind, and lists at most twenty of each', async () => {
   const lines = (async function* () {
     for (let n = 0; n < 33; n++) {
       const kind = n < 3 ? 'denial' : 'shell_action'

@@ -1,35 +1,35 @@
-/** Recomputes every decision in a log from the inputs and documents that were recorded with it. */
-import { isEgressDecision, replayEgressDecision } from '../gateway/egress/replay.ts'
+/** Replays every decision in a log from the inputs and documents recorded with it. */
+import { isEgressDecision, replayEgressDecision } from '../gateway/egress/replay-egress.ts'
 import { replayDecision } from '../policy/replay.ts'
 import { isReadinessDecision, replayReadiness } from '../providers/dispatch/readiness.ts'
-import { isFailoverDecision, replayFailover } from '../providers/failover/record.ts'
+import { isFailoverDecision, replayFailover } from '../providers/failover/failover-record.ts'
 import { isCall } from '../providers/ledger/call-pairing.ts'
-import { LedgerReplay, type LedgerReport } from '../providers/ledger/replay.ts'
+import { LedgerReplay, type LedgerReport } from '../providers/ledger/replay-ledger.ts'
 import type { Receipt } from '../receipts/schema.ts'
-import { isSandboxDecision, replaySandboxDecision } from '../sandboxes/replay.ts'
+import { isSandboxDecision, replaySandboxDecision } from '../sandboxes/replay-sandbox.ts'
 
 export interface LogReplay {
   readonly decisions: number
   readonly agree: number
   readonly notReplayable: number
-  /** Of which kinds these are, most of them first. */
+  /** The kinds of these receipts, most frequent first. */
   readonly notReplayableKinds: readonly NotReplayable[]
   readonly differ: readonly { readonly seq: number; readonly id: string; readonly detail: string }[]
-  /** What every budget came to, and which calls were held against it, rebuilt from the receipts alone. */
+  /** The balance of every budget and the calls it denied, computed from the receipts alone. */
   readonly ledger: LedgerReport
 }
 
 interface NotReplayable {
   readonly kind: string
   readonly count: number
-  /** The first of them. */
+  /** The first receipts of this kind. */
   readonly receiptIds: readonly string[]
 }
 
-/** Ids beyond this are counted and not listed. */
+/** Further ids are counted and not listed. */
 const MAX_IDS = 20
 
-/** Differences beyond this are not listed: the log is found out by then. */
+/** Further differences are not listed, because these suffice to show a problem. */
 const MAX_LISTED = 100
 
 export async function replayLog(
@@ -58,7 +58,7 @@ export async function replayLog(
       documents.set(document.digest, document.text)
     }
     if (line.startsWith('{"_')) continue
-    // Each one is read: a look at its text would miss what is spelled with a blank more.
+    // Every line is parsed, because a text search would miss a line with an extra blank.
     const { body, seal } = parseReceipt(line)
     ledger ??= new LedgerReplay(seal.seq, differs)
     if (isCall(body)) ledger.call(body, seal)
@@ -97,7 +97,7 @@ export async function replayLog(
   }
 }
 
-/** Receipts that no checkpoint covers are verified by nothing but their seal: a body may hold anything. */
+/** Only their seal protects receipts that no checkpoint covers, so a body can contain anything. */
 function parseReceipt(line: string): Receipt {
   const { body, seal } = (JSON.parse(line) ?? {}) as Partial<Receipt>
   if (

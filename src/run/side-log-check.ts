@@ -1,11 +1,11 @@
-/** Compares the side logs of shell receipts with the hashes that the receipts hold. */
+/** Compares the side logs of shell receipts with the hashes in the receipts. */
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { Receipt } from '../receipts/schema.ts'
 import { sideLogPath } from './side-log.ts'
 
-/** A side log is a file of its own: no link to another, and no pipe that is waited for. */
+/** A side log must be a regular file: Craik follows no link and does not wait for a pipe. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const CHUNK_BYTES = 256 * 1024
 
@@ -15,7 +15,7 @@ export interface SideLogCheck {
   readonly tampered: readonly string[]
 }
 
-/** Lines come before their checkpoint is reached. One that was edited until it is no JSON is the verifier's finding. */
+/** Lines are read before their checkpoint. The verifier reports a line that is not JSON after an edit. */
 function shellOf(line: Buffer): Partial<NonNullable<Receipt['body']['shell']>> | undefined {
   try {
     return (JSON.parse(line.toString()) as Receipt).body.shell
@@ -26,7 +26,7 @@ function shellOf(line: Buffer): Partial<NonNullable<Receipt['body']['shell']>> |
 
 export class SideLogChecker {
   readonly #folder: string
-  /** How long each log is, by its digest. */
+  /** The length of each log by its digest. */
   readonly #bytes = new Map<string, number>()
 
   readonly #unnamed = new Set<string>()
@@ -35,21 +35,21 @@ export class SideLogChecker {
     this.#folder = folder
   }
 
-  /** Takes every line of the log; only shell invocations matter. */
+  /** Reads every line of the log, and uses those of shell invocations. */
   receipt(line: Buffer): void {
     if (!line.includes('"shell":{')) return
     const shell = shellOf(line)
     for (const stream of [shell?.stdout, shell?.stderr]) {
       if (stream === undefined || stream === null) continue
       const { sha256, bytes } = stream
-      // A receipt that names its log by anything but a hash and a length was not written by us.
+      // Craik wrote no receipt that names its log by anything but a hash and a length.
       const isLog = /^[0-9a-f]{64}$/.test(String(sha256)) && Number.isSafeInteger(bytes) && bytes >= 0
       if (!isLog) this.#unnamed.add(String(sha256))
       else this.#bytes.set(sha256, Math.min(bytes, this.#bytes.get(sha256) ?? bytes))
     }
   }
 
-  /** `onProgress` may throw, to stop between two pieces of a long log. */
+  /** `onProgress` can throw, to stop within a long log. */
   async finish(onProgress: (checked: number) => Promise<void> = async () => {}): Promise<SideLogCheck> {
     const missing: string[] = []
     const tampered = [...this.#unnamed]
@@ -74,7 +74,7 @@ export class SideLogChecker {
     if (!stats.isFile() || stats.size !== bytes) return 'tampered'
     const hash = createHash('sha256')
     const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
-    // One byte further than it was long: a file may grow while it is read.
+    // Reads one byte past the recorded length, because a file can grow while it is read.
     for (let length = 0; length <= bytes; await onPiece()) {
       const read = await file.read(buffer, 0, Math.min(CHUNK_BYTES, bytes + 1 - length), length)
       if (read.bytesRead === 0) break

@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }))
 
 describe('a side log', () => {
-  it('is named by the hash of what it holds, private, and redacted', () => {
+  it('has the name of its content hash, and is private and redacted', () => {
     using log = new SideLog(folder)
     const shown = log.write(Buffer.from('API_TOKEN=abc123def456\nplain\n'))
     const { rest, summary } = log.finish()
@@ -23,14 +23,14 @@ describe('a side log', () => {
     expect(summary).toMatchObject({ complete: true, labels: ['key_value'] })
   })
 
-  it('joins a character that was cut across two chunks', () => {
+  it('joins a character that was split across two chunks', () => {
     using log = new SideLog(folder)
     const bytes = Buffer.from('né\n')
     const shown = log.write(bytes.subarray(0, 2)) + log.write(bytes.subarray(2))
     expect(shown + log.finish().rest).toBe('né\n')
   })
 
-  it('puts right an older one of the same name that was edited', () => {
+  it('repairs an older file of the same name that was edited', () => {
     const write = () => {
       using log = new SideLog(folder)
       log.write(Buffer.from('same\n'))
@@ -40,7 +40,7 @@ describe('a side log', () => {
     expect(readFileSync(write(), 'utf8')).toBe('same\n')
   })
 
-  it('leaves nothing behind when it is given up', () => {
+  it('leaves nothing behind when it is aborted', () => {
     {
       using log = new SideLog(folder)
       log.write(Buffer.from('x'))
@@ -50,7 +50,7 @@ describe('a side log', () => {
 })
 
 describe('sweeping', () => {
-  it('removes what the dead left, keeps what the living write and what is finished', () => {
+  it('removes the unfinished logs of dead processes and keeps all others', () => {
     using log = new SideLog(folder)
     log.write(Buffer.from('x\n'))
     const dead = execFileSync('sh', ['-c', 'echo $$']).toString().trim()
@@ -64,7 +64,7 @@ describe('sweeping', () => {
 
 describe('the path of a side log', () => {
   it.each(['', '../../../etc/passwd', 'A'.repeat(64), `${'0'.repeat(63)}/`, `${'0'.repeat(64)}\n`])(
-    'is refused for a digest that is none: %j',
+    'is refused for an invalid digest: %j',
     (digest) => {
       expect(() => sideLogPath(folder, digest)).toThrow(TypeError)
     },

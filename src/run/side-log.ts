@@ -1,4 +1,4 @@
-/** One stream of a command's output: redacted, previewed, hashed, and kept whole in a private file named by its hash. */
+/** One output stream of a command: redacted, previewed, hashed, and stored in a private file named by its hash. */
 import { createHash, type Hash, randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -15,7 +15,7 @@ import { StringDecoder } from 'node:string_decoder'
 import { createRedactStream } from '../receipts/redaction/redact.ts'
 
 export const PREVIEW_CHARACTERS = 4096
-/** Beyond this a side log is cut, and its receipt says so. */
+/** A side log is cut at this size, and its receipt says so. */
 const MAX_SIDE_LOG_BYTES = 256 * 1024 * 1024
 
 export interface SideLogSummary {
@@ -44,20 +44,21 @@ export class SideLog implements Disposable {
     this.#file = openSync(this.#temporary, 'wx', 0o600)
   }
 
-  /** Returns the redacted text that may be shown now. */
+  /** Returns the redacted text that can be printed. */
   write(chunk: Buffer): string {
     return this.#keep(this.#redact.write(this.#decoder.write(chunk)))
   }
 
-  /** Returns the last redacted text and the summary; the file has its final name then. */
+  /** Returns the last redacted text and the summary. The file then has its final name. */
   finish(): { readonly rest: string; readonly summary: SideLogSummary } {
     const rest = this.#keep(this.#redact.write(this.#decoder.end())) + this.#keep(this.#redact.end())
     const sha256 = this.#hash.digest('hex')
-    // The receipt that names it will survive a power loss, and must not then accuse someone of having emptied it.
+    // The receipt that names the file survives a power loss. The file must survive it too, or an empty file would look
+    // like tampering.
     fsyncSync(this.#file)
     closeSync(this.#file)
     this.#closed = true
-    // The same output again is the same file.
+    // The same output results in the same file.
     renameSync(this.#temporary, sideLogPath(this.#folder, sha256))
     const summary = {
       preview: this.#preview.toWellFormed(),
@@ -87,7 +88,7 @@ export class SideLog implements Disposable {
     return text
   }
 
-  /** A full disk cuts the log, as its size limit does; the command goes on. */
+  /** A full disk cuts the log like its size limit does. The command continues. */
   #store(bytes: Buffer): void {
     try {
       for (let at = 0; at < bytes.length; ) at += writeSync(this.#file, bytes, at)
@@ -103,13 +104,16 @@ export class SideLog implements Disposable {
   }
 }
 
-/** The digest comes from a receipt, which may be forged: only 64 hex digits ever become part of a path. */
+/**
+ * Returns the path of a side log. The digest comes from a receipt that can be forged, so only 64 hex digits become a
+ * part of the path.
+ */
 export function sideLogPath(folder: string, sha256: string): string {
   if (!/^[0-9a-f]{64}$/.test(sha256)) throw new TypeError('the name of a side log must be a SHA-256 in hex')
   return join(folder, `${sha256}.log`)
 }
 
-/** Removes what commands of processes that are gone left unfinished. */
+/** Removes unfinished files of commands whose processes are dead. */
 export function sweepUnfinished(folder: string): void {
   for (const name of readdirSync(folder)) {
     const pid = /^\.(\d+)\.[0-9a-f]{16}\.part$/.exec(name)?.[1]

@@ -64,7 +64,7 @@ function parse(config: unknown): z.infer<typeof settings> {
         ? `unknown setting ${issue.keys.join(', ')}; valid settings: ${Object.keys(settings.shape).join(', ')}`
         : `${where}: ${issue?.message}`
     throw new CraikError('invalid_config', `config/${LIMITS_FILE}: ${what}`, {
-      hint: 'fix the file, then try again; see “Limits of all of them” in docs/sandboxes.md',
+      hint: 'fix the file, then try again; see docs/how-to/limit-resources.md',
     })
   }
   return parsed.data

@@ -1,7 +1,7 @@
 /** What a place to run things in can do. A backend is a folder with one exported object of this shape. */
 import type { Duplex } from 'node:stream'
 import type { SandboxId } from '../lib/ids.ts'
-import type { SandboxDisks } from './disks.ts'
+import type { SandboxDisks } from './sandbox-disks.ts'
 
 /** As a caller names them. */
 export const BACKEND_NAMES = ['process', 'docker'] as const
@@ -37,7 +37,7 @@ export interface SandboxBackend {
   /** The strongest it reaches on this machine, and what would make it stronger. */
   probe(): Promise<Availability>
   /** Of a backend with images: fixes what the container will be made of, before anything is decided or recorded. */
-  plan?(asked: ContainerRequest): Promise<ContainerSpec>
+  plan?(request: ContainerRequest): Promise<ContainerSpec>
   /**
    * Starts it: the isolation asked for, or a refusal; never a weaker one. Nothing is left behind when it fails, but
    * for its disk: one that is there already, of a sandbox that was stopped, is used as it is.

@@ -50,9 +50,9 @@ export class CapturedOutput {
     if (text === '') return
     this.#bytes += Buffer.byteLength(text)
     this.#hash.update(text)
-    const room = KEPT_CHARACTERS - this.#text.length
-    this.#text += text.slice(0, room)
-    if (text.length > room) this.#truncated = true
+    const available = KEPT_CHARACTERS - this.#text.length
+    this.#text += text.slice(0, available)
+    if (text.length > available) this.#truncated = true
     this.#onText(text)
   }
 }

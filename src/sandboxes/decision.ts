@@ -1,13 +1,13 @@
 /** Asking whether something may be done in a sandbox: durable, receipt and all, before the answer arrives. */
-import { type Denied, deniedError } from '../policy/decide.ts'
-import type { DecisionRequest } from '../policy/request.ts'
-import type { OpenReceipt, ReceiptLog } from '../receipts/log.ts'
+import { type Denied, policyDeniedError } from '../policy/decide.ts'
+import type { DecisionRequest } from '../policy/decision-request.ts'
+import type { OpenReceipt, ReceiptLog } from '../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { GrantOutcome, ReceiptDraft } from '../receipts/schema.ts'
 import type { Store } from '../store/store.ts'
 import type { Availability, Isolation } from './backend.ts'
-import { REQUIRED_CONTROLS, type SandboxControl } from './evaluate.ts'
-import { parseSandboxRequest, type SandboxRequest, type SandboxRequestInput } from './request.ts'
+import { REQUIRED_CONTROLS, type SandboxControl } from './evaluate-sandbox-request.ts'
+import { parseSandboxRequest, type SandboxRequest, type SandboxRequestInput } from './sandbox-request.ts'
 import { type SandboxDecideOutput, sandboxDecideProcedure } from './tokens.ts'
 
 export interface SandboxDecision {
@@ -73,16 +73,16 @@ export async function decideSandboxAction(
         missing: [],
         grant_outcome: grantOutcome,
       },
-      open: log.opened(output.ref, output.begin),
+      open: log.openReceipt(output.ref, output.begin),
       ...(output.argv && { argv: output.argv }),
     }
   }
   const decision =
-    output.effect === 'refused' ? refused(output, request, availability) : deniedByPolicy(output)
+    output.effect === 'refused' ? toRefusedDecision(output, request, availability) : toDeniedDecision(output)
   return { allowed: false, request, decision, receipt: output.ref }
 }
 
-function refused(
+function toRefusedDecision(
   { refusal }: SandboxDecideOutput & { readonly effect: 'refused' },
   request: SandboxRequest,
   availability: Availability | undefined,
@@ -120,11 +120,11 @@ function hintFor(rule: string, request: SandboxRequest, availability: Availabili
     case 'sandbox.command_unknown':
       return 'name a registered command:  craik command register REF -- PROGRAM ARGUMENTS'
     default:
-      return 'see docs/sandboxes.md for what each kind of sandbox needs'
+      return 'see docs/reference/registered-commands.md for what each kind of sandbox needs'
   }
 }
 
-function deniedByPolicy(output: SandboxDecideOutput & { readonly effect: 'denied' }): SandboxDecision {
+function toDeniedDecision(output: SandboxDecideOutput & { readonly effect: 'denied' }): SandboxDecision {
   const { rule, missing, grantOutcome, grantWouldHelp } = output.evaluation
   const denied: Denied = {
     effect: 'deny',
@@ -135,7 +135,7 @@ function deniedByPolicy(output: SandboxDecideOutput & { readonly effect: 'denied
     receipt: output.ref,
     ...(output.profile && { profile: output.profile }),
   }
-  const { message, hint } = deniedError(denied, output.asked as DecisionRequest)
+  const { message, hint } = policyDeniedError(denied, output.asked as DecisionRequest)
   return {
     status: 'denied',
     allowed: false,

@@ -62,7 +62,7 @@ export function harnessInside(id: string): string {
 }
 
 /** Its folder. */
-export async function installedHarness(owner: PackageOwner, id: string): Promise<string> {
+export async function requireInstalledHarness(owner: PackageOwner, id: string): Promise<string> {
   await requireHarnesses(owner, [id])
   return join(harnessesFolder(owner), id)
 }

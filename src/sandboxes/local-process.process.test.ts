@@ -27,9 +27,9 @@ afterEach(() => test[Symbol.dispose]())
 
 describe('a command reference', () => {
   it('runs in namespaces of its own, and two receipts tell of it', async () => {
-    const place = contextFor(scene, test.path('home'))
+    const context = contextFor(scene, test.path('home'))
     const outcome = await runCommandReference(
-      place,
+      context,
       await localRequest(scene, 'fixture-action', { workspace }),
     )
     expect(outcome).toMatchObject({
@@ -91,23 +91,23 @@ describe('a command reference', () => {
   })
 
   it('spends a single-use grant, so that a second run is denied', async () => {
-    const place = contextFor(scene, test.path('home'))
+    const context = contextFor(scene, test.path('home'))
     const request = await localRequest(scene, 'fixture-action', { workspace })
-    expect((await runCommandReference(place, request)).outcome).toBe('ran')
-    expect(await runCommandReference(place, request)).toMatchObject({
+    expect((await runCommandReference(context, request)).outcome).toBe('ran')
+    expect(await runCommandReference(context, request)).toMatchObject({
       outcome: 'denied',
       decision: { grant_outcome: 'used_up' },
     })
   })
 
   it('that fails says so: passed means exit code 0 and nothing else', async () => {
-    const place = contextFor(scene, test.path('home'))
-    const failed = await runArgv(scene, place, ['sh', '-c', 'echo no >&2; exit 3'], { workspace })
+    const context = contextFor(scene, test.path('home'))
+    const failed = await runArgv(scene, context, ['sh', '-c', 'echo no >&2; exit 3'], { workspace })
     expect(failed).toMatchObject({ status: 'failed', run: { exitCode: 3 }, stderr: { text: 'no\n' } })
     // The second is there on the host, and not in the sandbox.
     writeFileSync(test.path('tool'), '#!/bin/sh\n', { mode: 0o755 })
     for (const program of ['no-such-program-here', test.path('tool')]) {
-      const missing = await runArgv(scene, place, [program], { workspace })
+      const missing = await runArgv(scene, context, [program], { workspace })
       expect(missing).toMatchObject({
         status: 'failed',
         run: { end: 'not_started', reason: 'missing', message: expect.stringContaining(program) },
@@ -122,8 +122,8 @@ describe('a command reference', () => {
   })
 
   it('whose place cannot be made never starts, and its receipt claims no isolation', async () => {
-    const place = contextFor(scene, test.path('home'))
-    const outcome = await runArgv(scene, place, ['true'], { workspace: test.path('home') })
+    const context = contextFor(scene, test.path('home'))
+    const outcome = await runArgv(scene, context, ['true'], { workspace: test.path('home') })
     expect(outcome).toMatchObject({ status: 'failed', isolation: null, run: { end: 'not_started' } })
     const end = (await scene.store.bodies()).at(-1)!
     expect(end).toMatchObject({ phase: 'end', status: 'failed' })
@@ -133,11 +133,11 @@ describe('a command reference', () => {
   it('keeps what it prints redacted, and the receipt without any of it', async () => {
     const token = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
     writeFileSync(test.path('project', 'leak.txt'), `key ${token}\n`)
-    const place = contextFor(scene, test.path('home'))
+    const context = contextFor(scene, test.path('home'))
     const seen: string[] = []
     await scene.register('leak', ['cat', 'leak.txt'])
     const outcome = await runCommandReference(
-      place,
+      context,
       await localRequest(scene, 'leak', { workspace }),
       (_, text) => seen.push(text),
     )
@@ -147,8 +147,8 @@ describe('a command reference', () => {
   })
 
   it('keeps a bounded beginning of long output, and counts and hashes all of it', async () => {
-    const place = contextFor(scene, test.path('home'))
-    const outcome = await runArgv(scene, place, ['sh', '-c', "yes 'a line of text' | head -c 200000"], {
+    const context = contextFor(scene, test.path('home'))
+    const outcome = await runArgv(scene, context, ['sh', '-c', "yes 'a line of text' | head -c 200000"], {
       workspace,
     })
     expect(outcome.stdout).toMatchObject({ truncated: true, bytes: 200_000 })
@@ -160,9 +160,9 @@ describe('without bubblewrap', () => {
   const bare = { PATH: '/nonexistent' }
 
   it('a request for namespaces is denied with the command that would help, and a receipt', async () => {
-    const place = contextFor(scene, test.path('home'), bare)
+    const context = contextFor(scene, test.path('home'), bare)
     const request = await localRequest(scene, 'fixture-action', { workspace })
-    const outcome = await runCommandReference(place, request)
+    const outcome = await runCommandReference(context, request)
     expect(outcome).toMatchObject({
       outcome: 'denied',
       decision: {
@@ -180,7 +180,7 @@ describe('without bubblewrap', () => {
     })
     // The grant was not spent on it.
     const again = { ...request, isolation: 'none' } as const
-    expect((await runCommandReference({ ...place, environment: process.env }, again)).outcome).toBe('ran')
+    expect((await runCommandReference({ ...context, environment: process.env }, again)).outcome).toBe('ran')
   })
 
   it('a request that names the weaker isolation runs, and its receipts say none', async () => {

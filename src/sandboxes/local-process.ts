@@ -1,7 +1,7 @@
 /** The one path to a sandboxed command: a reference is decided about, run in its place, and written down. */
 import { CraikError } from '../errors.ts'
 import { cleanEnvironment, type RunResult } from '../lib/child.ts'
-import type { OpenReceipt, Outcome, ReceiptLog } from '../receipts/log.ts'
+import type { OpenReceipt, Outcome, ReceiptLog } from '../receipts/receipt-log.ts'
 import { redactText } from '../receipts/redaction/redact.ts'
 import type { Measure, ReceiptDraft } from '../receipts/schema.ts'
 import type { Store } from '../store/store.ts'
@@ -9,7 +9,7 @@ import type { Isolation } from './backend.ts'
 import { CapturedOutput, type CapturedText } from './captured-output.ts'
 import type { CommandBackend, CommandSandbox } from './command-backend.ts'
 import { decideSandboxAction, type SandboxDecision } from './decision.ts'
-import type { LocalProcessRequest } from './request.ts'
+import type { LocalProcessRequest } from './sandbox-request.ts'
 
 export interface CommandContext {
   readonly store: Store
@@ -65,19 +65,19 @@ const GRACE_MS = 1000
 
 /** `onOutput` gets redacted text as it comes. A denial is an outcome; only the unexpected throws. */
 export async function runCommandReference(
-  place: CommandContext,
+  context: CommandContext,
   request: CommandRequest,
   onOutput: (stream: 'stdout' | 'stderr', text: string) => void = () => {},
 ): Promise<CommandOutcome> {
-  const { workspace, timeoutMs, maxOutputBytes, links, ...asked } = request
-  if (place.backend.kind !== 'local_process') {
+  const { workspace, timeoutMs, maxOutputBytes, links, ...requested } = request
+  if (context.backend.kind !== 'local_process') {
     throw new CraikError(
       'internal',
-      `a command reference runs in a local process, not in ${place.backend.kind}`,
+      `a command reference runs in a local process, not in ${context.backend.kind}`,
     )
   }
-  const availability = await place.backend.probe()
-  const answer = await decideSandboxAction(place.store, place.log, asked, {
+  const availability = await context.backend.probe()
+  const answer = await decideSandboxAction(context.store, context.log, requested, {
     availability,
     ...(links && { links }),
   })
@@ -87,19 +87,19 @@ export async function runCommandReference(
 
   const stdout = new CapturedOutput((text) => onOutput('stdout', text))
   const stderr = new CapturedOutput((text) => onOutput('stderr', text))
-  const isolation = asked.isolation ?? 'process'
+  const isolation = requested.isolation ?? 'process'
   const { run, sandbox } = await runIn(
-    place,
+    context,
     { isolation, workspace },
     (sandbox) =>
       sandbox.boundary.exec({
         argv: answer.argv!,
-        env: sandbox.isolation === 'none' ? cleanEnvironment(place.environment) : {},
+        env: sandbox.isolation === 'none' ? cleanEnvironment(context.environment) : {},
         timeoutMs: timeoutMs ?? DEFAULT_TIMEOUT_MS,
         maxOutputBytes: maxOutputBytes ?? DEFAULT_OUTPUT_BYTES,
         graceMs: GRACE_MS,
-        ...(place.signal && { signal: place.signal }),
-        ...(place.killSignal && { killSignal: place.killSignal }),
+        ...(context.signal && { signal: context.signal }),
+        ...(context.killSignal && { killSignal: context.killSignal }),
         onStdout: (chunk) => stdout.write(chunk),
         onStderr: (chunk) => stderr.write(chunk),
       }),
@@ -123,14 +123,14 @@ export async function runCommandReference(
 
 /** A place that cannot be made is a command that never started. What breaks while it runs ends the receipt as failed. */
 async function runIn(
-  place: CommandContext,
+  context: CommandContext,
   spec: { readonly isolation: Isolation; readonly workspace: string },
   exec: (sandbox: CommandSandbox) => Promise<RunResult>,
   open: OpenReceipt,
 ): Promise<{ readonly run: RunResult; readonly sandbox?: CommandSandbox }> {
   let made: CommandSandbox
   try {
-    made = await place.backend.create(spec)
+    made = await context.backend.create(spec)
   } catch (error) {
     if (!(error instanceof CraikError)) {
       await open.end({ status: 'failed' })
@@ -156,16 +156,16 @@ function outcomeOf(
   stdout: CapturedText,
   stderr: CapturedText,
 ): Outcome {
-  const observed = (name: string, value: number): Measure => ({ name, value, source: 'observed' })
+  const observedMeasure = (name: string, value: number): Measure => ({ name, value, source: 'observed' })
   return {
     status,
     ...(sandbox && { isolation: sandbox.isolation }),
     measures: [
-      observed('duration_ms', run.durationMs),
-      ...(run.end === 'exited' ? [observed('exit_code', run.exitCode)] : []),
-      observed('stdout_bytes', stdout.bytes),
-      observed('stderr_bytes', stderr.bytes),
-      ...(sandbox?.hostUid === undefined ? [] : [observed('host_uid', sandbox.hostUid)]),
+      observedMeasure('duration_ms', run.durationMs),
+      ...(run.end === 'exited' ? [observedMeasure('exit_code', run.exitCode)] : []),
+      observedMeasure('stdout_bytes', stdout.bytes),
+      observedMeasure('stderr_bytes', stderr.bytes),
+      ...(sandbox?.hostUid === undefined ? [] : [observedMeasure('host_uid', sandbox.hostUid)]),
     ],
     digests: { stdout: `sha256:${stdout.sha256}`, stderr: `sha256:${stderr.sha256}` },
     metadata: {

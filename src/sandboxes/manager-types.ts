@@ -35,7 +35,7 @@ import type {
 } from './boundary/boundary.ts'
 import type { Capacity } from './lifecycle/admission.ts'
 import type { SandboxState } from './lifecycle/transitions.ts'
-import type { SnapshotManifest } from './snapshots/manifest.ts'
+import type { SnapshotManifest } from './snapshots/snapshot-manifest.ts'
 
 /** Who asks, and with which grant; without one, a usable grant of theirs for the very request is looked up. */
 export interface ManagerCaller {
@@ -149,7 +149,7 @@ export interface SandboxManager {
   create(caller: ManagerCaller, request: CreateRequest): Promise<SandboxView>
   list(): Promise<readonly (SandboxView | DamagedSandbox)[]>
   /** What all of them may have together, and how much of it is taken. */
-  room(): Promise<readonly Capacity[]>
+  capacity(): Promise<readonly Capacity[]>
   /** By id, or by name. */
   get(idOrName: string): Promise<SandboxView>
   /** Nothing runs afterwards; disk, policy and grants stay. One that is stopped already is left as it is. */
@@ -171,7 +171,7 @@ export interface SandboxManager {
   events(id: SandboxId, follow: boolean, until: AbortSignal): AsyncIterable<SandboxEvent>
   readonly jobs: ManagedJobs
   readonly files: ManagedFiles
-  readonly inside: ManagedInside
+  readonly inside: ManagedProcesses
   readonly snapshots: ManagedSnapshots
   readonly volumes: ManagedVolumes
 }
@@ -328,7 +328,7 @@ export interface ManagedFiles {
     offset: number,
     body: Readable,
   ): Promise<Upload>
-  uploaded(caller: ManagerCaller, id: SandboxId, upload: string): Promise<Upload | undefined>
+  getUpload(caller: ManagerCaller, id: SandboxId, upload: string): Promise<Upload | undefined>
   stat(caller: ManagerCaller, id: SandboxId, path: string): Promise<FileStat>
   list(
     caller: ManagerCaller,
@@ -347,7 +347,7 @@ export interface ManagedFiles {
   ): Promise<Readable>
 }
 
-export interface ManagedInside {
+export interface ManagedProcesses {
   /** Rejects, with a denial on record, when `connect` would be denied now. Nothing reaches the sandbox. */
   mayConnect(caller: ManagerCaller, id: SandboxId, port: number): Promise<void>
   connect(caller: ManagerCaller, id: SandboxId, port: number): Promise<Duplex>

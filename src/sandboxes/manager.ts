@@ -5,27 +5,32 @@ import { capacityOf, UNBOUNDED } from './lifecycle/admission.ts'
 import { getSandbox, listSandboxes } from './lifecycle/read-records.ts'
 import { MAX_SANDBOXES, type SandboxRecord } from './lifecycle/sandbox-record.ts'
 import { createSandbox } from './manager/create.ts'
-import { EventLog } from './manager/events.ts'
-import { managedFiles } from './manager/files.ts'
-import { sandboxFolder } from './manager/folders.ts'
+import { EventLog } from './manager/event-log.ts'
 import { forkSandbox } from './manager/fork.ts'
-import { managedInside } from './manager/inside.ts'
-import { managedJobs } from './manager/jobs.ts'
 import { KeyedMutex } from './manager/keyed-mutex.ts'
-import type { ManagerOptions } from './manager/options.ts'
+import { createManagedFiles } from './manager/managed-files.ts'
+import { createManagedJobs } from './manager/managed-jobs.ts'
+import {
+  createManagedSnapshots,
+  deleteSnapshot,
+  recoverSnapshots,
+  snapshotView,
+} from './manager/managed-snapshots.ts'
+import { createManagedVolumes, recoverVolumes } from './manager/managed-volumes.ts'
+import type { ManagerOptions } from './manager/manager-options.ts'
 import { pauseSandbox } from './manager/pause.ts'
+import { createManagedProcesses } from './manager/ports-and-processes.ts'
 import { Reaper } from './manager/reaper.ts'
 import { recoverAgain, recoverSandboxes } from './manager/recover.ts'
 import { RecoveryRetries } from './manager/recovery-retries.ts'
 import { deleteSandbox } from './manager/remove.ts'
 import { restoreSandbox } from './manager/restore.ts'
 import { resumeSandbox } from './manager/resume.ts'
+import { sandboxFolder } from './manager/sandbox-folder.ts'
 import { SandboxRegistry } from './manager/sandbox-registry.ts'
-import { snapshotSandbox } from './manager/snapshot.ts'
-import { deleteSnapshot, managedSnapshots, recoverSnapshots, snapshotView } from './manager/snapshots.ts'
+import { viewOf } from './manager/sandbox-view.ts'
 import { stopSandbox } from './manager/stop.ts'
-import { viewOf } from './manager/view.ts'
-import { managedVolumes, recoverVolumes } from './manager/volumes.ts'
+import { snapshotSandbox } from './manager/take-snapshot.ts'
 import { WarmPool } from './manager/warm-pool.ts'
 import type { ManagerCaller, SandboxEvent, SandboxManager, SandboxView } from './manager-types.ts'
 import type { SnapshotRecord } from './snapshots/snapshot-record.ts'
@@ -60,7 +65,7 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
   })
   const working = new Set<Promise<unknown>>()
   const pool = new WarmPool(options, holder, () => working.size > 0)
-  const leaving = new AbortController()
+  const controller = new AbortController()
   let closing: Promise<void> | undefined
 
   /** Closing waits for it: half of it would have to be undone by the next process. */
@@ -76,8 +81,8 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
   }
 
   /** What could not be taken over yet is neither stopped nor started. */
-  async function reached(id: SandboxId, work: () => Promise<SandboxRecord>): Promise<SandboxView> {
-    return shown(
+  async function transitionView(id: SandboxId, work: () => Promise<SandboxRecord>): Promise<SandboxView> {
+    return viewRecord(
       await inTurn(id, async () => {
         retries.require(id)
         return work()
@@ -98,14 +103,15 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
 
   /** What takes long is given up when the process leaves. */
   function whileHere(caller: ManagerCaller): ManagerCaller {
-    return { ...caller, signal: AbortSignal.any([caller.signal, leaving.signal]) }
+    return { ...caller, signal: AbortSignal.any([caller.signal, controller.signal]) }
   }
 
-  const shown = (record: SandboxRecord) => viewOf(record, holder.get(record.id), retries.reasonFor(record.id))
+  const viewRecord = (record: SandboxRecord) =>
+    viewOf(record, holder.get(record.id), retries.reasonFor(record.id))
 
   async function* events(id: SandboxId, follow: boolean, until: AbortSignal): AsyncGenerator<SandboxEvent> {
-    const held = holder.get(id)
-    if (held !== undefined) return yield* held.session.events.read(follow, until)
+    const active = holder.get(id)
+    if (active !== undefined) return yield* active.session.events.read(follow, until)
     const record = await getSandbox(options, id)
     const log = await EventLog.open(sandboxFolder(home.sandboxes, record.id), () => clock.nowMs())
     yield* log.read(false, until)
@@ -119,44 +125,45 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
       return pool.size
     },
     async create(caller, request) {
-      return shown(await whole(createSandbox(options, holder, retries, pool, caller, request)))
+      return viewRecord(await whole(createSandbox(options, holder, retries, pool, caller, request)))
     },
     async list() {
       return (await listSandboxes(options)).map((listed) => {
-        if (listed.record !== undefined) return shown(listed.record)
+        if (listed.record !== undefined) return viewRecord(listed.record)
         const { id, name, problem } = listed
         logger('error', problem, { sandbox: id })
         return { id, name, state: 'damaged', notice: problem }
       })
     },
-    async room() {
+    async capacity() {
       const rows = await options.store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
       return capacityOf(rows, (await options.admission?.()) ?? UNBOUNDED)
     },
-    get: async (idOrName) => shown(await getSandbox(options, idOrName)),
-    stop: (caller, id, request = {}) => reached(id, () => stopSandbox(options, holder, caller, id, request)),
-    resume: (caller, id) => reached(id, () => resumeSandbox(options, holder, retries, caller, id)),
-    pause: (caller, id) => reached(id, () => pauseSandbox(options, holder, caller, id)),
+    get: async (idOrName) => viewRecord(await getSandbox(options, idOrName)),
+    stop: (caller, id, request = {}) =>
+      transitionView(id, () => stopSandbox(options, holder, caller, id, request)),
+    resume: (caller, id) => transitionView(id, () => resumeSandbox(options, holder, retries, caller, id)),
+    pause: (caller, id) => transitionView(id, () => pauseSandbox(options, holder, caller, id)),
     snapshot: async (caller, id, request = {}) =>
       snapshotView(await snapshotInTurn(whileHere(caller), id, request)),
     restore: (caller, id, snapshot) =>
-      reached(id, () => restoreSandbox(options, holder, retries, whileHere(caller), id, snapshot)),
+      transitionView(id, () => restoreSandbox(options, holder, retries, whileHere(caller), id, snapshot)),
     async fork(caller, id, request = {}) {
       const forked = forkSandbox(options, whileHere(caller), id, request, {
         snapshot: (by) => snapshotInTurn(by, id, { createdBy: 'auto' }),
-        create: (by, asked) => createSandbox(options, holder, retries, pool, by, asked),
+        create: (by, request) => createSandbox(options, holder, retries, pool, by, request),
         drop: (by, snapshot) => deleteSnapshot(options, by, snapshot),
       })
-      return shown(await whole(forked))
+      return viewRecord(await whole(forked))
     },
     delete: (caller, id) => inTurn(id, () => deleteSandbox(options, holder, retries, caller, id)),
     offerKeys: async (keys, until) => options.logins?.offer(keys, until),
     events,
-    jobs: managedJobs(options, holder),
-    files: managedFiles(options, holder),
-    inside: managedInside(options, holder),
-    snapshots: managedSnapshots(options, whole, whileHere),
-    volumes: managedVolumes(options, holder, whole),
+    jobs: createManagedJobs(options, holder),
+    files: createManagedFiles(options, holder),
+    inside: createManagedProcesses(options, holder),
+    snapshots: createManagedSnapshots(options, whole, whileHere),
+    volumes: createManagedVolumes(options, holder, whole),
     async recover() {
       await whole(recoverSnapshots(options))
       await whole(recoverVolumes(options))
@@ -172,11 +179,11 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
       retries.close()
       const all = holder.all()
       for (const held of all) held.ending = true
-      await Promise.allSettled(all.map((held) => held.session.place?.destroy()))
+      await Promise.allSettled(all.map((held) => held.session.instance?.destroy()))
     },
     close() {
       closing ??= (async () => {
-        leaving.abort(new CraikError('interrupted', 'the supervisor is shutting down'))
+        controller.abort(new CraikError('interrupted', 'the supervisor is shutting down'))
         retries.close()
         await reaper.close()
         await Promise.allSettled([...working])

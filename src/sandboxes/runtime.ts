@@ -76,7 +76,7 @@ export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> 
     await fill(temporary, node, wanted, options.warm)
     await publish(temporary, folder, wanted)
   } catch (error) {
-    throw translated(error)
+    throw translateError(error)
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
@@ -199,7 +199,7 @@ function sha256(content: Buffer | string): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
-function translated(error: unknown): unknown {
+function translateError(error: unknown): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (error instanceof CraikError || code === undefined) return error
   if (code === 'ENOSPC' || code === 'EDQUOT')

@@ -99,13 +99,13 @@ export function contextFor(
 /** Registers an argv under a new name, grants it, runs it, and expects that it was allowed. */
 export async function runArgv(
   scene: SandboxScene,
-  place: CommandContext,
+  context: CommandContext,
   argv: readonly string[],
   changes: Partial<CommandRequest> & Pick<CommandRequest, 'workspace'>,
 ) {
   const ref = `argv-${(await scene.store.tables.commands.list()).length}`
   await scene.register(ref, argv)
-  const outcome = await runCommandReference(place, await localRequest(scene, ref, changes))
+  const outcome = await runCommandReference(context, await localRequest(scene, ref, changes))
   if (outcome.outcome === 'denied') throw new Error(`denied: ${outcome.decision.reason}`)
   return outcome
 }

@@ -1,15 +1,15 @@
 /** The names under which the writer thread does the sandboxes' work, with the types of what goes in and out. */
 import type { Owner } from '../lib/owner.ts'
+import type { DecisionRequest } from '../policy/decision-request.ts'
 import type { Evaluation } from '../policy/evaluate.ts'
 import type { PolicyProfile } from '../policy/profiles.ts'
-import type { DecisionRequest } from '../policy/request.ts'
-import type { Begin } from '../receipts/log.ts'
+import type { Begin } from '../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { ReceiptDraft } from '../receipts/schema.ts'
 import { procedure } from '../store/store.ts'
 import type { Isolation } from './backend.ts'
-import type { SandboxRefusal } from './evaluate.ts'
-import type { SandboxRequest } from './request.ts'
+import type { SandboxRefusal } from './evaluate-sandbox-request.ts'
+import type { SandboxRequest } from './sandbox-request.ts'
 
 export interface SandboxDecideInput {
   readonly request: SandboxRequest

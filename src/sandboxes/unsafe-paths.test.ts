@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { heldBack, isGitName, linkProblem, pathProblem } from './unsafe-paths.ts'
+import { findHeldBack, isGitName, linkProblem, pathProblem } from './unsafe-paths.ts'
 
 describe('names of git’s own folder', () => {
   it.each([
@@ -67,9 +67,9 @@ describe('folders whose programs come first on PATH', () => {
     'venv/bin/git',
     '.direnv/bin/git',
     'env/pyvenv.cfg',
-  ])('%s is held back', (path) => expect(heldBack(path)).toMatchObject({ kind: 'settings' }))
+  ])('%s is held back', (path) => expect(findHeldBack(path)).toMatchObject({ kind: 'settings' }))
 
   it.each(['node_modules/left-pad/index.js', 'bin/tool', 'src/venv.ts'])('%s is not', (path) =>
-    expect(heldBack(path)).toBeUndefined(),
+    expect(findHeldBack(path)).toBeUndefined(),
   )
 })

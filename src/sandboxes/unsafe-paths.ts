@@ -4,7 +4,7 @@
  */
 import { lstat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { nameProblem, staysInside } from '../lib/safe-tar/names.ts'
+import { nameProblem, staysInside } from '../lib/safe-tar/entry-names.ts'
 import { IN_WORKSPACE } from './backends/process/protected-paths.ts'
 
 /** Why a file is held back. `settings` are files that a project may well need: `run apply --with-settings` takes them. */
@@ -25,7 +25,7 @@ export const REPOSITORY_FILE: HeldBack = {
 }
 
 /** Judges a path relative to a folder of the host, and the target of a symbolic link at that path. */
-export function heldBack(path: string, linkTarget?: string): HeldBack | undefined {
+export function findHeldBack(path: string, linkTarget?: string): HeldBack | undefined {
   const problem = pathProblem(path) ?? (linkTarget === undefined ? undefined : linkProblem(path, linkTarget))
   if (problem !== undefined) return { kind: 'never', reason: problem }
   return isTrustedHere(path) ? TRUSTED_BY_PROGRAMS : undefined
@@ -35,9 +35,9 @@ export function heldBack(path: string, linkTarget?: string): HeldBack | undefine
  * The first part of a path that the rule holds back: `.git` for `.git/hooks/pre-commit`. The path itself when only the
  * whole of it is a problem.
  */
-export function heldBackPart(path: string): string {
+export function findHeldBackPrefix(path: string): string {
   const parts = path.split('/')
-  const index = parts.findIndex((part) => heldBack(part) !== undefined)
+  const index = parts.findIndex((part) => findHeldBack(part) !== undefined)
   return index === -1 ? path : parts.slice(0, index + 1).join('/')
 }
 
@@ -48,7 +48,7 @@ export const REPOSITORY_MARKER = 'HEAD'
  * Judges a folder of the host, by its real absolute path, before something of a sandbox is put in it. A bare repository
  * shows by no name of its path; the folders above tell.
  */
-export async function heldBackFolder(realPath: string): Promise<HeldBack | undefined> {
+export async function findHeldBackFolder(realPath: string): Promise<HeldBack | undefined> {
   const path = realPath.slice(1)
   if (path.split('/').some(isGitName)) return { kind: 'never', reason: 'it belongs to git' }
   if (isTrustedHere(path)) return TRUSTED_BY_PROGRAMS
@@ -86,27 +86,93 @@ export function linkProblem(path: string, target: string): string | undefined {
 
 /** Besides the files that Craik protects in a workspace that is used in place. */
 const ALSO_TRUSTED = [
-  ...['.devcontainer.json', '.claude.json', '.cargo', '.pnpmfile.cjs', '.yarnrc', '.aider.conf.yml'],
-  ...['.qwen', '.kiro', '.roo', '.windsurf', '.continue', '.amp', '.cline', '.augment', '.trae', '.junie'],
-  ...['.vs', '.fleet', '.nova', '.lvimrc', '.rprofile', '.irbrc', '.pryrc', '.bundle'],
-  ...['bunfig.toml', 'lefthook.yml', 'lefthook.yaml', '.lefthook.yml', '.lefthook.yaml', 'lefthook.toml'],
-  ...['.mise.toml', 'mise.toml', '.tool-versions', '.exrc', '.vimrc', '.nvimrc', '.nvim.lua', '.gdbinit'],
-  ...['.lldbinit', '.dir-locals.el', '.dir-locals-2.el', '.gitmodules', '.githooks', '.hg', '.jj', '.svn'],
-  ...[
-    'lefthook-local.yml',
-    '.lefthook-local.yml',
-    '.mise.local.toml',
-    '.mise',
-    '.pnpmfile.mjs',
-    'crush.json',
-  ],
-  ...['.helix', '.vim', '.emacs', '.emacs.d'],
+  '.devcontainer.json',
+  '.claude.json',
+  '.cargo',
+  '.pnpmfile.cjs',
+  '.yarnrc',
+  '.aider.conf.yml',
+  '.qwen',
+  '.kiro',
+  '.roo',
+  '.windsurf',
+  '.continue',
+  '.amp',
+  '.cline',
+  '.augment',
+  '.trae',
+  '.junie',
+  '.vs',
+  '.fleet',
+  '.nova',
+  '.lvimrc',
+  '.rprofile',
+  '.irbrc',
+  '.pryrc',
+  '.bundle',
+  'bunfig.toml',
+  'lefthook.yml',
+  'lefthook.yaml',
+  '.lefthook.yml',
+  '.lefthook.yaml',
+  'lefthook.toml',
+  '.mise.toml',
+  'mise.toml',
+  '.tool-versions',
+  '.exrc',
+  '.vimrc',
+  '.nvimrc',
+  '.nvim.lua',
+  '.gdbinit',
+  '.lldbinit',
+  '.dir-locals.el',
+  '.dir-locals-2.el',
+  '.gitmodules',
+  '.githooks',
+  '.hg',
+  '.jj',
+  '.svn',
+  'lefthook-local.yml',
+  '.lefthook-local.yml',
+  '.mise.local.toml',
+  '.mise',
+  '.pnpmfile.mjs',
+  'crush.json',
+  '.helix',
+  '.vim',
+  '.emacs',
+  '.emacs.d',
   // Package managers and virtual environments put these folders first on PATH.
-  ...['.bin', '.venv', 'venv', '.direnv', 'pyvenv.cfg'],
+  '.bin',
+  '.venv',
+  'venv',
+  '.direnv',
+  'pyvenv.cfg',
   // A copy may go to the home of the user, where shells and ssh read these.
-  ...['.bashrc', '.bash_profile', '.bash_login', '.bash_logout', '.bash_aliases', '.profile', '.inputrc'],
-  ...['.zshrc', '.zshenv', '.zprofile', '.zlogin', '.zlogout', '.ssh', '.gitconfig', '.config'],
-  ...['.cshrc', '.tcshrc', '.login', '.xprofile', '.xinitrc', '.nvm', '.local', '.docker', '.netrc'],
+  '.bashrc',
+  '.bash_profile',
+  '.bash_login',
+  '.bash_logout',
+  '.bash_aliases',
+  '.profile',
+  '.inputrc',
+  '.zshrc',
+  '.zshenv',
+  '.zprofile',
+  '.zlogin',
+  '.zlogout',
+  '.ssh',
+  '.gitconfig',
+  '.config',
+  '.cshrc',
+  '.tcshrc',
+  '.login',
+  '.xprofile',
+  '.xinitrc',
+  '.nvm',
+  '.local',
+  '.docker',
+  '.netrc',
 ]
 const TRUSTED = new Set([...IN_WORKSPACE.map(({ path }) => path), ...ALSO_TRUSTED])
 

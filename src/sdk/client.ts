@@ -18,9 +18,9 @@ import type {
   WatchBody,
 } from '../operator/api/bodies.ts'
 import type { CreateBody, ExecRequestBody, KeysBody, StopBody } from '../operator/api/requests.ts'
+import { ApiConnection, type LinkOptions } from './api-connection.ts'
+import { type CallOptions, common, jobPath, query, sandboxPath } from './api-paths.ts'
 import { followChanges, followEvents } from './follow.ts'
-import { Link, type LinkOptions } from './link.ts'
-import { type CallOptions, common, jobPath, query, sandboxPath } from './paths.ts'
 import { RetryDeadlines } from './retry-deadlines.ts'
 import { type SnapshotCalls, snapshotCalls } from './snapshots.ts'
 import { jsonOf } from './transport.ts'
@@ -34,7 +34,7 @@ export interface ApiClient extends Disposable {
   readonly snapshots: SnapshotCalls
   readonly volumes: VolumeCalls
   /** For what resumes by itself: `runJob`, `readFile`, `writeFile`. */
-  readonly link: Link
+  readonly link: ApiConnection
   close(): void
 }
 
@@ -55,7 +55,7 @@ interface SandboxCalls {
   create(body: CreateBody, options?: CallOptions): Promise<SandboxBody>
   list(options?: CallOptions): Promise<readonly ListedSandboxBody[]>
   /** What all of them may have together, and how much of it is taken. */
-  room(options?: CallOptions): Promise<readonly CapacityBody[]>
+  capacity(options?: CallOptions): Promise<readonly CapacityBody[]>
   get(sandbox: string, options?: CallOptions): Promise<SandboxBody>
   /** Nothing runs in it afterwards; its disk is kept. */
   stop(sandbox: string, body?: StopBody, options?: CallOptions): Promise<SandboxBody>
@@ -104,7 +104,7 @@ interface FileCalls {
     path: string,
     options?: CallOptions & { readonly recursive?: boolean; readonly after?: number },
   ): AsyncGenerator<WatchBody>
-  uploaded(sandbox: string, upload: string, options?: CallOptions): Promise<UploadBody>
+  getUpload(sandbox: string, upload: string, options?: CallOptions): Promise<UploadBody>
   move(sandbox: string, from: string, to: string, options?: CallOptions): Promise<void>
   remove(
     sandbox: string,
@@ -121,13 +121,13 @@ interface VolumeCalls {
 }
 
 export function createClient(options: LinkOptions): ApiClient {
-  const link = new Link(options)
-  const close = () => link.close()
+  const connection = new ApiConnection(options)
+  const close = () => connection.close()
   return {
-    supervisor: supervisorCalls(link),
+    supervisor: supervisorCalls(connection),
     accounts: {
       offer: (keys, options) =>
-        link.order({
+        connection.order({
           method: 'PUT',
           path: '/api/accounts/environment',
           json: { keys },
@@ -135,29 +135,29 @@ export function createClient(options: LinkOptions): ApiClient {
           ...common(options),
         }),
     },
-    sandboxes: sandboxCalls(link),
-    jobs: jobCalls(link),
-    files: fileCalls(link),
-    snapshots: snapshotCalls(link),
-    volumes: volumeCalls(link),
-    link,
+    sandboxes: sandboxCalls(connection),
+    jobs: jobCalls(connection),
+    files: fileCalls(connection),
+    snapshots: snapshotCalls(connection),
+    volumes: volumeCalls(connection),
+    link: connection,
     close,
     [Symbol.dispose]: close,
   }
 }
 
-function volumeCalls(link: Link): VolumeCalls {
+function volumeCalls(connection: ApiConnection): VolumeCalls {
   return {
     list: async (options) =>
       (
-        await link.json<{ volumes: VolumeBody[] }>({
+        await connection.json<{ volumes: VolumeBody[] }>({
           method: 'GET',
           path: '/api/volumes',
           ...common(options),
         })
       ).volumes,
     delete: (volume, options) =>
-      link.order({
+      connection.order({
         method: 'DELETE',
         path: `/api/volumes/${encodeURIComponent(volume)}`,
         ...common(options),
@@ -165,91 +165,102 @@ function volumeCalls(link: Link): VolumeCalls {
   }
 }
 
-function supervisorCalls(link: Link): SupervisorCalls {
+function supervisorCalls(connection: ApiConnection): SupervisorCalls {
   return {
-    version: (options) => link.json({ method: 'GET', path: '/api/version', ...common(options) }),
-    status: (options) => link.json({ method: 'GET', path: '/api/supervisor', ...common(options) }),
-    drain: (options) => link.json({ method: 'POST', path: '/api/supervisor/drain', ...common(options) }),
+    version: (options) => connection.json({ method: 'GET', path: '/api/version', ...common(options) }),
+    status: (options) => connection.json({ method: 'GET', path: '/api/supervisor', ...common(options) }),
+    drain: (options) =>
+      connection.json({ method: 'POST', path: '/api/supervisor/drain', ...common(options) }),
   }
 }
 
-function sandboxCalls(link: Link): SandboxCalls {
+function sandboxCalls(connection: ApiConnection): SandboxCalls {
   const get = <T>(path: string, options?: CallOptions) =>
-    link.json<T>({ method: 'GET', path, ...common(options) })
+    connection.json<T>({ method: 'GET', path, ...common(options) })
   /** Done twice is as done once, so that it is sent again when nobody answered. */
   const post = (sandbox: string, verb: string) =>
     ({ method: 'POST', path: sandboxPath(sandbox, verb), idempotent: true }) as const
   return {
     create: (json, options) =>
-      link.json({ method: 'POST', path: '/api/sandboxes', json, ...common(options) }),
+      connection.json({ method: 'POST', path: '/api/sandboxes', json, ...common(options) }),
     list: async (options) =>
       (await get<{ sandboxes: ListedSandboxBody[] }>('/api/sandboxes', options)).sandboxes,
-    room: async (options) => (await get<{ limits: CapacityBody[] }>('/api/limits', options)).limits,
+    capacity: async (options) => (await get<{ limits: CapacityBody[] }>('/api/limits', options)).limits,
     get: (sandbox, options) => get(sandboxPath(sandbox), options),
-    stop: (sandbox, json = {}, options) => link.json({ ...post(sandbox, '/stop'), json, ...common(options) }),
-    resume: (sandbox, options) => link.json({ ...post(sandbox, '/resume'), ...common(options) }),
-    pause: (sandbox, options) => link.json({ ...post(sandbox, '/pause'), ...common(options) }),
+    stop: (sandbox, json = {}, options) =>
+      connection.json({ ...post(sandbox, '/stop'), json, ...common(options) }),
+    resume: (sandbox, options) => connection.json({ ...post(sandbox, '/resume'), ...common(options) }),
+    pause: (sandbox, options) => connection.json({ ...post(sandbox, '/pause'), ...common(options) }),
     delete: (sandbox, options) =>
-      link.order({ method: 'DELETE', path: sandboxPath(sandbox), ...common(options) }),
-    exec: (sandbox, json, options) => execWhole(link, sandbox, json, options),
+      connection.order({ method: 'DELETE', path: sandboxPath(sandbox), ...common(options) }),
+    exec: (sandbox, json, options) => execWhole(connection, sandbox, json, options),
     events: (sandbox, { follow = false, ...options } = {}) =>
-      followEvents(link, sandboxPath(sandbox, `/events${query({ follow })}`), options),
+      followEvents(connection, sandboxPath(sandbox, `/events${query({ follow })}`), options),
     stats: (sandbox, options) => get(sandboxPath(sandbox, '/stats'), options),
     processes: async (sandbox, options) =>
       (await get<{ processes: ProcessBody[] }>(sandboxPath(sandbox, '/processes'), options)).processes,
     signalProcess: (sandbox, pid, signal, options) =>
-      link.order({
+      connection.order({
         method: 'POST',
         path: sandboxPath(sandbox, `/processes/${pid}/signal`),
         json: { signal },
         ...common(options),
       }),
     putLogins: async (sandbox, options) =>
-      (await link.json<{ logins: string[] }>({ ...post(sandbox, '/logins'), ...common(options) })).logins,
+      (await connection.json<{ logins: string[] }>({ ...post(sandbox, '/logins'), ...common(options) }))
+        .logins,
     checkPort: (sandbox, port, options) =>
-      link.order({ method: 'GET', path: sandboxPath(sandbox, `/ports/${port}/check`), ...common(options) }),
+      connection.order({
+        method: 'GET',
+        path: sandboxPath(sandbox, `/ports/${port}/check`),
+        ...common(options),
+      }),
     connectPort: (sandbox, port, options) =>
-      link.upgrade(sandboxPath(sandbox, `/ports/${port}`), common(options).headers ?? {}, options?.signal),
+      connection.upgrade(
+        sandboxPath(sandbox, `/ports/${port}`),
+        common(options).headers ?? {},
+        options?.signal,
+      ),
   }
 }
 
 /** With an id of the client's own, a second try finds the job of the first, whatever came in between. */
 function execWhole(
-  link: Link,
+  connection: ApiConnection,
   sandbox: string,
   json: ExecRequestBody,
   options: CallOptions | undefined,
 ): Promise<ExecBody> {
   const path = sandboxPath(sandbox, '/exec')
-  const asked = { method: 'POST', path, json, ...common(options) } as const
-  if (json.job_id === undefined) return link.json(asked)
-  const patience = new RetryDeadlines()
-  return link.persist(asked.signal, async (transport) => {
+  const requested = { method: 'POST', path, json, ...common(options) } as const
+  if (json.job_id === undefined) return connection.json(requested)
+  const deadlines = new RetryDeadlines()
+  return connection.persist(requested.signal, async (transport) => {
     try {
-      return await jsonOf<ExecBody>(await transport.send(asked))
+      return await jsonOf<ExecBody>(await transport.send(requested))
     } catch (error) {
-      throw patience.judge(error)
+      throw deadlines.checkError(error)
     }
   })
 }
 
-function jobCalls(link: Link): JobCalls {
+function jobCalls(connection: ApiConnection): JobCalls {
   return {
     list: async (sandbox, options) => {
       const path = sandboxPath(sandbox, '/jobs')
-      return (await link.json<{ jobs: JobBody[] }>({ method: 'GET', path, ...common(options) })).jobs
+      return (await connection.json<{ jobs: JobBody[] }>({ method: 'GET', path, ...common(options) })).jobs
     },
     get: (sandbox, job, options) =>
-      link.json({ method: 'GET', path: jobPath(sandbox, job), ...common(options) }),
+      connection.json({ method: 'GET', path: jobPath(sandbox, job), ...common(options) }),
     signal: (sandbox, job, signal, options) =>
-      link.order({
+      connection.order({
         method: 'POST',
         path: jobPath(sandbox, job, '/signal'),
         json: { signal },
         ...common(options),
       }),
     resize: (sandbox, job, cols, rows, options) =>
-      link.order({
+      connection.order({
         method: 'POST',
         path: jobPath(sandbox, job, '/resize'),
         json: { cols, rows },
@@ -257,27 +268,37 @@ function jobCalls(link: Link): JobCalls {
         ...common(options),
       }),
     cancel: (sandbox, job, options) =>
-      link.order({ method: 'DELETE', path: jobPath(sandbox, job), idempotent: true, ...common(options) }),
+      connection.order({
+        method: 'DELETE',
+        path: jobPath(sandbox, job),
+        idempotent: true,
+        ...common(options),
+      }),
   }
 }
 
-function fileCalls(link: Link): FileCalls {
+function fileCalls(connection: ApiConnection): FileCalls {
   const get = <T>(path: string, options?: CallOptions) =>
-    link.json<T>({ method: 'GET', path, ...common(options) })
+    connection.json<T>({ method: 'GET', path, ...common(options) })
   const change = (sandbox: string, verb: string, json: unknown, options?: CallOptions) =>
-    link.order({ method: 'POST', path: sandboxPath(sandbox, `/files/${verb}`), json, ...common(options) })
+    connection.order({
+      method: 'POST',
+      path: sandboxPath(sandbox, `/files/${verb}`),
+      json,
+      ...common(options),
+    })
   return {
     stat: (sandbox, path, options) => get(sandboxPath(sandbox, `/files/stat${query({ path })}`), options),
     list: (sandbox, path, { after, limit, ...options } = {}) =>
       get(sandboxPath(sandbox, `/files/list${query({ path, after, limit })}`), options),
     watch: (sandbox, path, { recursive, after = 0, ...options } = {}) =>
       followChanges(
-        link,
+        connection,
         (seq) => sandboxPath(sandbox, `/files/watch${query({ path, recursive, after: seq })}`),
         after,
         options,
       ),
-    uploaded: (sandbox, upload, options) =>
+    getUpload: (sandbox, upload, options) =>
       get(sandboxPath(sandbox, `/files/upload${query({ upload })}`), options),
     move: (sandbox, from, to, options) => change(sandbox, 'move', { from, to }, options),
     remove: (sandbox, path, { recursive = false, ...options } = {}) =>

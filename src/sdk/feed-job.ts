@@ -1,10 +1,10 @@
 /** Sends a job its input, from the byte that arrived last, as often as it takes. */
 import { randomUUID } from 'node:crypto'
 import { CraikError } from '../errors.ts'
-import { BYTES_TYPE } from '../operator/api/names.ts'
+import { BYTES_TYPE } from '../operator/api/api-constants.ts'
+import { type CallOptions, common, jobPath, query } from './api-paths.ts'
 import type { ApiClient } from './client.ts'
 import type { InputWindow } from './input-window.ts'
-import { type CallOptions, common, jobPath, query } from './paths.ts'
 import { RetryDeadlines } from './retry-deadlines.ts'
 import { bodyFrom, jsonOf, type Transport } from './transport.ts'
 
@@ -36,7 +36,7 @@ export async function feedJob(
   let known = options.isNew ? 0 : undefined
   let isMine = options.isNew
   /** Where the input stands. Asked for like this, nobody can have sent more of it meanwhile. */
-  const standing = async (transport: Transport): Promise<number> => {
+  const readInputOffset = async (transport: Transport): Promise<number> => {
     const path = jobPath(sandbox, jobId, `/input${query({ offset: 0, turn, take: !isMine })}`)
     const response = await transport.send({ method: 'POST', path, headers, signal })
     const { offset } = await jsonOf<{ offset: number }>(response)
@@ -48,7 +48,7 @@ export async function feedJob(
       throw new CraikError('usage', `cannot read the input of the job: ${input.failure.message}`, {
         cause: input.failure,
       })
-    const offset = known ?? (await standing(transport))
+    const offset = known ?? (await readInputOffset(transport))
     known = undefined
     progress()
     if (input.resumeAt(offset)) options.onInput?.(offset)
@@ -61,21 +61,21 @@ export async function feedJob(
     })
     input.acknowledge((await jsonOf<{ offset: number }>(response)).offset)
   }
-  const patience = new RetryDeadlines()
+  const deadlines = new RetryDeadlines()
   const attempt = async (transport: Transport, progress: () => void) => {
     try {
       await send(transport, () => {
         progress()
-        patience.reached()
+        deadlines.reset()
       })
     } catch (error) {
-      throw patience.judge(error)
+      throw deadlines.checkError(error)
     }
   }
   try {
     await client.link.persist(signal, attempt)
   } catch (error) {
-    if (!signal.aborted && isLost(error)) throw takenOver(sandbox, jobId, input, error)
+    if (!signal.aborted && isLost(error)) throw takenOverError(sandbox, jobId, input, error)
     if (signal.aborted || (error instanceof CraikError && NO_MORE.has(error.code))) return
     throw error
   }
@@ -91,11 +91,11 @@ function isLost(error: unknown): error is CraikError {
   return error instanceof CraikError && error.details?.inside === 'changed'
 }
 
-function takenOver(sandbox: string, jobId: string, input: InputWindow, cause: CraikError): CraikError {
-  const told = cause.details?.offset
-  const left = input.unsentBytes(typeof told === 'number' ? told : undefined)
+function takenOverError(sandbox: string, jobId: string, input: InputWindow, cause: CraikError): CraikError {
+  const reported = cause.details?.offset
+  const left = input.unsentBytes(typeof reported === 'number' ? reported : undefined)
   // Told while it sent, it knows to the byte. Who was away meanwhile does not.
-  const rest = typeof told === 'number' ? 'did not arrive' : 'may not have arrived'
+  const rest = typeof reported === 'number' ? 'did not arrive' : 'may not have arrived'
   const lost = left === 0 ? '' : `; the last ${left.toLocaleString('en')} bytes from here ${rest}`
   return new CraikError('conflict', `another client took over the input of ${jobId}${lost}`, {
     hint: `watch the job:  craik sandbox logs ${sandbox} --job ${jobId} --follow`,

@@ -1,9 +1,9 @@
 /** Streams of lines that go on after the supervisor went away, without a line lost or told twice. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxEventBody, WatchBody } from '../operator/api/bodies.ts'
+import type { ApiConnection } from './api-connection.ts'
+import { type CallOptions, common } from './api-paths.ts'
 import { jsonLines } from './json-lines.ts'
-import type { Link } from './link.ts'
-import { type CallOptions, common } from './paths.ts'
 import { LostConnection } from './transport.ts'
 
 /** So that a supervisor that dies again and again is not asked in a tight loop. */
@@ -11,20 +11,20 @@ const PAUSE_MS = 100
 
 /** Events have a time and no number: of those at the last time, as many as were told are skipped. */
 export async function* followEvents(
-  link: Link,
+  connection: ApiConnection,
   path: string,
   options: CallOptions,
 ): AsyncGenerator<SandboxEventBody> {
   let lastMs = -1
-  let toldThen = 0
+  let reportedThen = 0
   for (;;) {
-    let toSkip = toldThen
+    let toSkip = reportedThen
     try {
-      const response = await link.send({ method: 'GET', path, ...common(options) })
+      const response = await connection.send({ method: 'GET', path, ...common(options) })
       for await (const event of jsonLines<SandboxEventBody>(response)) {
         if (event.at_ms < lastMs) continue
         if (event.at_ms === lastMs && toSkip-- > 0) continue
-        toldThen = event.at_ms === lastMs ? toldThen + 1 : 1
+        reportedThen = event.at_ms === lastMs ? reportedThen + 1 : 1
         lastMs = event.at_ms
         yield event
       }
@@ -36,7 +36,7 @@ export async function* followEvents(
 }
 
 export async function* followChanges(
-  link: Link,
+  connection: ApiConnection,
   pathAfter: (seq: number) => string,
   after: number,
   options: CallOptions,
@@ -44,7 +44,7 @@ export async function* followChanges(
   let last = after
   for (;;) {
     try {
-      const response = await link.send({ method: 'GET', path: pathAfter(last), ...common(options) })
+      const response = await connection.send({ method: 'GET', path: pathAfter(last), ...common(options) })
       for await (const change of jsonLines<WatchBody>(response)) {
         last = change.seq
         yield change

@@ -67,9 +67,9 @@ describe('the window of input', () => {
 
   it('stops waiting when it is told to', async () => {
     const window = new InputWindow(new Readable({ read() {} }), 0)
-    const leaving = new AbortController()
-    const waiting = collect(window.from(0, leaving.signal))
-    leaving.abort(new Error('left'))
+    const controller = new AbortController()
+    const waiting = collect(window.from(0, controller.signal))
+    controller.abort(new Error('left'))
     await expect(waiting).rejects.toThrow('left')
     window.close()
   })

@@ -42,7 +42,7 @@ async function run(client: ApiScene['client'], argv: readonly string[], stdin?: 
       // Copied, as a frame's bytes are only lent.
       onStdout: (chunk) => void out.push(Buffer.from(chunk)),
       onStderr: (chunk) => void err.push(Buffer.from(chunk)),
-      onStarted: (told) => started.push(told),
+      onStarted: (reported) => started.push(reported),
     },
   )
   return { ...end, stdout: Buffer.concat(out), stderr: Buffer.concat(err), started }
@@ -89,12 +89,12 @@ describe('a job over a connection that holds', () => {
 
   it('leaves a job that goes on, and finds it again', async () => {
     const jobId = job()
-    const leaving = new AbortController()
+    const controller = new AbortController()
     const left = runJob(
       api.client,
       'place',
       { kind: 'exec', argv: ['sh', '-c', 'echo one; read line; echo "$line"'], stdin: true },
-      { jobId, signal: leaving.signal, onStdout: () => leaving.abort(new Error('left')) },
+      { jobId, signal: controller.signal, onStdout: () => controller.abort(new Error('left')) },
     )
     await expect(left).rejects.toThrow('left')
     const out: string[] = []
@@ -160,11 +160,11 @@ describe('a connection that breaks again and again', () => {
       open: (offset) => pieces(bytes.subarray(offset), 64 * 1024),
     })
     const out: Buffer[] = []
-    let told = 0
-    for await (const chunk of readFile(client, 'place', 'file.bin', { onProgress: (at) => (told = at) }))
+    let reported = 0
+    for await (const chunk of readFile(client, 'place', 'file.bin', { onProgress: (at) => (reported = at) }))
       out.push(chunk)
     expect(sha256(Buffer.concat(out))).toBe(sha256(bytes))
-    expect(told).toBe(bytes.length)
+    expect(reported).toBe(bytes.length)
     expect(client.breaks()).toBeGreaterThan(3)
     expect(await api.client.files.stat('place', 'file.bin')).toMatchObject({
       bytes: bytes.length,
@@ -195,9 +195,9 @@ describe('a connection that breaks again and again', () => {
     const wanted: unknown[] = []
     for await (const event of api.client.sandboxes.events('place')) wanted.push(event)
     const client = await api.breakingClient(somewhere(300, 100_000))
-    const told: unknown[] = []
-    for await (const event of client.sandboxes.events('place')) told.push(event)
-    expect(told.slice(0, wanted.length)).toEqual(wanted)
+    const reported: unknown[] = []
+    for await (const event of client.sandboxes.events('place')) reported.push(event)
+    expect(reported.slice(0, wanted.length)).toEqual(wanted)
   })
 })
 
@@ -206,7 +206,7 @@ describe('what does not come back', () => {
     const { createClient } = await import('./client.ts')
     using client = createClient({
       connect: async () => ({ socketPath: '/nonexistent/craik.sock', token: 'none' }),
-      patienceMs: 50,
+      timeoutMs: 50,
     })
     await expect(client.sandboxes.list()).rejects.toMatchObject({ code: 'supervisor_unreachable' })
   })
@@ -221,7 +221,16 @@ describe('what does not come back', () => {
 })
 
 it('imports no schema, so that a command that uses it starts fast', () => {
-  const source = ['client', 'run-job', 'transfer', 'link', 'transport', 'feed-job', 'paths', 'follow']
+  const source = [
+    'client',
+    'run-job',
+    'transfer',
+    'api-connection',
+    'transport',
+    'feed-job',
+    'api-paths',
+    'follow',
+  ]
     .map((name) => readFileSync(new URL(`./${name}.ts`, import.meta.url), 'utf8'))
     .join('\n')
   expect(source).not.toMatch(/^import \{[^}]*\} from '[^']*api\/requests\.ts'/m)

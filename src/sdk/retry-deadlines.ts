@@ -15,12 +15,12 @@ export class RetryDeadlines {
   }
 
   /** Something of the job arrived. */
-  reached(): void {
+  reset(): void {
     this.#failingSince = undefined
   }
 
   /** What to throw: a sandbox that does not answer counts as a lost connection, for a while. */
-  judge(error: unknown): unknown {
+  checkError(error: unknown): unknown {
     if (!(error instanceof CraikError) || error.code !== 'boundary_failed') return error
     // What runs inside did answer, and said no.
     if (error.details?.inside !== undefined) return error

@@ -7,16 +7,16 @@ import type { Readable } from 'node:stream'
 import { CraikError } from '../errors.ts'
 import { Acknowledgements } from '../lib/acknowledgements.ts'
 import { FRAME, FRAME_HEADER_BYTES, type Frame, FrameReader, isInLog } from '../lib/frames.ts'
-import { HEADER } from '../operator/api/names.ts'
+import { HEADER } from '../operator/api/api-constants.ts'
 import type { JobRequestBody } from '../operator/api/requests.ts'
 import { type JobResult, LIMITS } from '../sidecar/protocol.ts'
+import { type CallOptions, common, jobPath, query } from './api-paths.ts'
 import type { ApiClient } from './client.ts'
 import { feedJob } from './feed-job.ts'
 import { InputWindow } from './input-window.ts'
-import { type CallOptions, common, jobPath, query } from './paths.ts'
 import { RetryDeadlines } from './retry-deadlines.ts'
+import { TransferAttempts } from './transfer-attempts.ts'
 import { LostConnection, responseChunks, type Transport } from './transport.ts'
-import { Tries } from './tries.ts'
 
 export interface RunJobOptions extends CallOptions {
   /** Made by the client (`newId('job', …)`), so that a second try finds the job of the first. */
@@ -84,8 +84,8 @@ class JobRun {
   #position = 0
   #lostBytes = 0
   readonly #acknowledgements: Acknowledgements | undefined
-  readonly #patience = new RetryDeadlines()
-  readonly #tries = new Tries()
+  readonly #deadlines = new RetryDeadlines()
+  readonly #tries = new TransferAttempts()
 
   constructor(client: ApiClient, sandbox: string, spec: JobRequestBody | undefined, options: RunJobOptions) {
     this.#client = client
@@ -121,7 +121,7 @@ class JobRun {
     try {
       const reading = this.#client.link.persist(this.#signal, (transport, progress) =>
         this.#read(transport, progress, feed).catch((error) => {
-          throw this.#tries.judge(error)
+          throw this.#tries.checkError(error)
         }),
       )
       const result = await Promise.race([reading, inputFailed.promise])
@@ -143,8 +143,8 @@ class JobRun {
     const frames = new FrameReader()
     for await (const chunk of responseChunks(response)) {
       progress()
-      this.#patience.reached()
-      this.#tries.moved()
+      this.#deadlines.reset()
+      this.#tries.reset()
       for (const frame of frames.push(chunk)) {
         const result = await this.#take(frame)
         if (result !== undefined) return result
@@ -179,7 +179,7 @@ class JobRun {
         signal: this.#signal,
       })
     } catch (error) {
-      throw this.#started ? this.#patience.judge(error) : error
+      throw this.#started ? this.#deadlines.checkError(error) : error
     }
   }
 
@@ -187,13 +187,14 @@ class JobRun {
     const { payload } = frame
     if (frame.type === FRAME.stdout) await this.#options.onStdout?.(payload)
     else if (frame.type === FRAME.stderr) await this.#options.onStderr?.(payload)
-    else if (frame.type === FRAME.ack) this.#input?.acknowledge(parsed<{ offset: number }>(payload).offset)
-    else if (frame.type === FRAME.gap) this.#skip(parsed<{ to: number }>(payload).to)
+    else if (frame.type === FRAME.ack)
+      this.#input?.acknowledge(parseFrame<{ offset: number }>(payload).offset)
+    else if (frame.type === FRAME.gap) this.#skip(parseFrame<{ to: number }>(payload).to)
     // Only what was handed over counts as read, so that nothing is lost when it breaks off in between.
     if (isInLog(frame.type)) this.#position += FRAME_HEADER_BYTES + payload.length
-    this.#acknowledgements?.taken(this.#position)
+    this.#acknowledgements?.acknowledge(this.#position)
     if (frame.type !== FRAME.exit) return undefined
-    const result = parsed<JobResult>(payload)
+    const result = parseFrame<JobResult>(payload)
     if (!this.#signal.aborted) await this.#acknowledgements?.end()
     return result
   }
@@ -217,7 +218,7 @@ class JobRun {
   }
 }
 
-function parsed<T>(payload: Buffer): T {
+function parseFrame<T>(payload: Buffer): T {
   try {
     return JSON.parse(payload.toString()) as T
   } catch (cause) {

@@ -36,7 +36,7 @@ it('says how far it came when the supervisor goes away in the middle of a snapsh
 })
 
 it('ends for the reason of whoever gives it up', async () => {
-  const leaving = new AbortController()
+  const controller = new AbortController()
   const reason = new CraikError('interrupted', 'interrupted')
-  expect(await readBroken(leaving.signal, () => leaving.abort(reason))).toBe(reason)
+  expect(await readBroken(controller.signal, () => controller.abort(reason))).toBe(reason)
 })

@@ -1,11 +1,11 @@
 /** Calls about what was kept of sandboxes. */
 import type { Readable } from 'node:stream'
 import { CraikError } from '../errors.ts'
+import { BYTES_TYPE, HEADER } from '../operator/api/api-constants.ts'
 import type { ExportedBody, ListedSnapshotBody, SandboxBody, SnapshotBody } from '../operator/api/bodies.ts'
-import { BYTES_TYPE, HEADER } from '../operator/api/names.ts'
 import type { ExportBody } from '../operator/api/requests.ts'
-import type { Link } from './link.ts'
-import { type CallOptions, common, query, sandboxPath } from './paths.ts'
+import type { ApiConnection } from './api-connection.ts'
+import { type CallOptions, common, query, sandboxPath } from './api-paths.ts'
 import { jsonOf, LostConnection, responseChunks } from './transport.ts'
 
 /** `snapshot` is an id or a name, everywhere. */
@@ -40,26 +40,31 @@ interface SnapshotFile {
   readonly chunks: AsyncIterable<Buffer>
 }
 
-export function snapshotCalls(link: Link): SnapshotCalls {
+export function snapshotCalls(connection: ApiConnection): SnapshotCalls {
   const at = (snapshot: string, rest = '') => `/api/snapshots/${encodeURIComponent(snapshot)}${rest}`
   const post = <T>(path: string, json: unknown, options?: CallOptions) =>
-    link.json<T>({ method: 'POST', path, json, ...common(options) })
+    connection.json<T>({ method: 'POST', path, json, ...common(options) })
   return {
     make: (sandbox, body = {}, options) => post(sandboxPath(sandbox, '/snapshot'), body, options),
     restore: (sandbox, snapshot, options) => post(sandboxPath(sandbox, '/restore'), { snapshot }, options),
     fork: (sandbox, body = {}, options) => post(sandboxPath(sandbox, '/fork'), body, options),
     list: async (options) =>
       (
-        await link.json<{ snapshots: ListedSnapshotBody[] }>({
+        await connection.json<{ snapshots: ListedSnapshotBody[] }>({
           method: 'GET',
           path: '/api/snapshots',
           ...common(options),
         })
       ).snapshots,
-    get: (snapshot, options) => link.json({ method: 'GET', path: at(snapshot), ...common(options) }),
-    delete: (snapshot, options) => link.json({ method: 'DELETE', path: at(snapshot), ...common(options) }),
+    get: (snapshot, options) => connection.json({ method: 'GET', path: at(snapshot), ...common(options) }),
+    delete: (snapshot, options) =>
+      connection.json({ method: 'DELETE', path: at(snapshot), ...common(options) }),
     async read(snapshot, options) {
-      const response = await link.send({ method: 'GET', path: at(snapshot, '/bundle'), ...common(options) })
+      const response = await connection.send({
+        method: 'GET',
+        path: at(snapshot, '/bundle'),
+        ...common(options),
+      })
       const bytes = Number(response.headers[HEADER.size])
       return {
         bytes,
@@ -69,7 +74,7 @@ export function snapshotCalls(link: Link): SnapshotCalls {
     },
     export: (snapshot, body, options) => post(at(snapshot, '/export'), body, options),
     import: (open, about, options) =>
-      link.persist(
+      connection.persist(
         options?.signal,
         async (transport) =>
           jsonOf<SnapshotBody>(
@@ -99,12 +104,14 @@ async function* whole(
     }
   } catch (cause) {
     signal?.throwIfAborted()
-    throw cause instanceof LostConnection ? brokenOff('supervisor_unreachable', seen, bytes, cause) : cause
+    throw cause instanceof LostConnection
+      ? brokenOffError('supervisor_unreachable', seen, bytes, cause)
+      : cause
   }
-  if (seen !== bytes) throw brokenOff('conflict', seen, bytes)
+  if (seen !== bytes) throw brokenOffError('conflict', seen, bytes)
 }
 
-function brokenOff(
+function brokenOffError(
   code: 'supervisor_unreachable' | 'conflict',
   seen: number,
   bytes: number,

@@ -19,7 +19,7 @@ afterAll(() => api[Symbol.asyncDispose]())
 const CAT = { kind: 'exec' as const, argv: ['cat'], stdin: true }
 
 /** Somebody who types into a job and sees what it says. */
-class Person {
+class TakeOverClient {
   readonly jobId: string
   readonly stdin = new PassThrough()
   readonly end: Promise<JobEnd | Error>
@@ -50,17 +50,17 @@ class Person {
   }
 }
 
-const begin = (client = api.client) => new Person(client, newId('job', Date.now()), false)
-const attach = (to: Person, client = api.client) => new Person(client, to.jobId, true)
+const begin = (client = api.client) => new TakeOverClient(client, newId('job', Date.now()), false)
+const attach = (to: TakeOverClient, client = api.client) => new TakeOverClient(client, to.jobId, true)
 
 describe('of two clients that feed one job', () => {
   it('the first, though silent, is told at once when the second comes, and the second goes on', async () => {
     const first = begin()
     await until(() => first.begins === 0)
     const second = attach(first)
-    const told = await first.end
-    expect(isTakeover(told)).toBe(true)
-    expect(told).toMatchObject({
+    const reported = await first.end
+    expect(isTakeover(reported)).toBe(true)
+    expect(reported).toMatchObject({
       code: 'conflict',
       message: `another client took over the input of ${first.jobId}`,
       hint: expect.stringContaining(`craik sandbox logs ${sandbox} --job ${first.jobId} --follow`),
@@ -94,9 +94,9 @@ describe('of two clients that feed one job', () => {
       // Written when the one after it comes: whether it arrives before is a race that either side may win, for all of it.
       last.stdin.write(`<${turn}>`)
       const next = attach(last)
-      const told = await last.end
-      expect(told).toMatchObject({ code: 'conflict' })
-      const { unsent_bytes: unsent = 0 } = (told as { details?: { unsent_bytes?: number } }).details ?? {}
+      const reported = await last.end
+      expect(reported).toMatchObject({ code: 'conflict' })
+      const { unsent_bytes: unsent = 0 } = (reported as { details?: { unsent_bytes?: number } }).details ?? {}
       expected += `<${turn}>`.slice(0, 3 - unsent)
       last = next
     }
@@ -106,10 +106,10 @@ describe('of two clients that feed one job', () => {
   })
 
   it('the first does not come back after it was away while the second came', async () => {
-    using away = leavingClient()
+    using away = disconnectingClient()
     const first = begin(away.client)
     await first.types('one ')
-    away.leave()
+    away.disconnect()
     const second = attach(first)
     await second.types('two ')
     first.stdin.write('lost')
@@ -125,13 +125,13 @@ describe('of two clients that feed one job', () => {
   })
 
   it('the second goes on after it was away, and the first stays where it is', async () => {
-    using away = leavingClient()
+    using away = disconnectingClient()
     const first = begin()
     await first.types('one ')
     const second = attach(first, away.client)
     expect(await first.end).toMatchObject({ code: 'conflict' })
     await second.types('two ')
-    away.leave()
+    away.disconnect()
     second.stdin.write('three ')
     away.comeBack()
     await second.types('four')
@@ -151,7 +151,7 @@ describe('of two clients that feed one job', () => {
 })
 
 /** A client whose supervisor goes away and comes back when the test says. */
-function leavingClient(): Disposable & { client: ApiClient; leave(): void; comeBack(): void } {
+function disconnectingClient(): Disposable & { client: ApiClient; disconnect(): void; comeBack(): void } {
   const { endpoint } = api
   let back = Promise.withResolvers<void>()
   back.resolve()
@@ -163,7 +163,7 @@ function leavingClient(): Disposable & { client: ApiClient; leave(): void; comeB
   })
   return {
     client,
-    leave() {
+    disconnect() {
       back = Promise.withResolvers()
       client.link.close()
     },

@@ -4,14 +4,14 @@ import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
+import { BYTES_TYPE, HEADER } from '../operator/api/api-constants.ts'
 import type { UploadBody } from '../operator/api/bodies.ts'
-import { BYTES_TYPE, HEADER } from '../operator/api/names.ts'
+import { type CallOptions, common, query, sandboxPath } from './api-paths.ts'
 import type { ApiClient } from './client.ts'
-import { type CallOptions, common, query, sandboxPath } from './paths.ts'
 import { RetryDeadlines } from './retry-deadlines.ts'
 import { type JobEnd, type RunJobOptions, runJob } from './run-job.ts'
+import { TransferAttempts } from './transfer-attempts.ts'
 import { bodyFrom, jsonOf, LostConnection, responseChunks, type Transport } from './transport.ts'
-import { Tries } from './tries.ts'
 
 export interface TransferOptions extends CallOptions {
   readonly onProgress?: (bytes: number, ofBytes: number) => void
@@ -26,8 +26,8 @@ export async function* readFile(
   path: string,
   options: TransferOptions & { readonly offset?: number; readonly length?: number } = {},
 ): AsyncGenerator<Buffer> {
-  const patience = new RetryDeadlines()
-  const tries = new Tries()
+  const deadlines = new RetryDeadlines()
+  const attempts = new TransferAttempts()
   let at = options.offset ?? 0
   let end: number | undefined
   let etag: string | undefined
@@ -44,8 +44,8 @@ export async function* readFile(
       end ??= Math.max(at, options.length === undefined ? size : Math.min(size, at + options.length))
       etag = response.headers.etag
       for await (const chunk of responseChunks(response)) {
-        patience.reached()
-        tries.moved()
+        deadlines.reset()
+        attempts.reset()
         at += chunk.length
         if (at > end) throw tooLong()
         options.onProgress?.(at, end)
@@ -53,8 +53,8 @@ export async function* readFile(
       }
     } catch (error) {
       options.signal?.throwIfAborted()
-      const judged = etag === undefined ? error : patience.judge(tries.judge(error))
-      if (!(judged instanceof LostConnection)) throw judged
+      const evaluated = etag === undefined ? error : deadlines.checkError(attempts.checkError(error))
+      if (!(evaluated instanceof LostConnection)) throw evaluated
       await sleep(PAUSE_MS, undefined, options.signal && { signal: options.signal })
       continue
     }
@@ -93,24 +93,24 @@ export async function writeFile(
   const upload = newId('job', Date.now())
   const { bytes } = source
   const mode = source.mode.toString(8).padStart(3, '0')
-  const patience = new RetryDeadlines()
-  const tries = new Tries()
+  const deadlines = new RetryDeadlines()
+  const attempts = new TransferAttempts()
   let first = true
   let arrived = 0
   const attempt = async (transport: Transport, progress: () => void) => {
     const { offset, committed }: UploadBody = first
       ? { offset: 0, committed: false }
-      : await client.files.uploaded(sandbox, upload, options).catch(unknownIsNothing)
+      : await client.files.getUpload(sandbox, upload, options).catch(unknownIsNothing)
     if (!first) progress()
     first = false
     if (committed) return true
     if (offset > arrived) {
-      patience.reached()
-      tries.moved()
+      deadlines.reset()
+      attempts.reset()
     }
     arrived = offset
     let failure: unknown
-    const content = counted(source.open(offset), offset, bytes, options, (error) => {
+    const content = countingChunks(source.open(offset), offset, bytes, options, (error) => {
       failure = error
     })
     const response = await transport
@@ -129,13 +129,13 @@ export async function writeFile(
   }
   const done = await client.link.persist(options.signal, (transport, progress) =>
     attempt(transport, progress).catch((error) => {
-      throw patience.judge(tries.judge(error))
+      throw deadlines.checkError(attempts.checkError(error))
     }),
   )
   if (!done) throw new CraikError('boundary_failed', 'the file was uploaded but not saved')
 }
 
-async function* counted(
+async function* countingChunks(
   body: Readable,
   from: number,
   ofBytes: number,

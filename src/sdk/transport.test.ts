@@ -33,7 +33,7 @@ class Connection implements Disposable {
   }
 
   /** The server's end. */
-  accepted(): Promise<Socket> {
+  nextConnection(): Promise<Socket> {
     return this.#accepted.promise
   }
 
@@ -46,7 +46,7 @@ class Connection implements Disposable {
 }
 
 /** What was sent so far, once all of `texts` are in it. */
-async function received(socket: Socket, ...texts: readonly string[]): Promise<string> {
+async function readUntil(socket: Socket, ...texts: readonly string[]): Promise<string> {
   let all = ''
   for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
     all += chunk
@@ -60,8 +60,8 @@ describe('a request whose body is open', () => {
     const body = new PassThrough()
     using own = new Connection()
     const sent = own.post(body)
-    const socket = await own.accepted()
-    expect(await received(socket, '\r\n\r\n')).toMatch(/^POST \/x HTTP\/1\.1\r\n/)
+    const socket = await own.nextConnection()
+    expect(await readUntil(socket, '\r\n\r\n')).toMatch(/^POST \/x HTTP\/1\.1\r\n/)
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}')
     expect((await sent).statusCode).toBe(200)
     body.end()
@@ -75,9 +75,9 @@ describe('a request whose body is open', () => {
       using own = new Connection()
       const body = new PassThrough()
       const failed = own.post(body).catch((thrown) => thrown)
-      const socket = await own.accepted()
+      const socket = await own.nextConnection()
       body.write('before')
-      await received(socket, 'before')
+      await readUntil(socket, 'before')
       const after: string[] = []
       socket.on('data', (chunk) => after.push(chunk.toString()))
       const ended = once(socket, 'close')
@@ -106,9 +106,9 @@ describe('a request whose body is open', () => {
       using own = new Connection()
       const body = new PassThrough()
       const failed = own.post(body).catch((thrown) => thrown)
-      const socket = await own.accepted()
+      const socket = await own.nextConnection()
       body.write('half')
-      await received(socket, 'half')
+      await readUntil(socket, 'half')
       const ended = once(socket, 'close')
       socket.resume()
       body.destroy(reason)
@@ -121,8 +121,8 @@ describe('a request whose body is open', () => {
     const body = new PassThrough()
     using own = new Connection()
     const failed = own.post(body).catch((thrown) => thrown)
-    const socket = await own.accepted()
-    await received(socket, '\r\n\r\n')
+    const socket = await own.nextConnection()
+    await readUntil(socket, '\r\n\r\n')
     socket.destroy()
     expect(await failed).toBeInstanceOf(LostConnection)
     expect(body.destroyed).toBe(true)
@@ -132,7 +132,7 @@ describe('a request whose body is open', () => {
     const parts = Array.from({ length: 50 }, (_, index) => Buffer.alloc(30_000, index))
     using own = new Connection()
     const sent = own.post(Readable.from(parts, { objectMode: false }))
-    const socket = await own.accepted()
+    const socket = await own.nextConnection()
     let bytes = 0
     socket.on('data', (chunk: Buffer) => {
       bytes += chunk.length

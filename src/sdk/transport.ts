@@ -4,8 +4,8 @@ import type { Duplex } from 'node:stream'
 import { Readable } from 'node:stream'
 import { CraikError, ERRORS, type ErrorCode } from '../errors.ts'
 import { connectUnixSocket } from '../lib/unix-socket.ts'
+import { PORT_PROTOCOL } from '../operator/api/api-constants.ts'
 import type { ErrorBody } from '../operator/api/bodies.ts'
-import { PORT_PROTOCOL } from '../operator/api/names.ts'
 import { addSandboxName } from './named-hint.ts'
 
 // An import would read every name of the module, and one of them makes Node load all of `fetch`, which is a good part
@@ -53,14 +53,14 @@ export class Transport {
   }
 
   /** Resolves with the answer's head; a status of 400 and above is thrown as the error that its body tells. */
-  async send(asked: ApiRequest): Promise<IncomingMessage> {
-    const response = await this.#exchange(asked)
+  async send(requested: ApiRequest): Promise<IncomingMessage> {
+    const response = await this.#exchange(requested)
     if ((response.statusCode ?? 500) < 400) return response
     try {
-      throw addSandboxName(await errorOf(response), asked.path)
+      throw addSandboxName(await errorOf(response), requested.path)
     } finally {
       // Not before the error is read: a body that breaks off takes its connection with it, and the answer's rest too.
-      asked.body?.destroy()
+      requested.body?.destroy()
     }
   }
 
@@ -81,7 +81,7 @@ export class Transport {
       outgoing.once('response', (response) =>
         errorOf(response).then((error) => fail(addSandboxName(error, path)), fail),
       )
-      outgoing.once('error', (error) => fail(lost(error, signal)))
+      outgoing.once('error', (error) => fail(connectionError(error, signal)))
       outgoing.end()
     })
   }
@@ -97,16 +97,16 @@ export class Transport {
     return { host: 'craik', ...authorizationHeader(this.endpoint.token) }
   }
 
-  #exchange(asked: ApiRequest): Promise<IncomingMessage> {
-    const { json, body, signal } = asked
+  #exchange(requested: ApiRequest): Promise<IncomingMessage> {
+    const { json, body, signal } = requested
     const text = json === undefined ? undefined : Buffer.from(JSON.stringify(json))
-    const headers: Record<string, string | number> = { ...this.#headers(), ...asked.headers }
+    const headers: Record<string, string | number> = { ...this.#headers(), ...requested.headers }
     if (text !== undefined) {
       headers['content-type'] = 'application/json'
       headers['content-length'] = text.length
     }
     return new Promise((done, fail) => {
-      const { method, path } = asked
+      const { method, path } = requested
       const outgoing = request({
         agent: this.#agent,
         method,
@@ -121,7 +121,7 @@ export class Transport {
       })
       outgoing.on('error', (error) => {
         body?.destroy()
-        fail(lost(error, signal))
+        fail(connectionError(error, signal))
       })
       if (body === undefined) {
         outgoing.end(text)
@@ -214,7 +214,7 @@ function isErrorCode(code: unknown): code is ErrorCode {
 /** What happened while no connection stood was not sent. */
 const NOT_SENT = new Set(['ENOENT', 'ECONNREFUSED'])
 
-function lost(error: Error, signal: AbortSignal | undefined): Error {
+function connectionError(error: Error, signal: AbortSignal | undefined): Error {
   if (signal?.aborted) return signal.reason instanceof Error ? signal.reason : error
   if (error instanceof CraikError) return error
   return new LostConnection(error, !NOT_SENT.has((error as NodeJS.ErrnoException).code ?? ''))

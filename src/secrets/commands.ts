@@ -2,8 +2,8 @@
 import { CraikError } from '../errors.ts'
 import { parseReference } from '../lib/ids.ts'
 import type { CommandRow, Store } from '../store/store.ts'
-import { looksSecret } from './looks-secret.ts'
-import { registerCommand, removeCommand } from './writes.ts'
+import { looksSecret } from './detect-secret.ts'
+import { registerCommand, removeCommand } from './secret-writes.ts'
 
 /** Leaves room for what receipts put before it. */
 const MAX_REF_LENGTH = 128

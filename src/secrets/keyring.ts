@@ -1,7 +1,7 @@
 /** The login keyring: libsecret on Linux, the keychain on macOS, each through its own command-line tool. */
 import { findHostProgram } from '../lib/host-programs.ts'
+import { type Reading, runTool, type ToolStop, toolFailure } from './run-tool.ts'
 import { keyringItem, stripNewline } from './secret.ts'
-import { type Reading, runTool, type ToolStop, toolFailure } from './tool.ts'
 
 interface KeyringTool {
   readonly program: 'secret-tool' | 'security'

@@ -25,7 +25,7 @@ export async function readValue(streams: ValueStreams, name: string): Promise<Bu
 async function readPiped({ stdin, signal }: ValueStreams): Promise<Buffer> {
   const chunks: Buffer[] = []
   let length = 0
-  const stop = () => stdin.destroy(interrupted())
+  const stop = () => stdin.destroy(interruptedError())
   signal.addEventListener('abort', stop, { once: true })
   try {
     signal.throwIfAborted()
@@ -36,7 +36,7 @@ async function readPiped({ stdin, signal }: ValueStreams): Promise<Buffer> {
     }
     return Buffer.concat(chunks)
   } catch (error) {
-    throw signal.aborted ? interrupted() : error
+    throw signal.aborted ? interruptedError() : error
   } finally {
     signal.removeEventListener('abort', stop)
     for (const chunk of chunks) chunk.fill(0)
@@ -67,7 +67,7 @@ async function readTyped({ stdin, stderr, signal }: ValueStreams, name: string):
   let state: LineState | undefined
   try {
     state = await promise
-    if (state === 'interrupted') throw interrupted()
+    if (state === 'interrupted') throw interruptedError()
     if (state !== 'entered') await delay(SWALLOW_MS)
     if (state === 'several_lines') throw severalLines(name)
     if (state === 'too_long') throw tooLong()
@@ -82,7 +82,7 @@ async function readTyped({ stdin, stderr, signal }: ValueStreams, name: string):
   }
 }
 
-function interrupted(): CraikError {
+function interruptedError(): CraikError {
   return new CraikError('interrupted', 'interrupted; nothing was stored')
 }
 

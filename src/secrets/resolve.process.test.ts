@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { nameCommand } from './commands.ts'
 import { readKeyring } from './keyring.ts'
 import { resolveSecret } from './resolve.ts'
+import { runTool, toolFailure } from './run-tool.ts'
 import { type BindingSource, MAX_VALUE_BYTES } from './secret.ts'
 import { failure, NEVER, OPERATOR, type SecretsFixture, secretsFixture } from './secrets.fixture.ts'
 import { bindSecret, storeSecret } from './secrets.ts'
-import { runTool, toolFailure } from './tool.ts'
 
 const CANARY = 'canary-4f1d9b-value'
 
@@ -22,7 +22,7 @@ afterEach(() => fixture[Symbol.asyncDispose]())
 const bind = (source: BindingSource, reference: string) =>
   bindSecret(fixture.store, OPERATOR, 'KEY', { source, reference })
 const resolve = (signal = NEVER) => resolveSecret(fixture.store, fixture.home, environment, 'KEY', signal)
-const resolved = async () => (await resolve()).toString()
+const resolveText = async () => (await resolve()).toString()
 
 function file(content: string | Buffer, mode = 0o600): string {
   const path = join(fixture.folder, 'key.txt')
@@ -46,14 +46,14 @@ it('says that a name is unknown', async () => {
 
 it('reads back what was stored', async () => {
   await storeSecret(fixture.store, fixture.home, OPERATOR, 'KEY', Buffer.from(CANARY))
-  expect(await resolved()).toBe(CANARY)
+  expect(await resolveText()).toBe(CANARY)
 })
 
 describe('an environment variable', () => {
   it('is read as it is', async () => {
     await bind('env', 'SOME_VAR')
     environment.SOME_VAR = `${CANARY}\n`
-    expect(await resolved()).toBe(`${CANARY}\n`)
+    expect(await resolveText()).toBe(`${CANARY}\n`)
   })
 
   it('is unavailable when it is missing or empty, and is named', async () => {
@@ -70,7 +70,7 @@ describe('an environment variable', () => {
 describe('a file', () => {
   it('is read without its last line break', async () => {
     await bind('file', file(`one\n${CANARY}\n`))
-    expect(await resolved()).toBe(`one\n${CANARY}`)
+    expect(await resolveText()).toBe(`one\n${CANARY}`)
   })
 
   it('may hold exactly 64 KiB, and no byte more', async () => {
@@ -88,7 +88,7 @@ describe('a file', () => {
     expect(error.code).toBe('key_exposed')
     expect(JSON.stringify([error.message, error.hint])).not.toContain(CANARY)
     chmodSync(join(fixture.folder, 'key.txt'), 0o400)
-    expect(await resolved()).toBe(CANARY)
+    expect(await resolveText()).toBe(CANARY)
   })
 
   it('is refused when the path is a link to a private file', async () => {
@@ -171,7 +171,7 @@ describe('a registered command', () => {
     await register('manager', program('manager', `printf '%s\\n' "${CANARY} $1 [$OPENAI_API_KEY]"`), 'a b')
     await bind('command', 'manager')
     environment.OPENAI_API_KEY = 'not for the command'
-    expect(await resolved()).toBe(`${CANARY} a b []`)
+    expect(await resolveText()).toBe(`${CANARY} a b []`)
   })
 
   it.each([

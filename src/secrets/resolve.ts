@@ -3,10 +3,11 @@ import { CraikError } from '../errors.ts'
 import { findNamedProgram } from '../lib/host-programs.ts'
 import { readPrivateFile } from '../lib/private-files.ts'
 import type { Home } from '../store/home.ts'
-import { mountedFolders } from '../store/mounted-folders.ts'
+import { listMountedFolders } from '../store/mounted-folders.ts'
 import type { CommandRow, SecretRow, Store } from '../store/store.ts'
 import { readAtRestKey } from './at-rest-key.ts'
 import { readKeyring } from './keyring.ts'
+import { type Reading, runTool, type ToolStop, toolFailure } from './run-tool.ts'
 import { openValue } from './seal.ts'
 import {
   describeSource,
@@ -16,7 +17,6 @@ import {
   stripNewline,
   unknownSecret,
 } from './secret.ts'
-import { type Reading, runTool, type ToolStop, toolFailure } from './tool.ts'
 
 /**
  * The value, between 1 byte and 64 KiB; the caller wipes it after use. Errors name the secret and its source,
@@ -43,7 +43,7 @@ export async function resolveSecret(
     command,
     home,
     environment,
-    mounted: () => mountedFolders(home, async () => store),
+    mounted: () => listMountedFolders(home, async () => store),
     stop: { signal, killSignal },
   })
   if ('reason' in reading) throw unavailable(row, reading.reason, reading.hint)
@@ -53,7 +53,7 @@ export async function resolveSecret(
   return reading.value
 }
 
-interface Where {
+interface SecretLocation {
   readonly row: SecretRow
   readonly command: CommandRow | undefined
   readonly home: Home
@@ -62,7 +62,7 @@ interface Where {
   readonly stop: ToolStop
 }
 
-const READERS: Record<SecretSource, (where: Where) => Promise<Reading>> = {
+const READERS: Record<SecretSource, (where: SecretLocation) => Promise<Reading>> = {
   async env({ row, environment }) {
     const value = environment[row.reference!]
     if (value === undefined) return { reason: 'the variable is not set' }

@@ -21,9 +21,9 @@ it('opens what it sealed', () => {
 
 it('refuses a sealed value with any single bit flipped', () => {
   fc.assert(
-    fc.property(name, value, fc.nat(), (secret, bytes, place) => {
+    fc.property(name, value, fc.nat(), (secret, bytes, position) => {
       const sealed = sealValue(key, secret, bytes)
-      const bit = place % (sealed.length * 8)
+      const bit = position % (sealed.length * 8)
       sealed[bit >> 3]! ^= 1 << (bit & 7)
       expect(() => openValue(key, secret, sealed)).toThrow(damaged)
     }),

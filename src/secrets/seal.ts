@@ -15,33 +15,33 @@ const CIPHERTEXT_AT = TAG_AT + TAG_BYTES
 /** Under a fresh random nonce, so that sealing the same value twice shows nothing. */
 export function sealValue(key: Uint8Array, name: string, value: Uint8Array): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
-  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(boundTo(name))
+  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(associatedData(name))
   const ciphertext = Buffer.concat([cipher.update(value), cipher.final()])
   return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ciphertext])
 }
 
 /** Throws `store_damaged` unless these are the bytes that were sealed, under this key and for this name. */
 export function openValue(key: Uint8Array, name: string, sealed: Uint8Array): Buffer {
-  if (sealed[0] !== VERSION || sealed.length < CIPHERTEXT_AT) throw damaged(name)
+  if (sealed[0] !== VERSION || sealed.length < CIPHERTEXT_AT) throw damagedError(name)
   const nonce = sealed.subarray(NONCE_AT, TAG_AT)
   const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
-    .setAAD(boundTo(name))
+    .setAAD(associatedData(name))
     .setAuthTag(sealed.subarray(TAG_AT, CIPHERTEXT_AT))
   const value = decipher.update(sealed.subarray(CIPHERTEXT_AT))
   try {
     return Buffer.concat([value, decipher.final()])
   } catch (cause) {
     value.fill(0)
-    throw damaged(name, cause)
+    throw damagedError(name, cause)
   }
 }
 
 /** The name is authenticated with the value, so that a row cannot be passed off as another. */
-function boundTo(name: string): Buffer {
+function associatedData(name: string): Buffer {
   return Buffer.from(`craik-secret/1\0${name}`)
 }
 
-function damaged(name: string, cause?: unknown): CraikError {
+function damagedError(name: string, cause?: unknown): CraikError {
   return new CraikError(
     'store_damaged',
     `cannot decrypt the stored value of ${name}: it was changed, or encrypted with another key`,

@@ -3,7 +3,7 @@ import { isAbsolute } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import type { SecretRow } from '../store/store.ts'
-import { looksSecret } from './looks-secret.ts'
+import { looksSecret } from './detect-secret.ts'
 
 export type BindingSource = 'env' | 'file' | 'keyring' | 'command'
 export type SecretSource = BindingSource | 'stored'

@@ -10,7 +10,7 @@ import { type Home, homeAt } from '../store/home.ts'
 import { openDatabase } from '../store/sqlite/database.ts'
 import { tablesOver } from '../store/sqlite/tables.ts'
 import type { Procedure, Store } from '../store/store.ts'
-import { secretProcedures } from './procedures.ts'
+import { secretProcedures } from './secret-procedures.ts'
 
 export const OPERATOR = 'local-user:tester'
 export const NEVER = new AbortController().signal

@@ -4,7 +4,7 @@ import type { SecretRow, Store } from '../store/store.ts'
 import { readOrMakeAtRestKey } from './at-rest-key.ts'
 import { sealValue } from './seal.ts'
 import { type Binding, parseBinding, parseSecretName, requireValueSize } from './secret.ts'
-import { putSecret, removeSecret } from './writes.ts'
+import { putSecret, removeSecret } from './secret-writes.ts'
 
 /** A secret as it may be shown: everything but the value. */
 export type SecretEntry = Omit<SecretRow, 'sealed'>

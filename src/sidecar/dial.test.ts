@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Dialler } from './dial.ts'
 import { PROTOCOL_HEADER } from './protocol.ts'
-import { Router } from './routes.ts'
+import { Router } from './router.ts'
 import { serve } from './server.ts'
 import { collect, until } from './sidecar.fixture.ts'
 

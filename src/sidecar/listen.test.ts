@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { Listener } from './listen.ts'
-import { Router } from './routes.ts'
+import { Router } from './router.ts'
 import { serve } from './server.ts'
 
 let folder: string

@@ -2,10 +2,10 @@
 import { writeSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { Socket } from 'node:net'
+import { createBoundedLog } from './bounded-log.ts'
 import { Dialler } from './dial.ts'
 import { Listener } from './listen.ts'
 import { REFUSED_VARIABLES } from './protocol.ts'
-import { boundedLog } from './report.ts'
 import { serve } from './server.ts'
 import { readSettings } from './settings.ts'
 import { createSidecar } from './sidecar.ts'
@@ -39,13 +39,13 @@ process.umask(0o022)
 await run()
 
 async function run(): Promise<void> {
-  const log = boundedLog((line) => process.stderr.write(`${line}\n`))
+  const log = createBoundedLog((line) => process.stderr.write(`${line}\n`))
   process.stderr.on('error', () => {})
   goOnAfterFaults(log)
   const settings = readSettings(process.env)
   // The thread pool starts with its first work: later there may be no process left for its threads.
   const [sidecar] = await Promise.all([createSidecar({ settings, version, env: process.env }), stat('/')])
-  const leave = () => {
+  const release = () => {
     void sidecar.close().finally(() => {
       line.close()
       process.exit(0)
@@ -55,10 +55,10 @@ async function run(): Promise<void> {
   const line =
     settings.listen === undefined
       ? // A home that was deleted leaves no sandbox running.
-        new Dialler({ socket: settings.socket, serve: serveOne, log, onForgotten: leave })
+        new Dialler({ socket: settings.socket, serve: serveOne, log, onForgotten: release })
       : new Listener({ socket: settings.listen, serve: serveOne, log })
-  process.once('SIGTERM', leave)
-  process.once('SIGINT', leave)
+  process.once('SIGTERM', release)
+  process.once('SIGINT', release)
   process.on('SIGHUP', () => {})
 }
 

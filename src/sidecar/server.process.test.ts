@@ -4,7 +4,7 @@ import { duplexPair } from 'node:stream'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { LIMITS, PROTOCOL_HEADER } from './protocol.ts'
-import { type Route, Router } from './routes.ts'
+import { type Route, Router } from './router.ts'
 import { serve } from './server.ts'
 import { collect, sh, TestHost, until } from './sidecar.fixture.ts'
 

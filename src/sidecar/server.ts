@@ -10,7 +10,7 @@ import {
 import type { Duplex } from 'node:stream'
 import { WriteBehind } from '../lib/write-behind.ts'
 import { LIMITS, PROTOCOL_HEADER, PROTOCOL_VERSION } from './protocol.ts'
-import { isBrokenOff, type RouteCall, type Router, SidecarError } from './routes.ts'
+import { isBrokenOff, type RouteCall, type Router, SidecarError } from './router.ts'
 
 /** Streams at once: every job with its output and input, every forwarded connection, and the accept streams. */
 const MAX_STREAMS = 4096

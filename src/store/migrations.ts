@@ -2,13 +2,13 @@
 import { agents } from './migrations/agents.ts'
 import { breakers } from './migrations/breakers.ts'
 import { egress } from './migrations/egress.ts'
-import { groundFloor } from './migrations/ground-floor.ts'
 import { ledger } from './migrations/ledger.ts'
 import { prompts } from './migrations/prompts.ts'
 import { providers } from './migrations/providers.ts'
+import { groundFloor } from './migrations/receipts-and-grants.ts'
 import { sandboxes } from './migrations/sandboxes.ts'
 import { snapshots } from './migrations/snapshots.ts'
-import { warmPlaces } from './migrations/warm-places.ts'
+import { warmPlaces } from './migrations/warm-instances.ts'
 
 export interface Migration {
   readonly version: number

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Home, homeAt } from './home.ts'
-import { mountedFolders, recordMountedFolder } from './mounted-folders.ts'
+import { listMountedFolders, recordMountedFolder } from './mounted-folders.ts'
 
 let folder: string
 let home: Home
@@ -14,19 +14,19 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-const mounted = () => mountedFolders(home, () => Promise.reject(new Error('there is no database')))
+const listMounted = () => listMountedFolders(home, () => Promise.reject(new Error('there is no database')))
 
 describe('a folder that a sandbox could write', () => {
   it('counts also when no sandbox has it, once', async () => {
-    expect(await mounted()).toEqual([home.root])
+    expect(await listMounted()).toEqual([home.root])
     for (const lent of ['/project/a', '/project/b', '/project/a']) recordMountedFolder(home, lent)
-    expect(await mounted()).toEqual([home.root, '/project/a', '/project/b'])
+    expect(await listMounted()).toEqual([home.root, '/project/a', '/project/b'])
   })
 
   it('is not forgotten silently when the list is damaged', async () => {
     recordMountedFolder(home, '/project/a')
     writeFileSync(join(home.state, 'lent-folders.json'), '{')
-    await expect(mounted()).rejects.toMatchObject({ code: 'invalid_config' })
+    await expect(listMounted()).rejects.toMatchObject({ code: 'invalid_config' })
   })
 
   const list = () => join(home.state, 'lent-folders.json')
@@ -44,8 +44,8 @@ describe('a folder that a sandbox could write', () => {
     mkdirSync(home.state, { recursive: true, mode: 0o700 })
     make()
     const refused = { code: 'invalid_config', message: expect.stringContaining(problem) }
-    await expect(mounted()).rejects.toMatchObject(refused)
-    await expect(mounted()).rejects.toThrow(list())
+    await expect(listMounted()).rejects.toMatchObject(refused)
+    await expect(listMounted()).rejects.toThrow(list())
     expect(() => recordMountedFolder(home, '/project/a')).toThrow(list())
   })
 
@@ -55,6 +55,6 @@ describe('a folder that a sandbox could write', () => {
     writeFileSync(list(), JSON.stringify(Array.from({ length: 261 }, (_, i) => long(i))), { mode: 0o600 })
     recordMountedFolder(home, long(299))
     expect(statSync(list()).size).toBeLessThanOrEqual(1024 * 1024)
-    expect((await mounted()).at(-1)).toMatch(/^\/299\//)
+    expect((await listMounted()).at(-1)).toMatch(/^\/299\//)
   })
 })

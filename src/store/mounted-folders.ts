@@ -23,9 +23,9 @@ export function recordMountedFolder(home: Home, folder: string): void {
   const lent = readLent(home)
   if (lent.includes(folder)) return
   mkdirSync(dirname(lentFile(home)), { recursive: true, mode: 0o700 })
-  let kept = [...lent, folder].slice(-MAX_LENT)
-  while (Buffer.byteLength(JSON.stringify(kept)) > MAX_BYTES) kept = kept.slice(1)
-  writePrivateFile(lentFile(home), JSON.stringify(kept))
+  let stored = [...lent, folder].slice(-MAX_LENT)
+  while (Buffer.byteLength(JSON.stringify(stored)) > MAX_BYTES) stored = stored.slice(1)
+  writePrivateFile(lentFile(home), JSON.stringify(stored))
 }
 
 function lentFile(home: Home): string {
@@ -52,7 +52,10 @@ function readLent(home: Home): readonly string[] {
 }
 
 /** Also of sandboxes that are stopped or deleted. Craik's own home counts, because disks and volumes lie in it. */
-export async function mountedFolders(home: Home, store: () => Promise<Store>): Promise<readonly string[]> {
+export async function listMountedFolders(
+  home: Home,
+  store: () => Promise<Store>,
+): Promise<readonly string[]> {
   // Looking makes no database where there is none.
   if (!existsSync(home.database)) return [home.root, ...readLent(home)]
   const rows = await (await store()).read((tables) => tables.sandboxes.list({}, MAX_ROWS))

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { LoginRecords } from '../login-sandbox/records.ts'
+import { LoginRecords } from '../login-sandbox/login-records.ts'
 import { homeAt } from '../store/home.ts'
 import { startAutosave } from './autosave.ts'
 
@@ -66,11 +66,11 @@ function know(...logins: string[]): void {
       undefined,
     )
 }
-const said = () => (existsSync(join(folder, 'said')) ? readFileSync(join(folder, 'said'), 'utf8') : '')
-const lines = () => said().split('\n').filter(Boolean)
+const readOutput = () => (existsSync(join(folder, 'said')) ? readFileSync(join(folder, 'said'), 'utf8') : '')
+const lines = () => readOutput().split('\n').filter(Boolean)
 async function until(isSo: () => boolean): Promise<void> {
   for (let left = 1500; !isSo(); left--) {
-    if (left === 0) throw new Error(`it never came: ${said()}`)
+    if (left === 0) throw new Error(`it never came: ${readOutput()}`)
     await sleep(10)
   }
 }
@@ -98,7 +98,7 @@ it('happens again and again, for those that run, one at a time, with no secret o
       `begin save --login two --quiet ${home} undefined`,
       'end',
     ])
-    expect(said()).not.toMatch(/stopped|elsewhere|not-known|begin[^\n]*\nbegin/)
+    expect(readOutput()).not.toMatch(/stopped|elsewhere|not-known|begin[^\n]*\nbegin/)
     expect(logged).toEqual([])
   } finally {
     delete process.env.CRAIK_TEST_SECRET

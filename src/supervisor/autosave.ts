@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hostEnvironment, runChild } from '../lib/child.ts'
 import type { Clock } from '../lib/clock.ts'
 import { PINNED } from '../lib/host-programs.ts'
-import { LoginRecords } from '../login-sandbox/records.ts'
+import { LoginRecords } from '../login-sandbox/login-records.ts'
 import type { Home } from '../store/home.ts'
-import type { SupervisorLog } from './log.ts'
+import type { SupervisorLog } from './supervisor-log.ts'
 
 export interface AutosaveOptions {
   readonly home: Home
@@ -39,11 +39,11 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Until it is closed. Closing ends a save that is under way; it is idempotent. */
 export function startAutosave(options: AutosaveOptions): { close(): Promise<void> } {
-  const leaving = new AbortController()
-  const working = new Autosave(options, leaving.signal).run()
+  const controller = new AbortController()
+  const working = new Autosave(options, controller.signal).run()
   return {
     async close() {
-      leaving.abort()
+      controller.abort()
       await working
     },
   }
@@ -88,14 +88,19 @@ class Autosave {
   async #save(login: string, sandbox: SavedSandbox): Promise<void> {
     const { home, mainFile, clock } = this.#options
     const after = this.#lookAfter(sandbox)
-    let told = ''
+    let message = ''
     const result = await runChild({
       argv: [
-        ...[process.execPath, mainFile, 'save', '--login', login, '--quiet'],
+        process.execPath,
+        mainFile,
+        'save',
+        '--login',
+        login,
+        '--quiet',
         ...(after === undefined ? ['--conversations'] : []),
       ],
       cwd: '/',
-      env: { ...hostEnvironment(process.env), ...pinned(), CRAIK_HOME: home.root },
+      env: { ...hostEnvironment(process.env), ...readPins(), CRAIK_HOME: home.root },
       timeoutMs: SAVE_MS,
       graceMs: GRACE_MS,
       maxOutputBytes: MAX_OUTPUT_BYTES,
@@ -103,13 +108,13 @@ class Autosave {
       inputs: [],
       onStdout: () => {},
       onStderr: (chunk) => {
-        told = (told + chunk.toString()).slice(0, TOLD_CHARACTERS)
+        message = (message + chunk.toString()).slice(0, TOLD_CHARACTERS)
       },
     })
     if (after !== undefined) this.#looks.set(sandbox.id, { atMs: clock.nowMs(), after })
     if (this.#signal.aborted || (result.end === 'exited' && result.exitCode === 0)) return
     const how = result.end === 'exited' ? `exit code ${result.exitCode}` : result.end
-    this.#complain(login, told.split('\n')[0] || how)
+    this.#complain(login, message.split('\n')[0] || how)
   }
 
   /**
@@ -133,7 +138,7 @@ function reasonOf(error: unknown): string {
 }
 
 /** It looks at nobody's PATH either. */
-function pinned(): Record<string, string> {
+function readPins(): Record<string, string> {
   const pins = process.env[PINNED]
   return pins === undefined ? {} : { [PINNED]: pins }
 }

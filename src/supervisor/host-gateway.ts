@@ -1,27 +1,27 @@
 /** The gateway of a home, put together: models, the web and GitHub behind one door, with the logins of this machine. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Account, Broker } from '../accounts/account.ts'
+import { API_KEYS } from '../accounts/api-keys.ts'
 import type { HostLogins } from '../accounts/broker.ts'
-import { openHostLogins } from '../accounts/host-logins.ts'
-import { API_KEYS } from '../accounts/keys.ts'
+import { openHostLogins } from '../accounts/open-host-logins.ts'
 import { ACCOUNTS_FILE } from '../accounts/overrides.ts'
 import { OverridesFile } from '../accounts/overrides-file.ts'
 import { openSentinels, type Sentinels } from '../accounts/sentinels.ts'
 import { tokenHosts } from '../accounts/token-hosts.ts'
 import type { GatewayCaller } from '../gateway/caller.ts'
-import { evaluateEgress } from '../gateway/egress/decide.ts'
-import { createEgress } from '../gateway/egress/egress.ts'
+import { evaluateEgress } from '../gateway/egress/decide-egress.ts'
+import { createEgress } from '../gateway/egress/egress-proxy.ts'
 import { homeReader } from '../gateway/egress/rule-reader.ts'
 import { HTTPS_PORT } from '../gateway/egress/rules.ts'
-import { githubRoute } from '../gateway/github/route.ts'
+import { githubRoute } from '../gateway/github/github-route.ts'
 import { createGateway, type Gateway } from '../gateway/server.ts'
 import { answerToken, isTokenRoute } from '../gateway/token-route.ts'
 import type { Clock } from '../lib/clock.ts'
 import { PINNED } from '../lib/host-programs.ts'
 import { readConfigFile } from '../providers/config-file.ts'
-import type { ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptLog } from '../receipts/receipt-log.ts'
 import type { SandboxRecord } from '../sandboxes/lifecycle/sandbox-record.ts'
-import type { ManagerLogger } from '../sandboxes/manager/options.ts'
+import type { ManagerLogger } from '../sandboxes/manager/manager-options.ts'
 import { resolveSecret } from '../secrets/resolve.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
@@ -85,7 +85,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
       return seen
     },
     problems: (until) => logins.problems(until),
-    looked: () => logins.looked(),
+    listProbed: () => logins.listProbed(),
     forward: (accountId, until) => logins.forward(accountId, until),
   }
   const report = (error: unknown) =>
@@ -124,7 +124,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     })
     return true
   }
-  const place = {
+  const deps = {
     store,
     log,
     home,
@@ -132,20 +132,20 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     environment,
     credential: (name: string, until: AbortSignal) => resolveSecret(store, home, environment, name, until),
   }
-  const door = createGateway({ place, broker, report, egress, otherRoute })
+  const listener = createGateway({ deps: deps, broker, report, egress, otherRoute })
   // Sandboxes that were left running are told of them with their next command.
   void broker.accounts(AbortSignal.timeout(FIRST_LOOK_MS)).catch(() => {})
   const reader = homeReader(home)
   return {
     async mayReach({ id, operator, policy_envelope_id }, host) {
       const caller = { operator, sandboxId: id, policyEnvelopeId: policy_envelope_id, scope: {} }
-      const asked = { host, form: 'name', port: HTTPS_PORT, protocol: 'connect' } as const
+      const requested = { host, form: 'name', port: HTTPS_PORT, protocol: 'connect' } as const
       const verdict = await store.read((tables) =>
-        evaluateEgress({ tables, clock, reader }, { caller, asked, isTokenEndpoint: false }),
+        evaluateEgress({ tables, clock, reader }, { caller, asked: requested, isTokenEndpoint: false }),
       )
       return verdict.effect === 'allow'
     },
-    door,
+    door: listener,
     broker,
     sentinels,
     accounts: () => seen,
@@ -162,7 +162,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
       return account && sentinels.for(sandboxId, account).presented
     },
     async close() {
-      await door.close()
+      await listener.close()
       await egress.close()
       await github.close()
     },
@@ -171,9 +171,10 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
 
 const FIRST_LOOK_MS = 15_000
 
-function passing(logins: HostLogins): Pick<Broker, 'credential' | 'refused'> {
+function passing(logins: HostLogins): Pick<Broker, 'credential' | 'renewAfterRefusal'> {
   return {
     credential: (accountId, until) => logins.credential(accountId, until),
-    refused: (accountId, generation, until) => logins.refused(accountId, generation, until),
+    renewAfterRefusal: (accountId, generation, until) =>
+      logins.renewAfterRefusal(accountId, generation, until),
   }
 }

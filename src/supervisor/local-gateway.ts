@@ -77,20 +77,20 @@ export async function openLocalGateway(options: LocalGatewayOptions): Promise<Lo
     sentinelFor: () => token,
     grantFor: async (capability) => (capability === 'model.chat' ? grant.id : undefined),
   }
-  const door = await openLoopbackListener(gateway.door, caller, token, options.port)
-  opening.defer(() => door.close())
-  const tokenFile = join(folder, `gateway-${door.port}.token`)
+  const listener = await openLoopbackListener(gateway.door, caller, token, options.port)
+  opening.defer(() => listener.close())
+  const tokenFile = join(folder, `gateway-${listener.port}.token`)
   opening.defer(() => rmSync(tokenFile, { force: true }))
   writePrivateFile(tokenFile, `${token}\n`)
   const open = opening.move()
   return {
-    url: `http://127.0.0.1:${door.port}`,
+    url: `http://127.0.0.1:${listener.port}`,
     tokenFile,
     runId,
     grantId: grant.id,
     expiresAtMs: clock.nowMs() + options.spanMs,
     get refused() {
-      return door.refused
+      return listener.refused
     },
     // Of GitHub nothing is served here.
     accounts: async (until) =>

@@ -67,9 +67,9 @@ describe('waiting for the lock', () => {
   it('ends when there is nothing left to wait for, and when it is told to', async () => {
     hold()
     expect(await waiting({ waitMs: 3_600_000, giveUp: async () => true })).toBeUndefined()
-    const told = new AbortController()
-    const ended = waiting({ waitMs: 3_600_000, signal: told.signal })
-    told.abort()
+    const reported = new AbortController()
+    const ended = waiting({ waitMs: 3_600_000, signal: reported.signal })
+    reported.abort()
     expect(await ended).toBeUndefined()
   })
 })

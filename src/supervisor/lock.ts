@@ -1,7 +1,7 @@
 /** One supervisor per home, by a lock that ends with the process. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type FileLock, takeFileLock } from '../lib/file-lock.ts'
-import { SupervisorTimeouts } from './timeouts.ts'
+import { SupervisorTimeouts } from './supervisor-timeouts.ts'
 
 /** Many may wait for one that starts, and what they do meanwhile slows it down. */
 const FIRST_POLL_MS = 20
@@ -25,13 +25,13 @@ export interface SupervisorLockWait {
 /** Waits for one that is leaving. Undefined when that is given up, takes too long, or is aborted. */
 export async function waitForLock(path: string, wait: SupervisorLockWait): Promise<FileLock | undefined> {
   const { waitMs, holder, giveUp, signal } = wait
-  const patience = new SupervisorTimeouts()
+  const timeouts = new SupervisorTimeouts()
   for (let pollMs = FIRST_POLL_MS; !signal.aborted; pollMs = Math.min(LAST_POLL_MS, pollMs * 2)) {
     const lock = takeLock(path)
     if (lock !== undefined) return lock
     if (await giveUp()) return undefined
-    patience.waitFor(holder())
-    if (patience.withThisOneMs > waitMs) return undefined
+    timeouts.waitFor(holder())
+    if (timeouts.withThisOneMs > waitMs) return undefined
     await sleep(pollMs, undefined, { signal }).catch(() => {})
   }
   return undefined

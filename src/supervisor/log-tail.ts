@@ -1,7 +1,7 @@
 /** Reads the end of the supervisor's log, and what is added to it. */
 import { closeSync, fstatSync, readSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openLogToRead } from './log.ts'
+import { openLogToRead } from './supervisor-log.ts'
 
 const TAIL_BYTES = 256 * 1024
 const POLL_MS = 200

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { ensurePrivateFolder, readPrivateFile } from '../lib/private-files.ts'
 import type { Home } from '../store/home.ts'
-import { runningHolder } from './holder.ts'
+import { runningLockOwner } from './lock-owner.ts'
 
 export interface RunFolder {
   readonly folder: string
@@ -40,6 +40,6 @@ export function readToken(folder: RunFolder): string {
   const token = readPrivateFile(folder.token, 128, 'supervisor’s token').toString().trim()
   if (TOKEN.test(token)) return token
   throw new CraikError('key_unreadable', 'the supervisor’s token is damaged', {
-    hint: `end the supervisor (sandboxes keep running, the next command starts a new one):  kill -9 ${runningHolder(folder) ?? 'PID'}`,
+    hint: `end the supervisor (sandboxes keep running, the next command starts a new one):  kill -9 ${runningLockOwner(folder) ?? 'PID'}`,
   })
 }

@@ -3,14 +3,14 @@ import type { Duplex } from 'node:stream'
 import type { GatewayCaller } from '../gateway/caller.ts'
 import { removeSandboxRules } from '../gateway/egress/tokens.ts'
 import type { Clock } from '../lib/clock.ts'
-import { usableGrant } from '../policy/lookup.ts'
+import { usableGrant } from '../policy/find-grant.ts'
 import type { SandboxRecord } from '../sandboxes/lifecycle/sandbox-record.ts'
-import type { ManagerOptions } from '../sandboxes/manager/options.ts'
+import type { ManagerOptions } from '../sandboxes/manager/manager-options.ts'
 import type { Store } from '../store/store.ts'
 import type { HostGateway } from './host-gateway.ts'
 import { sandboxLogins } from './sandbox-logins.ts'
 
-interface GatewayDoor {
+interface GatewayConnector {
   /** Takes the connection over; answers it, whatever comes on it. */
   handle(stream: Duplex, caller: GatewayCaller): void
 }
@@ -18,7 +18,7 @@ interface GatewayDoor {
 interface SandboxGatewayParts {
   readonly store: Store
   readonly clock: Clock
-  readonly door: GatewayDoor
+  readonly door: GatewayConnector
   /** What a sandbox may present for an account, and nobody else. */
   readonly sentinel: (sandboxId: string, accountId: string) => string | undefined
 }
@@ -45,7 +45,7 @@ function inboundToGateway(parts: SandboxGatewayParts): NonNullable<ManagerOption
       others.handle(stream)
       return
     }
-    others.taken()
+    others.countTaken()
     parts.door.handle(stream, callerOf(parts, record))
   }
 }

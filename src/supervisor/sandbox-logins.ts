@@ -1,11 +1,16 @@
 /** What a sandbox is given of the host's logins: stand-ins that only the gateway takes, or, if that was chosen, themselves. */
 import type { Account } from '../accounts/account.ts'
 import type { HostLogins } from '../accounts/broker.ts'
-import { LOGIN_FILES, planSentinelFiles, preferredAccounts } from '../accounts/sentinel-files.ts'
+import { LOGIN_FILES, planSentinelFiles, selectPreferredAccounts } from '../accounts/sentinel-files.ts'
 import type { Sentinels } from '../accounts/sentinels.ts'
 import { CraikError } from '../errors.ts'
 import { siteOf } from '../gateway/github/target.ts'
-import type { LoginOwner, LoginSetup, SandboxAccount, SandboxLogins } from '../sandboxes/manager/options.ts'
+import type {
+  LoginOwner,
+  LoginSetup,
+  SandboxAccount,
+  SandboxLogins,
+} from '../sandboxes/manager/manager-options.ts'
 import { INSIDE, type LoginFile } from '../sidecar/protocol.ts'
 
 export interface SandboxLoginsParts {
@@ -24,17 +29,21 @@ const GEMINI_ISSUER = 'oauth2.googleapis.com'
 export function sandboxLogins(parts: SandboxLoginsParts): SandboxLogins {
   return {
     async files(record, until) {
-      const accounts = preferredAccounts(await parts.broker.accounts(until))
-      const given =
+      const accounts = selectPreferredAccounts(await parts.broker.accounts(until))
+      const provided =
         record.spec.credentials === 'forward'
           ? await realFiles(parts, record, accounts, until)
-          : { files: standIns(parts, record, accounts), accounts: accounts.map(named), leftOut: [] }
-      const { files } = given
+          : {
+              files: listPlaceholders(parts, record, accounts),
+              accounts: accounts.map(toSandboxAccount),
+              leftOut: [],
+            }
+      const { files } = provided
       const places = new Set(files.map(({ to }) => to))
       const gone = Object.entries(LOGIN_FILES).flatMap(([name, to]) =>
         places.has(to) ? [] : [{ name, to, content: null }],
       )
-      return { ...given, files: [...files, ...gone] }
+      return { ...provided, files: [...files, ...gone] }
     },
     environment(record, gatewayPort) {
       if (record.spec.credentials === 'none') return {}
@@ -44,15 +53,15 @@ export function sandboxLogins(parts: SandboxLoginsParts): SandboxLogins {
   }
 }
 
-function standIns(
+function listPlaceholders(
   { sentinels }: SandboxLoginsParts,
   { id }: LoginOwner,
   accounts: readonly Account[],
 ): readonly LoginFile[] {
   const logins = accounts.map((account) => ({ account, sentinel: sentinels.for(id, account) }))
   const { files } = planSentinelFiles(logins)
-  const placed = files.map(({ name, path, content }) => ({ name, to: path, content }))
-  return accounts.some(({ family }) => family === 'github') ? [...placed, GH_SETTINGS] : placed
+  const loginFiles = files.map(({ name, path, content }) => ({ name, to: path, content }))
+  return accounts.some(({ family }) => family === 'github') ? [...loginFiles, GH_SETTINGS] : loginFiles
 }
 
 /** `gh` takes no proxy for where it is logged in, and a socket for everything. */
@@ -70,7 +79,7 @@ async function realFiles(
   until: AbortSignal,
 ): Promise<LoginSetup> {
   const files: LoginFile[] = []
-  const given: SandboxAccount[] = []
+  const provided: SandboxAccount[] = []
   const leftOut: string[] = []
   for (const account of accounts) {
     if (account.id === 'gemini' && !(await mayReach(record, GEMINI_ISSUER))) {
@@ -88,12 +97,12 @@ async function realFiles(
     }
     files.push({ name: login.tmpfsName, to: login.path, content: login.content.toString() })
     login.content.fill(0)
-    given.push(named(account))
+    provided.push(toSandboxAccount(account))
   }
-  return { files, accounts: given, leftOut }
+  return { files, accounts: provided, leftOut }
 }
 
-function named({ id, who }: Account): SandboxAccount {
+function toSandboxAccount({ id, who }: Account): SandboxAccount {
   return { id, who: who ?? null }
 }
 
@@ -110,7 +119,7 @@ function environmentFor(
   { id, spec }: LoginOwner,
   gateway: string,
 ): Record<string, string> {
-  const chosen = preferredAccounts(accounts())
+  const chosen = selectPreferredAccounts(accounts())
   const logins = chosen.map((account) => ({ account, sentinel: sentinels.for(id, account) }))
   const github = chosen.find(({ family }) => family === 'github')
   return {

@@ -3,12 +3,12 @@ import { type StdioOptions, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 import { hostPath, PINNED, pinPrograms } from '../lib/host-programs.ts'
-import { inherited } from '../lib/inherited-descriptors.ts'
-import { liesIn, trustedPath } from '../lib/trusted-path.ts'
+import { listInherited } from '../lib/inherited-descriptors.ts'
+import { liesIn, resolveTrustedPath } from '../lib/trusted-path.ts'
 import { userCache } from '../lib/user-cache.ts'
-import type { SupervisorDeps } from './ensure.ts'
-import { openLogFile } from './log.ts'
+import type { SupervisorDeps } from './connect-or-start.ts'
 import type { RunFolder } from './run-folder.ts'
+import { openLogFile } from './supervisor-log.ts'
 
 export interface Starting {
   /** Undefined while it runs; 0 also when it was killed, which says nothing of what the next one will do. */
@@ -17,12 +17,23 @@ export interface Starting {
 
 /** All that it needs of its starter's environment, and nothing that could hold a secret. */
 const KEPT = [
-  ...['HOME', 'LANG', 'LC_ALL', 'TZ'],
+  'HOME',
+  'LANG',
+  'LC_ALL',
+  'TZ',
   // Where programs keep their logins.
-  ...['CLAUDE_CONFIG_DIR', 'CODEX_HOME', 'GEMINI_CLI_HOME', 'KIMI_CODE_HOME', 'GH_CONFIG_DIR'],
-  ...['XDG_CONFIG_HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME'],
+  'CLAUDE_CONFIG_DIR',
+  'CODEX_HOME',
+  'GEMINI_CLI_HOME',
+  'KIMI_CODE_HOME',
+  'GH_CONFIG_DIR',
+  'XDG_CONFIG_HOME',
+  'XDG_DATA_HOME',
+  'XDG_CACHE_HOME',
   // Where the container engine is.
-  ...['CRAIK_ENGINE', 'DOCKER_HOST', 'DOCKER_TLS_VERIFY'],
+  'CRAIK_ENGINE',
+  'DOCKER_HOST',
+  'DOCKER_TLS_VERIFY',
 ]
 
 /**
@@ -52,9 +63,9 @@ async function supervisorEnvironment(
     // A list where the name says so; Node and OpenSSL ignore what is missing.
     const paths = (environment[name] ?? '').split(':').filter((path) => path !== '' && existsSync(path))
     if (paths.length === 0) continue
-    const real = await trustedPaths(paths, mounted)
+    const real = await resolveTrustedPaths(paths, mounted)
     if (real !== undefined) env[name] = real.join(':')
-    else if (!SESSION_PATHS.includes(name)) throw untrusted(name, environment[name]!)
+    else if (!SESSION_PATHS.includes(name)) throw untrustedPathError(name, environment[name]!)
   }
   return env
 }
@@ -74,11 +85,11 @@ async function requireCacheOutside(
   })
 }
 
-async function trustedPaths(
+async function resolveTrustedPaths(
   paths: readonly string[],
   mounted: () => Promise<readonly string[]>,
 ): Promise<readonly string[] | undefined> {
-  const found = paths.flatMap((path) => trustedPath(path, 'root-or-user') ?? [])
+  const found = paths.flatMap((path) => resolveTrustedPath(path, 'root-or-user') ?? [])
   const folders = await mounted()
   const isOutside = found.every(({ locations }) =>
     locations.every((location) => liesIn(location, folders) === undefined),
@@ -86,7 +97,7 @@ async function trustedPaths(
   return found.length === paths.length && isOutside ? found.map(({ real }) => real) : undefined
 }
 
-function untrusted(name: string, value: string): CraikError {
+function untrustedPathError(name: string, value: string): CraikError {
   return new CraikError(
     'usage',
     `${name} names ${value}, which Craik trusts, but another user or a sandbox can change it`,
@@ -94,10 +105,10 @@ function untrusted(name: string, value: string): CraikError {
   )
 }
 
-export async function startSupervisor(place: SupervisorDeps, folder: RunFolder): Promise<Starting> {
+export async function startSupervisor(deps: SupervisorDeps, folder: RunFolder): Promise<Starting> {
   const env = {
-    ...(await supervisorEnvironment(place.environment, place.mounted ?? (async () => []))),
-    CRAIK_HOME: place.home.root,
+    ...(await supervisorEnvironment(deps.environment, deps.mounted ?? (async () => []))),
+    CRAIK_HOME: deps.home.root,
   }
   const log = openLogFile(folder.log)
   const nothing = openSync('/dev/null', 'r')
@@ -105,11 +116,11 @@ export async function startSupervisor(place: SupervisorDeps, folder: RunFolder):
   try {
     const stdio: StdioOptions = ['ignore', log, log]
     // What the starter's shell left open for its programs is not for one that stays.
-    for (const descriptor of inherited()) {
+    for (const descriptor of listInherited()) {
       while (stdio.length <= descriptor) stdio.push('ignore')
       stdio[descriptor] = nothing
     }
-    const child = spawn(process.execPath, [place.mainFile, 'supervisor', 'run', ...(place.runFlags ?? [])], {
+    const child = spawn(process.execPath, [deps.mainFile, 'supervisor', 'run', ...(deps.runFlags ?? [])], {
       cwd: '/',
       env,
       detached: true,

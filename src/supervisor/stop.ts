@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
 import { ownerOf, ownerState } from '../lib/owner.ts'
 import type { Home } from '../store/home.ts'
-import { findSupervisor } from './ensure.ts'
+import { findSupervisor } from './connect-or-start.ts'
 import { takeLock } from './lock.ts'
 import { ensureRunFolder } from './run-folder.ts'
 
@@ -18,36 +18,36 @@ const POLL_MS = 25
 
 /** Undefined when none ran. */
 export async function stopSupervisor(
-  place: { readonly home: Home; readonly signal: AbortSignal },
+  deps: { readonly home: Home; readonly signal: AbortSignal },
   waitMs: number,
 ): Promise<Stopped | undefined> {
-  using client = await findSupervisor(place)
+  using client = await findSupervisor(deps)
   if (client === undefined) return undefined
-  const { pid, sandboxes } = await client.supervisor.status({ signal: place.signal })
-  const holder = ownerOf(pid)
-  await client.supervisor.drain({ signal: place.signal })
+  const { pid, sandboxes } = await client.supervisor.status({ signal: deps.signal })
+  const owner = ownerOf(pid)
+  await client.supervisor.drain({ signal: deps.signal })
   client.close()
-  const folder = ensureRunFolder(place.home)
+  const folder = ensureRunFolder(deps.home)
   const until = performance.now() + waitMs
   for (;;) {
     const lock = takeLock(folder.lock)
     lock?.release()
     // The lock is given up a moment before the process ends.
-    const gone = holder === undefined || ownerState(holder) !== 'alive'
+    const gone = owner === undefined || ownerState(owner) !== 'alive'
     if (lock !== undefined && gone) return { stopped: true, pid, sandboxes }
     if (performance.now() > until)
       throw gone
-        ? takenOver(pid)
+        ? takenOverError(pid)
         : new CraikError(
             'supervisor_unreachable',
             `the supervisor (pid ${pid}) did not shut down when asked`,
             { hint: `end it by force (sandboxes keep running):  kill -9 ${pid}` },
           )
-    await sleep(POLL_MS, undefined, { signal: place.signal })
+    await sleep(POLL_MS, undefined, { signal: deps.signal })
   }
 }
 
-function takenOver(pid: number): CraikError {
+function takenOverError(pid: number): CraikError {
   return new CraikError(
     'supervisor_unreachable',
     `the supervisor (pid ${pid}) stopped, but another one is running`,

@@ -3,15 +3,15 @@ import { describe, expect, it } from 'vitest'
 import { redactText } from '../receipts/redaction/redact.ts'
 import { assemble } from './assemble.ts'
 import { cleanText, type Redact } from './clean-text.ts'
-import type { TranscriptEntry } from './entries.ts'
-import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { slugOf } from './slug.ts'
+import type { TranscriptEntry } from './transcript-entries.ts'
+import { TRANSCRIPT_LIMITS } from './transcript-limits.ts'
 import { all } from './transcripts.fixture.ts'
 
-const assembled = (...steps: readonly TranscriptEntry[]) =>
-  assembledWith((text) => redactText(text).text, steps)
+const assembleSteps = (...steps: readonly TranscriptEntry[]) =>
+  assembleWith((text) => redactText(text).text, steps)
 
-async function assembledWith(redact: Redact, steps: readonly TranscriptEntry[]) {
+async function assembleWith(redact: Redact, steps: readonly TranscriptEntry[]) {
   async function* entries() {
     yield { type: 'begin', id: 'one' } as const
     yield* steps
@@ -29,7 +29,7 @@ describe('secrets', () => {
   ].map((pieces) => pieces.join(''))
 
   it.each([hidden, ...keys])('are masked wherever they are said: %#', async (key) => {
-    const found = await assembled(
+    const found = await assembleSteps(
       { type: 'facts', title: `about ${key}`, cwd: `/w/${key}`, model: key },
       { type: 'user', text: `use ${key}` },
       { type: 'thinking', text: key },
@@ -45,7 +45,7 @@ describe('secrets', () => {
     const { toolOutputChars } = TRANSCRIPT_LIMITS
     for (const before of [10, 20, 30]) {
       const output = `${'x'.repeat(toolOutputChars - before - 1)} ${hidden} ${'y'.repeat(50_000)}`
-      const found = await assembled(
+      const found = await assembleSteps(
         { type: 'call', callId: 'c', name: 'Bash', input: '' },
         { type: 'result', callId: 'c', output },
       )
@@ -56,7 +56,10 @@ describe('secrets', () => {
 
 describe('a conversation', () => {
   it('keeps the beginning of what is too long, and says so', async () => {
-    const found = await assembled({ type: 'user', text: 'x'.repeat(TRANSCRIPT_LIMITS.textChars + 100_000) })
+    const found = await assembleSteps({
+      type: 'user',
+      text: 'x'.repeat(TRANSCRIPT_LIMITS.textChars + 100_000),
+    })
     const [part] = found!.turns[0]!.parts
     expect(part?.type === 'text' && part.text).toMatch(/^x+\n… \(100,000 characters omitted\)$/)
   })
@@ -64,7 +67,7 @@ describe('a conversation', () => {
   it('has an end, however much is said', async () => {
     const long = 'word '.repeat(TRANSCRIPT_LIMITS.textChars / 5)
     const count = Math.ceil(TRANSCRIPT_LIMITS.conversationChars / long.length) + 3
-    const found = await assembledWith(
+    const found = await assembleWith(
       (text) => text,
       Array.from({ length: count }, () => ({ type: 'user', text: long }) as const),
     )
@@ -74,11 +77,11 @@ describe('a conversation', () => {
       { length: TRANSCRIPT_LIMITS.turns + 5 },
       () => ({ type: 'user', text: 'x' }) as const,
     )
-    expect((await assembled(...many))!.turns).toHaveLength(TRANSCRIPT_LIMITS.turns)
+    expect((await assembleSteps(...many))!.turns).toHaveLength(TRANSCRIPT_LIMITS.turns)
   })
 
   it('gives a result to the call that it is of, and to none when there is none', async () => {
-    const found = await assembled(
+    const found = await assembleSteps(
       { type: 'call', callId: 'a', name: 'A', input: {} },
       { type: 'call', callId: 'b', name: 'B', input: {} },
       { type: 'result', callId: 'b', output: 'of b', ok: false },

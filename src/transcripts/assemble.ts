@@ -1,9 +1,10 @@
 /** Puts the steps of readers together: turns, with tool calls and what came of them, within limits and without secrets. */
-import { idIn, inputText, nameIn } from './claimed.ts'
+
 import { type Redact, truncateText } from './clean-text.ts'
 import type { Conversation, Damage, Part, RecordedUsage, TranscriptHarness, Turn } from './conversation.ts'
-import type { Facts, TranscriptEntry } from './entries.ts'
-import { TRANSCRIPT_LIMITS as LIMITS } from './limits.ts'
+import type { Facts, TranscriptEntry } from './transcript-entries.ts'
+import { TRANSCRIPT_LIMITS as LIMITS } from './transcript-limits.ts'
+import { idIn, inputText, nameIn } from './transcript-values.ts'
 
 export interface AssembleOptions {
   readonly harness: TranscriptHarness
@@ -91,7 +92,7 @@ class Assembly {
     if (part === undefined) return
     const role = entry.type === 'user' ? 'user' : 'assistant'
     const turn = this.#turnOf(role, entry.atMs)
-    if (turn === undefined || turn.parts.length >= LIMITS.partsOfTurn || !this.#room(part)) {
+    if (turn === undefined || turn.parts.length >= LIMITS.partsOfTurn || !this.#fits(part)) {
       this.#damage.cut = true
       return
     }
@@ -128,13 +129,13 @@ class Assembly {
     const call = at?.turn.parts[at.part]
     if (at === undefined || call?.type !== 'tool') return
     this.#open.delete(callId)
-    const kept = truncateText(output, LIMITS.toolOutputChars, this.#options.redact)
-    if (this.#chars + kept.length > LIMITS.conversationChars) {
+    const stored = truncateText(output, LIMITS.toolOutputChars, this.#options.redact)
+    if (this.#chars + stored.length > LIMITS.conversationChars) {
       this.#damage.cut = true
       return
     }
-    this.#chars += kept.length
-    at.turn.parts[at.part] = { ...call, output: kept, ...(ok !== undefined && { ok }) }
+    this.#chars += stored.length
+    at.turn.parts[at.part] = { ...call, output: stored, ...(ok !== undefined && { ok }) }
   }
 
   #undo(count: number): void {
@@ -146,7 +147,7 @@ class Assembly {
     this.#open = new Map()
   }
 
-  #room(part: Part): boolean {
+  #fits(part: Part): boolean {
     const chars = part.type === 'tool' ? part.name.length + part.input.length : part.text.length
     if (this.#chars + chars > LIMITS.conversationChars) return false
     this.#chars += chars

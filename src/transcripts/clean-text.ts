@@ -23,7 +23,7 @@ const OVERLAP_CHARS = 8 * 1024
 export function truncateText(text: string, maxChars: number, redact: Redact): string {
   const redacted = redact(cleanText(text.slice(0, maxChars + OVERLAP_CHARS)))
   if (redacted.length <= maxChars && text.length <= maxChars + OVERLAP_CHARS) return redacted
-  const kept = redacted.slice(0, maxChars).toWellFormed()
+  const stored = redacted.slice(0, maxChars).toWellFormed()
   const left = Math.max(1, text.length - maxChars)
-  return `${kept}\n… (${left.toLocaleString('en')} characters omitted)`
+  return `${stored}\n… (${left.toLocaleString('en')} characters omitted)`
 }

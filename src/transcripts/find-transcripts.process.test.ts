@@ -4,16 +4,16 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
-import { type FindOptions, findConversations, type PassedOver } from './find-transcripts.ts'
+import { type FindOptions, findConversations, type SkippedTranscript } from './find-transcripts.ts'
 import { homeFolder } from './home-folder.ts'
-import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { type TranscriptSource, UnreadableTranscript } from './source.ts'
+import { TRANSCRIPT_LIMITS } from './transcript-limits.ts'
 import { all, jsonl, LINES, memoryHome, PATHS, TWO } from './transcripts.fixture.ts'
 
 const signal = new AbortController().signal
 
-async function found(source: TranscriptSource) {
-  const passed: PassedOver[] = []
+async function findAll(source: TranscriptSource) {
+  const passed: SkippedTranscript[] = []
   const problems: string[][] = []
   const options: FindOptions = {
     source,
@@ -34,7 +34,7 @@ it('a pipe in the place of one is not waited for, and told; one that is none of 
     for (const path of [kimi, codex]) mkdirSync(dirname(path), { recursive: true })
     writeFileSync(kimi, jsonl(LINES.kimi(TWO)))
     for (const path of [codex, other]) execFileSync('mkfifo', [path])
-    expect(await found(homeFolder(home, { signal }))).toEqual({
+    expect(await findAll(homeFolder(home, { signal }))).toEqual({
       harnesses: ['kimi'],
       passed: [{ harness: 'codex', path: PATHS.codex, reason: 'is a pipe' }],
       problems: [],
@@ -57,7 +57,7 @@ it('one that may not be read is told', async () => {
       yield* source.read(path, maxBytes)
     },
   }
-  expect(await found(refusing)).toEqual({
+  expect(await findAll(refusing)).toEqual({
     harnesses: ['codex', 'gemini', 'kimi'],
     passed: [{ harness: 'claude-code', path: PATHS['claude-code'], reason: 'cannot be read (EACCES)' }],
     problems: [],
@@ -73,7 +73,7 @@ it('one that is longer than what is read of it is told', async () => {
         yield { ...file, bytes: TRANSCRIPT_LIMITS.fileBytes + 1 }
     },
   }
-  expect(await found(long)).toEqual({
+  expect(await findAll(long)).toEqual({
     harnesses: ['kimi'],
     passed: [],
     problems: [[PATHS.kimi, 'is larger than 1 GiB; the rest is not read']],

@@ -2,9 +2,9 @@
 import { assemble } from './assemble.ts'
 import type { Redact } from './clean-text.ts'
 import { type Conversation, TRANSCRIPT_HARNESSES, type TranscriptHarness } from './conversation.ts'
-import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { READERS } from './readers/all.ts'
 import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from './source.ts'
+import { TRANSCRIPT_LIMITS } from './transcript-limits.ts'
 
 export interface FindOptions {
   readonly source: TranscriptSource
@@ -15,10 +15,10 @@ export interface FindOptions {
   /** A file, relative to the home, of which not all is read, and why. */
   readonly onProblem?: (path: string, problem: string) => void
   /** One that is not read at all. */
-  readonly onPassedOver?: (passed: PassedOver) => void
+  readonly onPassedOver?: (passed: SkippedTranscript) => void
 }
 
-export interface PassedOver {
+export interface SkippedTranscript {
   readonly harness: TranscriptHarness
   /** Relative to the home. */
   readonly path: string

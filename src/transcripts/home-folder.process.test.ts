@@ -15,7 +15,7 @@ const write = (path: string, content: string) => {
   mkdirSync(dirname(join(home, path)), { recursive: true })
   writeFileSync(join(home, path), content)
 }
-const listed = async (folder: string, depth: number) =>
+const listPaths = async (folder: string, depth: number) =>
   (await all(source().list(folder, depth))).map(({ path }) => path).sort()
 const text = async (path: string, maxBytes = 1000) =>
   Buffer.concat(await all(source().read(path, maxBytes))).toString()
@@ -32,9 +32,9 @@ describe('a home', () => {
     write('.x/one/b.jsonl', '')
     write('.x/one/two/c.jsonl', '')
     write('other', '')
-    expect(await listed('.x', 1)).toEqual(['.x/a.jsonl', '.x/one/b.jsonl'])
+    expect(await listPaths('.x', 1)).toEqual(['.x/a.jsonl', '.x/one/b.jsonl'])
     expect(await all(source().list('.x', 0))).toMatchObject([{ path: '.x/a.jsonl', bytes: 3 }])
-    expect(await listed('.nothing/at/all', 3)).toEqual([])
+    expect(await listPaths('.nothing/at/all', 3)).toEqual([])
   })
 
   it('reads no more than what is asked for', async () => {
@@ -46,7 +46,7 @@ describe('a home', () => {
 
   it('that is not there is said to be none', async () => {
     rmSync(home, { recursive: true })
-    await expect(listed('.x', 1)).rejects.toMatchObject({ code: 'not_found' })
+    await expect(listPaths('.x', 1)).rejects.toMatchObject({ code: 'not_found' })
     mkdirSync(home)
   })
 })
@@ -60,8 +60,8 @@ describe('a link', () => {
       symlinkSync(join(outside, 'secret.jsonl'), join(home, '.x/file.jsonl'))
       symlinkSync(outside, join(home, '.x/folder'))
       symlinkSync(outside, join(home, '.y'))
-      expect(await listed('.x', 2)).toEqual(['.x/real.jsonl'])
-      expect(await listed('.y', 2)).toEqual([])
+      expect(await listPaths('.x', 2)).toEqual(['.x/real.jsonl'])
+      expect(await listPaths('.y', 2)).toEqual([])
       expect(links.sort()).toEqual(['.x/file.jsonl', '.x/folder', '.y'])
       for (const path of ['.x/file.jsonl', '.x/folder/secret.jsonl', '.y/secret.jsonl'])
         expect(await text(path)).toBe('')

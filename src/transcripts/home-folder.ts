@@ -6,8 +6,8 @@ import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
 import { CraikError } from '../errors.ts'
 import { OpenFolder } from '../lib/safe-tar/open-folder.ts'
-import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from './source.ts'
+import { TRANSCRIPT_LIMITS } from './transcript-limits.ts'
 
 export interface HomeFolderOptions {
   readonly signal: AbortSignal
@@ -24,7 +24,7 @@ export function homeFolder(home: string, options: HomeFolderOptions): Transcript
     async *list(folder, depth) {
       const held = await enterAll(home, folder.split('/'), options)
       if (held === undefined) return
-      yield* listed(held, folder, depth, options)
+      yield* listFiles(held, folder, depth, options)
     },
     async *read(path, maxBytes) {
       const names = path.split('/')
@@ -100,7 +100,7 @@ function unfitness(found: Stats): string {
   return found.isSocket() ? 'is a socket' : 'is a device'
 }
 
-async function* listed(
+async function* listFiles(
   folder: OpenFolder,
   path: string,
   depth: number,
@@ -124,7 +124,7 @@ async function* listed(
       else if (!found.isDirectory()) yield { ...file, unfit: unfitness(found) }
       else if (depth > 0) {
         const inner = await enter(folder, name, below, options.onProblem)
-        if (inner !== undefined) yield* listed(inner, below, depth - 1, options)
+        if (inner !== undefined) yield* listFiles(inner, below, depth - 1, options)
       }
     }
   } finally {

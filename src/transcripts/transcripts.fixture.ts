@@ -173,11 +173,11 @@ function geminiLines(exchanges: readonly Exchange[]): object[] {
   for (const [i, { prompt, thought, before, tool, answer }] of exchanges.entries()) {
     const timestamp = instant(i + 1)
     const tokens = { input: 11, output: 7, thoughts: 0 }
-    const said = { timestamp, type: 'gemini', tokens, model: 'model-1' }
+    const reply = { timestamp, type: 'gemini', tokens, model: 'model-1' }
     const thoughts = thought ? [{ subject: thought, description: '', timestamp }] : []
     lines.push({ id: `prompt-${i}`, timestamp, type: 'user', content: [{ text: prompt }] })
     if (thought || before || tool) {
-      const first = { id: `first-${i}`, ...said, content: before ?? '', thoughts }
+      const first = { id: `first-${i}`, ...reply, content: before ?? '', thoughts }
       lines.push(first, { $set: { lastUpdated: timestamp } })
       if (tool) {
         const response = { functionResponse: { id: 'x', name: 'shell', response: { output: tool.output } } }
@@ -194,7 +194,7 @@ function geminiLines(exchanges: readonly Exchange[]): object[] {
       }
     }
     lines.push(
-      { id: `last-${i}`, ...said, content: answer, thoughts: [] },
+      { id: `last-${i}`, ...reply, content: answer, thoughts: [] },
       { $set: { lastUpdated: timestamp } },
     )
   }
@@ -211,9 +211,9 @@ function kimiLines(exchanges: readonly Exchange[]): object[] {
     })
   const event = (more: object) => line('context.append_loop_event', { event: more })
   line('profile.bind', { environmentDisclosure: { cwd: FOLDER }, systemPrompt: 'be helpful' })
-  for (const [i, { prompt: asked, thought, before, tool, answer }] of exchanges.entries()) {
-    line('turn.prompt', { input: [{ type: 'text', text: asked }], turnId: i })
-    prompt(asked, 'user')
+  for (const [i, { prompt: requested, thought, before, tool, answer }] of exchanges.entries()) {
+    line('turn.prompt', { input: [{ type: 'text', text: requested }], turnId: i })
+    prompt(requested, 'user')
     prompt('<system-reminder>\nToday is a day.', 'injection')
     line('llm.request', { model: 'model-1' })
     event({ type: 'step.begin', step: 1 })

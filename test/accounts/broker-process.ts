@@ -12,7 +12,7 @@ const never = new AbortController().signal
 const here = (task: RefreshTask) => refreshLogin(task, AbortSignal.timeout(60_000))
 const broker = createBroker({
   home: homeAt(craikHome),
-  surroundings: {
+  hostEnvironment: {
     userHome,
     environment: process.env,
     platform: 'linux',
@@ -37,7 +37,7 @@ await callForEver(instructions, {
     return tokenOf(headers)
   },
   async another(refused) {
-    const next = await broker.refused('claude-code', generations.get(refused)!, never)
+    const next = await broker.renewAfterRefusal('claude-code', generations.get(refused)!, never)
     if (next === undefined) return undefined
     generations.set(tokenOf(next.headers), next.generation)
     return tokenOf(next.headers)

@@ -77,7 +77,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
     const fresh = () => home.workspace(`target-${folders++}`)
     const copy = (inside: string, local: string, ...options: string[]) =>
       home.run(['sandbox', 'cp', `${box.id}:${inside}`, local, '--format', 'json', ...options])
-    const copied = async (inside: string, local: string, ...options: string[]) => {
+    const copyAndParse = async (inside: string, local: string, ...options: string[]) => {
       const { code, stdout, stderr } = await copy(inside, local, ...options)
       expect(code, stderr).toBe(0)
       return { ...(JSON.parse(stdout) as CopyRecord), stderr }
@@ -99,7 +99,11 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
 
     it('the attack works when the user asks for the rest: git status runs the program of the guest', async () => {
       const target = fresh()
-      const { files, held_back_count } = await copied('hostile', join(target, 'new'), '--include-unsafe')
+      const { files, held_back_count } = await copyAndParse(
+        'hostile',
+        join(target, 'new'),
+        '--include-unsafe',
+      )
       expect([files, held_back_count]).toEqual([4, 0])
       await git(join(target, 'new'), 'status')
       expect(readFileSync(join(target, 'new/ran'), 'utf8')).toContain('ran')
@@ -107,7 +111,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
 
     it('a folder arrives without its repository, and the command says what it held back', async () => {
       const target = join(fresh(), 'new')
-      const { files, held_back, held_back_count, stderr } = await copied('hostile', target)
+      const { files, held_back, held_back_count, stderr } = await copyAndParse('hostile', target)
       expect([files, held_back]).toEqual([1, ['.git']])
       expect(held_back_count).toBeGreaterThan(3)
       expect(stderr).toMatch(/held back .*: \.git\n.*--include-unsafe/)
@@ -118,7 +122,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
     it('a repository that exists keeps its own configuration and hooks', async () => {
       const target = await repository()
       const config = readFileSync(join(target, '.git/config'), 'utf8')
-      await copied('hostile/.', target)
+      await copyAndParse('hostile/.', target)
       expect(readFileSync(join(target, 'src/a.txt'), 'utf8')).toBe('fine\n')
       expect(readFileSync(join(target, '.git/config'), 'utf8')).toBe(config)
       expect(existsSync(join(target, '.git/hooks/pre-commit'))).toBe(false)
@@ -165,7 +169,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       ['links into a repository', 'linked', ['.', 'src'], ['.git', 'hooks']],
     ])('%s is none on this machine', async (_, inside, folders, expected) => {
       const target = join(fresh(), 'new')
-      const { held_back } = await copied(inside, target)
+      const { held_back } = await copyAndParse(inside, target)
       expect([...held_back].sort()).toEqual(expected)
       await expectNothingRan(...folders.map((folder) => join(target, folder)))
     })
@@ -186,18 +190,18 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       // And where the folder above it is copied over.
       const outer = fresh()
       expect(await git(outer, 'init', '-q', '--bare', 'bare')).toMatchObject({ code: 0 })
-      await copied('.', outer)
+      await copyAndParse('.', outer)
       expect(readFileSync(join(outer, 'bare/config'), 'utf8')).not.toContain('fsmonitor')
       expect(existsSync(join(outer, 'bare/hooks/pre-commit'))).toBe(false)
     })
 
     it('settings stay behind, links that lead nowhere dangerous do not', async () => {
       const target = join(fresh(), 'new')
-      const { held_back, held_back_count } = await copied('settings', target)
+      const { held_back, held_back_count } = await copyAndParse('settings', target)
       expect([...held_back].sort()).toEqual(['.ENVRC', '.bashrc', '.envrc', '.vscode', 'HEAD'])
       expect(held_back_count).toBe(6)
       expect(readdirSync(target)).toEqual(['src'])
-      await copied('linked', join(target, 'linked'))
+      await copyAndParse('linked', join(target, 'linked'))
       expect(readlinkSync(join(target, 'linked/fine'))).toBe('src')
     })
 

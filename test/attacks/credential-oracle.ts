@@ -14,7 +14,7 @@ const CERTIFICATE = selfSigned(['127.0.0.1'])
 export const PATIENT = { timeout: 400_000 }
 /** What keys of a kind have in common is known to everybody. */
 const PREFIX = 'sk-made-up-'
-const madeKey = () => PREFIX + randomBytes(24).toString('hex')
+const makeKey = () => PREFIX + randomBytes(24).toString('hex')
 
 /** Every part of a credential that begins with its first character, as it is and in each other encoding. */
 function parts(key: string): Record<string, string> {
@@ -26,12 +26,12 @@ function parts(key: string): Record<string, string> {
 }
 
 async function sceneWith(
-  place: HomeInstance,
+  instance: HomeInstance,
   { origin }: Upstream,
   key: string,
   words: Readonly<Record<string, string>>,
 ): Promise<{ readonly scene: LoginScene; readonly box: LiveSandbox }> {
-  const scene = await LoginScene.open(place, CERTIFICATE)
+  const scene = await LoginScene.open(instance, CERTIFICATE)
   const { host } = new URL(origin)
   scene.configureAccounts({
     'secret/ANTHROPIC_API_KEY': { base_url: `${origin}/anthropic/v1` },
@@ -59,10 +59,10 @@ async function runGuest(box: LiveSandbox, { origin }: Upstream, ...args: readonl
 }
 
 /** Character by character: a guess that a filter takes for a part of the credential is answered in another way. */
-export async function recoversNothing(place: HomeInstance): Promise<void> {
+export async function recoversNothing(instance: HomeInstance): Promise<void> {
   await using upstream = await startUpstream(CERTIFICATE)
-  const key = madeKey()
-  const { scene, box } = await sceneWith(place, upstream, key, {})
+  const key = makeKey()
+  const { scene, box } = await sceneWith(instance, upstream, key, {})
   await using _ = scene
   const output = await runGuest(box, upstream, 'recover', PREFIX, String(key.length))
   const found = JSON.parse(output) as Recovered
@@ -70,14 +70,14 @@ export async function recoversNothing(place: HomeInstance): Promise<void> {
 }
 
 /** The same program against the same upstream, with two credentials of a length: whatever it sees is the same. */
-export async function seesTheSameWithEach(place: HomeInstance): Promise<void> {
+export async function seesTheSameWithEach(instance: HomeInstance): Promise<void> {
   await using upstream = await startUpstream(CERTIFICATE)
-  const keys = [madeKey(), madeKey()]
+  const keys = [makeKey(), makeKey()]
   const words = parts(keys[0]!)
   const seen: string[][] = []
   const receipts: string[][] = []
   for (const key of keys) {
-    const { scene, box } = await sceneWith(place, upstream, key, words)
+    const { scene, box } = await sceneWith(instance, upstream, key, words)
     await using _ = scene
     const output = await runGuest(box, upstream, 'compare')
     expect(output).not.toContain(key)
@@ -122,7 +122,14 @@ function comparable(line: string): string {
   const isTime = ({ name, source }: { readonly name: string; readonly source: string }) =>
     name.endsWith('_ms') || (name === 'output_tokens' && source === 'observed')
   return JSON.stringify([
-    ...[kind, phase, status, capability, operation, target, decision?.rule, metadata],
+    kind,
+    phase,
+    status,
+    capability,
+    operation,
+    target,
+    decision?.rule,
+    metadata,
     measures.filter((each: Parameters<typeof isTime>[0]) => !isTime(each)),
   ])
 }

@@ -37,27 +37,28 @@ const NAMES = [
 ] as const
 const DEADLINE_MS = 60_000
 
-export function attackHostPrograms(place: HomeInstance): void {
+export function attackHostPrograms(instance: HomeInstance): void {
   describe.each(Object.entries(TOOLS))('with %s', (_tool, { folder, files }) => {
     let home: SandboxHome
     let box: LiveSandbox
     let workspace: string
     let env: { readonly PATH: string }
-    const escaped = () => home.path('open/escaped')
-    const asked = () => home.path('open/asked')
-    const answers = () => (existsSync(asked()) ? readFileSync(asked(), 'utf8').split('\n').length - 1 : 0)
+    const escapedPath = () => home.path('open/escaped')
+    const markerPath = () => home.path('open/asked')
+    const answers = () =>
+      existsSync(markerPath()) ? readFileSync(markerPath(), 'utf8').split('\n').length - 1 : 0
 
     beforeAll(async () => {
-      home = await SandboxHome.open(place)
+      home = await SandboxHome.open(instance)
       workspace = home.workspace('project', { 'readme.md': '# project\n', ...files, [`${folder}/keep`]: '' })
       // Whoever runs there, on the host or inside, may leave a mark here; only the host can reach it.
       mkdirSync(home.path('open'))
       chmodSync(home.path('open'), 0o777)
       // The person's own gh, outside of every workspace, through a link as package managers make them.
-      put('tools/gh-2/gh', `#!/bin/sh\necho asked >> ${asked()}\necho gho_${'a'.repeat(36)}\n`)
+      put('tools/gh-2/gh', `#!/bin/sh\necho asked >> ${markerPath()}\necho gho_${'a'.repeat(36)}\n`)
       mkdirSync(home.path('.local/bin'), { recursive: true })
       symlinkSync(home.path('tools/gh-2/gh'), home.path('.local/bin/gh'))
-      put('.local/bin/npm', `#!/bin/sh\necho asked >> ${asked()}\necho '"1.0.0"'\n`)
+      put('.local/bin/npm', `#!/bin/sh\necho asked >> ${markerPath()}\necho '"1.0.0"'\n`)
       // A file of gh that keeps changing: its login is looked at with every request, and not every five minutes.
       put('.config/gh/hosts.yml', 'github.com:\n  user: octocat\n')
       const later = new Date(Date.now() + 3_600_000)
@@ -66,15 +67,15 @@ export function attackHostPrograms(place: HomeInstance): void {
       // The first command starts the supervisor, in the person's shell.
       await home.json(['sandbox', 'list', '--format', 'json'], { env })
       box = await home.create(['--in-place', '--workspace', workspace])
-      const script = `#!/bin/sh\necho "$0 $*" >> ${escaped()}\necho gho_${'b'.repeat(36)}\n`
+      const script = `#!/bin/sh\necho "$0 $*" >> ${escapedPath()}\necho gho_${'b'.repeat(36)}\n`
       const written = await box.exec([
-        ...[
-          'sh',
-          '-c',
-          'umask 022; for n in $2; do printf %s "$1" > "$3/$n" && chmod 755 "$3/$n"; done',
-          'sh',
-        ],
-        ...[script, NAMES.join(' '), folder],
+        'sh',
+        '-c',
+        'umask 022; for n in $2; do printf %s "$1" > "$3/$n" && chmod 755 "$3/$n"; done',
+        'sh',
+        script,
+        NAMES.join(' '),
+        folder,
       ])
       expect(written, written.stderr).toMatchObject({ code: 0 })
       expect(existsSync(join(workspace, folder, 'gh'))).toBe(true)
@@ -90,11 +91,11 @@ export function attackHostPrograms(place: HomeInstance): void {
     it('the supervisor asks the person’s gh, and runs nothing from the workspace', async () => {
       const before = answers()
       const endMs = performance.now() + DEADLINE_MS
-      while (answers() === before && !existsSync(escaped()) && performance.now() < endMs) {
+      while (answers() === before && !existsSync(escapedPath()) && performance.now() < endMs) {
         await home.run(['sandbox', 'logins', box.id])
         await sleep(50)
       }
-      expect(existsSync(escaped()) ? readFileSync(escaped(), 'utf8') : '').toBe('')
+      expect(existsSync(escapedPath()) ? readFileSync(escapedPath(), 'utf8') : '').toBe('')
       expect(answers()).toBeGreaterThan(before)
     })
 
@@ -107,7 +108,7 @@ export function attackHostPrograms(place: HomeInstance): void {
         ['sandbox', 'logins', box.id],
       ])
         await home.run(args, { env })
-      expect(existsSync(escaped()) ? readFileSync(escaped(), 'utf8') : '').toBe('')
+      expect(existsSync(escapedPath()) ? readFileSync(escapedPath(), 'utf8') : '').toBe('')
       expect(answers()).toBeGreaterThan(before)
     })
 
@@ -115,17 +116,17 @@ export function attackHostPrograms(place: HomeInstance): void {
       'nor does `craik %s`, typed in that shell',
       async (typed) => {
         await home.run(typed.split(' '), { env })
-        expect(existsSync(escaped()) ? readFileSync(escaped(), 'utf8') : '').toBe('')
+        expect(existsSync(escapedPath()) ? readFileSync(escapedPath(), 'utf8') : '').toBe('')
       },
     )
 
     it('nor does any of them when that is the only folder on PATH', async () => {
       const only = { PATH: join(workspace, folder) }
-      rmSync(asked(), { force: true })
+      rmSync(markerPath(), { force: true })
       await home.json(['supervisor', 'stop'])
       for (const args of [['sandbox', 'list'], ['sandbox', 'logins', box.id], ['accounts'], ['doctor']])
         await home.run(args, { env: only })
-      expect(existsSync(escaped()) ? readFileSync(escaped(), 'utf8') : '').toBe('')
+      expect(existsSync(escapedPath()) ? readFileSync(escapedPath(), 'utf8') : '').toBe('')
     })
   })
 }

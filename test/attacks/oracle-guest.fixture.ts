@@ -134,8 +134,13 @@ function askSocket(text: string): Promise<Seen> {
       resolve({ status: 101, headers: answer.rawHeaders, body })
       socket.destroy()
     })
-    const asked = { type: 'response.create', model: 'gpt-x', input: messages(text), max_output_tokens: 100 }
-    const payload = Buffer.from(JSON.stringify(asked))
+    const requested = {
+      type: 'response.create',
+      model: 'gpt-x',
+      input: messages(text),
+      max_output_tokens: 100,
+    }
+    const payload = Buffer.from(JSON.stringify(requested))
     const length = Buffer.alloc(8)
     length.writeUInt32BE(payload.length, 4)
     // With a mask of zeros a message is its own bytes.
@@ -152,9 +157,9 @@ function withoutDate(headers: readonly string[]): string[] {
 
 async function compare(): Promise<void> {
   const words = JSON.parse(readFileSync('words.json', 'utf8')) as Record<string, string>
-  const say = async (what: string, asked: Promise<Seen>) => {
+  const say = async (what: string, pending: Promise<Seen>) => {
     // A connection that breaks is something to be seen as well.
-    const { status, headers, body } = await asked.catch((error: NodeJS.ErrnoException) => ({
+    const { status, headers, body } = await pending.catch((error: NodeJS.ErrnoException) => ({
       status: 0,
       headers: [],
       body: Buffer.from(String(error.code)),
@@ -174,14 +179,14 @@ async function compare(): Promise<void> {
   }
   for (const mode of ['quote', 'ok', 'headers', 'bad', 'missing', 'packed', '401', '403', 'error'])
     for (const [kind, text] of Object.entries(words)) {
-      const said = `MODE=${mode} WORDS(${text})`
+      const output = `MODE=${mode} WORDS(${text})`
       for (const [name, route] of Object.entries(ROUTES)) {
         if (route.isOwn === true && mode !== 'ok') continue
-        await say(`${name}, ${mode}, ${kind}`, ask(route, said))
-        if (route.body?.(said, true) !== undefined && /messages|responses|completions/.test(route.path))
-          await say(`${name}, ${mode}, ${kind}, in events`, ask(route, said, true))
+        await say(`${name}, ${mode}, ${kind}`, ask(route, output))
+        if (route.body?.(output, true) !== undefined && /messages|responses|completions/.test(route.path))
+          await say(`${name}, ${mode}, ${kind}, in events`, ask(route, output, true))
       }
-      if (mode !== 'packed') await say(`socket, ${mode}, ${kind}`, askSocket(said))
+      if (mode !== 'packed') await say(`socket, ${mode}, ${kind}`, askSocket(output))
     }
 }
 
@@ -190,9 +195,9 @@ const ALPHABET = [...'0123456789abcdef']
 const PIECE_CHARS = 8
 
 async function recover(prefix: string, length: number): Promise<void> {
-  let asked = 0
+  let requestCount = 0
   const look = async (guesses: readonly string[]): Promise<string> => {
-    asked++
+    requestCount++
     const words = guesses.join(' ')
     const { status, headers, body } = await ask(ROUTES.anthropic!, `MODE=quote WORDS(${words})`)
     // What was said comes back in it.
@@ -213,7 +218,7 @@ async function recover(prefix: string, length: number): Promise<void> {
     if ((await look([ending + left[0]])) === usual) break
     known += left[0]
   }
-  const recovered: Recovered = { known, asked }
+  const recovered: Recovered = { known, asked: requestCount }
   process.stdout.write(JSON.stringify(recovered))
 }
 

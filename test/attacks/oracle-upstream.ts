@@ -40,8 +40,8 @@ export async function startUpstream({ key, cert }: Certificate): Promise<Upstrea
   const server = createServer({ key, cert }, async (request, response) => {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer)
-    const asked = Buffer.concat(pieces).toString()
-    const { status, headers, body } = answerTo(request, asked)
+    const requested = Buffer.concat(pieces).toString()
+    const { status, headers, body } = answerTo(request, requested)
     response.writeHead(status, { ...headers, trailer: 'x-checked' })
     // In pieces that end anywhere, also within the credential.
     for (let at = 0; at < body.length; at += 997) response.write(body.slice(at, at + 997))
@@ -72,15 +72,15 @@ function tokenIn({ headers }: IncomingMessage): string {
   return String(sent).replace(/^\w+ /, '')
 }
 
-function said(asked: string, token: string) {
-  const [, mode = 'ok', words = ''] = /MODE=(\w+) WORDS\(([^)]*)\)/.exec(asked) ?? []
+function scriptedText(requested: string, token: string) {
+  const [, mode = 'ok', words = ''] = /MODE=(\w+) WORDS\(([^)]*)\)/.exec(requested) ?? []
   const all = Object.values(ENCODINGS).map((encode) => encode(token))
   return { mode, words, text: mode === 'quote' ? words : `${words} and your key is ${all.join(' or ')}.` }
 }
 
-function answerTo(request: IncomingMessage, asked: string): Answer {
+function answerTo(request: IncomingMessage, requested: string): Answer {
   const token = tokenIn(request)
-  const { mode, words, text } = said(asked, token)
+  const { mode, words, text } = scriptedText(requested, token)
   const json = { 'content-type': 'application/json' }
   const refuse = (status: number, name: string, message: string, headers = {}): Answer => ({
     status,
@@ -105,9 +105,9 @@ function answerTo(request: IncomingMessage, asked: string): Answer {
     case '403':
       return refuse(403, `not ${token.slice(0, 9)}`, text, { 'x-request-id': inHeader })
     case 'error':
-      return answerOf(request.url ?? '', asked, '', `no ${token.slice(0, 9)}… ${text}`)
+      return answerOf(request.url ?? '', requested, '', `no ${token.slice(0, 9)}… ${text}`)
     default: {
-      const answer = answerOf(request.url ?? '', asked, text, undefined)
+      const answer = answerOf(request.url ?? '', requested, text, undefined)
       const headers = { ...answer.headers, 'x-request-id': inHeader, etag: inHeader }
       return mode === 'headers' ? { ...answer, headers } : answer
     }
@@ -115,9 +115,9 @@ function answerTo(request: IncomingMessage, asked: string): Answer {
 }
 
 /** In the dialect of the path; `problem`: an error about the credential in the middle of it. */
-function answerOf(path: string, asked: string, text: string, problem: string | undefined): Answer {
+function answerOf(path: string, requested: string, text: string, problem: string | undefined): Answer {
   const isStream =
-    /"stream":true|:streamGenerateContent/.test(asked) || path.includes(':streamGenerateContent')
+    /"stream":true|:streamGenerateContent/.test(requested) || path.includes(':streamGenerateContent')
   const headers = { 'content-type': isStream ? 'text/event-stream' : 'application/json' }
   const events = (list: readonly { readonly type?: string }[]): Answer => ({
     status: 200,
@@ -183,8 +183,8 @@ function responseEvents(text: string, error: unknown): { readonly type: string }
   return [begun, delta, { type: 'response.completed', response: RESPONSE } as { type: string }]
 }
 
-function socketEvents(asked: string, token: string): readonly unknown[] {
-  const { mode, text } = said(asked, token)
+function socketEvents(requested: string, token: string): readonly unknown[] {
+  const { mode, text } = scriptedText(requested, token)
   const error = (status: number, code: string) => [
     { type: 'error', status, error: { type: 'invalid_request_error', code, message: text } },
   ]

@@ -23,8 +23,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
-import { readHarness } from '../../src/harnesses/packages/catalogue.ts'
-import { builtCraik } from '../built-craik.ts'
+import { readHarness } from '../../src/harnesses/packages/harness-catalogue.ts'
+import { builtFolder } from '../built-craik.ts'
 import { environmentOf, NODE, type Ran, run, TestHome } from '../craik.ts'
 
 const READING: readonly (readonly string[])[] = [
@@ -47,7 +47,7 @@ let program: string
 
 beforeAll(async () => {
   received = new TestHome()
-  cpSync(builtCraik(), received.path('craik'), { recursive: true })
+  cpSync(builtFolder(), received.path('craik'), { recursive: true })
   main = received.path('craik/src/main.cjs')
   program = received.path('craik/bin/craik.cjs')
   expect(await craik(['shell', 'echo hello'])).toMatchObject({ code: 0 })
@@ -141,7 +141,7 @@ interface Traced {
   readonly opened: readonly string[]
 }
 
-function traced(file: string, args: readonly string[]): Traced {
+function traceProgram(file: string, args: readonly string[]): Traced {
   const trace = received.path('trace')
   rmSync(trace, { force: true })
   let code = 0
@@ -197,7 +197,7 @@ describe('a home that somebody sent', () => {
     'has nothing of it executed: craik %s',
     (_, args) => {
       for (const file of [program, main]) {
-        const { code, output, executed, opened } = traced(file, args)
+        const { code, output, executed, opened } = traceProgram(file, args)
         expect([code, existsSync(marker())], output).toEqual([0, false])
         // The start of Node by strace, and no other program.
         expect(executed).toHaveLength(1)
@@ -210,7 +210,7 @@ describe('a home that somebody sent', () => {
   it('is verified without any compile cache, the user’s own included', () => {
     for (const file of [program, main]) {
       rmSync(received.path('.cache'), { recursive: true, force: true })
-      expect(traced(file, ['receipts', 'verify']).code).toBe(0)
+      expect(traceProgram(file, ['receipts', 'verify']).code).toBe(0)
       expect(existsSync(received.path('.cache'))).toBe(false)
     }
   })
@@ -271,7 +271,7 @@ describe('a database that somebody sent', () => {
       hostile.exec(sql)
       hostile.close()
       chmodSync(database, 0o600)
-      const { code, executed, opened } = traced(main, ['receipts', 'verify'])
+      const { code, executed, opened } = traceProgram(main, ['receipts', 'verify'])
       expect(
         Object.values(ERRORS)
           .map(({ exit }) => exit as number)

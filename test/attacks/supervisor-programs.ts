@@ -9,10 +9,10 @@ import { type HomeInstance, SandboxHome } from '../sandbox-home.ts'
 
 const START_MS = 60_000
 
-export function traceLifecycle(place: HomeInstance, expected: readonly ProgramName[]): void {
+export function traceLifecycle(instance: HomeInstance, expected: readonly ProgramName[]): void {
   it('are all in the table', async () => {
     const gh = 'tools/gh-2/gh'
-    const { known, foreign, users, beyond } = await traced(place, async (home) => {
+    const { known, foreign, users, beyond } = await traceSupervisor(instance, async (home) => {
       const workspace = home.workspace('project', { 'readme.md': '# project\n' })
       const inPlace = await home.create(['--in-place', '--workspace', workspace, '--name', 'first'])
       await inPlace.exec(['sh', '-c', 'id; ls / > list; env'])
@@ -32,10 +32,13 @@ export function traceLifecycle(place: HomeInstance, expected: readonly ProgramNa
     expect(foreign).toEqual([])
     expect(users.map((path) => path.endsWith(gh))).toEqual([true])
     for (const name of ['node', 'gh', ...expected] as const) expect(known, name).toHaveProperty([name])
-    if (place.backend === 'process') expect(beyond).toBeGreaterThan(0)
+    if (instance.backend === 'process') expect(beyond).toBeGreaterThan(0)
   })
 
-  async function traced(of: HomeInstance, work: (home: SandboxHome) => Promise<void>): Promise<TraceResult> {
+  async function traceSupervisor(
+    of: HomeInstance,
+    work: (home: SandboxHome) => Promise<void>,
+  ): Promise<TraceResult> {
     let output = ''
     {
       await using home = await SandboxHome.open(of)

@@ -71,9 +71,9 @@ describe('the boundary to a real sidecar', () => {
     const read = collect(output)
     await boundary.jobs.control(id, { cols: 100, rows: 40 }, NEVER)
     await boundary.jobs.input(id, 0, Readable.from([Buffer.from('\n')]), false, NEVER)
-    const said = String((await read).stdout)
-    expect(said).toMatch(/\/dev\/pts\/\d+\r\n/)
-    expect(said).toMatch(/40 100\r\n$/)
+    const text = String((await read).stdout)
+    expect(text).toMatch(/\/dev\/pts\/\d+\r\n/)
+    expect(text).toMatch(/40 100\r\n$/)
   })
 
   it('writes, looks at, reads, moves and removes files', async () => {
@@ -84,7 +84,7 @@ describe('the boundary to a real sidecar', () => {
     // In two parts, as after a lost connection.
     const half = await files.write(upload, 0, Readable.from([content.subarray(0, 1_000_000)]), NEVER)
     expect(half).toEqual({ offset: 1_000_000, committed: false })
-    expect(await files.uploaded(upload.upload, NEVER)).toEqual(half)
+    expect(await files.getUpload(upload.upload, NEVER)).toEqual(half)
     const rest = await files.write(upload, half.offset, Readable.from([content.subarray(1_000_000)]), NEVER)
     expect(rest).toEqual({ offset: content.length, committed: true })
     expect(readFileSync(join(sidecar.workspace, 'a/b.bin')).equals(content)).toBe(true)
@@ -104,8 +104,8 @@ describe('the boundary to a real sidecar', () => {
 
   it('tells what changes in a folder', async () => {
     mkdirSync(join(sidecar.workspace, 'watched'))
-    const leaving = new AbortController()
-    const events = await boundary.files.watch('watched', false, 0, leaving.signal)
+    const controller = new AbortController()
+    const events = await boundary.files.watch('watched', false, 0, controller.signal)
     writeFileSync(join(sidecar.workspace, 'watched/new'), 'x')
     // It may begin with a gap: what was there before it is not known.
     let seen = ''
@@ -113,7 +113,7 @@ describe('the boundary to a real sidecar', () => {
       const [chunk] = await once(events, 'data')
       seen += chunk
     }
-    leaving.abort()
+    controller.abort()
   })
 
   it('packs a folder and unpacks it elsewhere', async () => {
@@ -146,12 +146,12 @@ describe('the boundary to a real sidecar', () => {
     const { gatewayPort } = boundary.hello
     const url = `http://127.0.0.1:${gatewayPort}/model`
     const before = boundary.counts().connections
-    const asked = run(boundary, { kind: 'exec', argv: ['curl', '-sS', '--noproxy', '*', url] })
+    const pending = run(boundary, { kind: 'exec', argv: ['curl', '-sS', '--noproxy', '*', url] })
     while (sidecar.inbound.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
     const stream = sidecar.inbound.pop()!
     expect(String((await stream.take(1).toArray())[0])).toMatch(/^GET \/model HTTP\/1.1/)
     expect(boundary.counts().connections).toBe(before + 1)
-    const { output } = await asked
+    const { output } = await pending
     expect(output.result?.outcome).toBe('exited')
   })
 

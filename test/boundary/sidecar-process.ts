@@ -9,8 +9,8 @@ import type { Duplex } from 'node:stream'
 import { FRAME, FrameReader } from '../../src/lib/frames.ts'
 import { type JobId, newId } from '../../src/lib/ids.ts'
 import type { Boundary, JobOutput } from '../../src/sandboxes/boundary/boundary.ts'
-import { connectBoundary } from '../../src/sandboxes/boundary/connect.ts'
-import { openHostSocket } from '../../src/sandboxes/boundary/listen.ts'
+import { connectBoundary } from '../../src/sandboxes/boundary/connect-boundary.ts'
+import { openHostSocket } from '../../src/sandboxes/boundary/host-socket.ts'
 import { type JobSpec, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../src/sidecar/protocol.ts'
 
 const BUNDLE = resolve(import.meta.dirname, '../../build/sidecar/sidecar.mjs')

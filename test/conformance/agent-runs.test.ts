@@ -31,8 +31,15 @@ beforeEach(async () => {
   mkdirSync(home.path('project'))
   await home.json(['login', '--as', 'ada'])
   await home.json([
-    ...['agent', 'launch', '--fixture', '--session-id', 's1', '--isolation', 'none'],
-    ...['--workspace', home.path('project')],
+    'agent',
+    'launch',
+    '--fixture',
+    '--session-id',
+    's1',
+    '--isolation',
+    'none',
+    '--workspace',
+    home.path('project'),
   ])
 })
 afterEach(() => home[Symbol.dispose]())
@@ -59,7 +66,7 @@ describe('a run on fixtures', () => {
     })
   })
 
-  it('cannot be told to call itself live', async () => {
+  it('cannot be made to call itself live', async () => {
     const demo = await home.run(['demo', 'persistent-agent', '--allow-live'])
     expect([demo.code, demo.stdout]).toEqual([2, ''])
     expect(demo.stderr).toContain("unknown option '--allow-live'")
@@ -75,8 +82,8 @@ describe('a receipt of a command', () => {
     using folder = new TestFolder()
     mkdirSync(folder.path('project'))
     const scene = await sandboxScene()
-    const place = contextFor(scene, folder.path('home'))
-    const ran = await runArgv(scene, place, argv, { workspace: folder.path('project'), isolation: 'none' })
+    const context = contextFor(scene, folder.path('home'))
+    const ran = await runArgv(scene, context, argv, { workspace: folder.path('project'), isolation: 'none' })
     expect(ran.run.end).toBe(end)
     expect((await scene.store.bodies()).at(-1)).toMatchObject({
       kind: 'sandbox_action',
@@ -86,7 +93,7 @@ describe('a receipt of a command', () => {
     })
   })
 
-  it('says denied without a grant, whatever the flag, and there is none that anything ran', async () => {
+  it('says denied without a grant, whatever the flag, and no command ran', async () => {
     const { run, status, handoff } = await prompt('--no-allow-fixture-action')
     expect([status, handoff.commands_run]).toEqual(['blocked', []])
     const commands = (await receiptsOf(run.id)).filter(({ capability }) => capability === 'shell.execute')

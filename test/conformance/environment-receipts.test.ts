@@ -6,7 +6,7 @@ import { systemClock } from '../../src/lib/clock.ts'
 import { newId, type ReceiptId } from '../../src/lib/ids.ts'
 import { decide } from '../../src/policy/decide.ts'
 import { buildEnvelope, createEnvelope } from '../../src/policy/envelope.ts'
-import { builtInText } from '../../src/policy/profiles.ts'
+import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import { type PreparedReceipt, prepareReceipt } from '../../src/receipts/prepare.ts'
 import type { ReceiptRef } from '../../src/receipts/receipt-writer.ts'
 import type { ReceiptLinks } from '../../src/receipts/schema.ts'
@@ -174,7 +174,7 @@ describe('25: payloads', () => {
     const { body } = await live.receipt(id)
     expect(body.redacted_fields).toContain('$.metadata.body')
     expect(JSON.stringify(body)).not.toContain(TOKEN)
-    await refused(draft({ redacted_fields: ['rm -rf build'] }), /redacted_fields/)
+    await expectRefusal(draft({ redacted_fields: ['rm -rf build'] }), /redacted_fields/)
   })
 
   it('do not stop a receipt by being many or deep', async () => {
@@ -214,9 +214,9 @@ describe('redaction', () => {
 
   it('refuses a secret where only a reference may stand, and writes nothing', async () => {
     const before = await size()
-    await refused(draft({ target: TOKEN }), /target/)
-    await refused(draft({ links: { session_id: TOKEN } }), /session_id/)
-    await refused(draft({ digests: { [TOKEN]: `sha256:${'0'.repeat(64)}` } }), /digests/)
+    await expectRefusal(draft({ target: TOKEN }), /target/)
+    await expectRefusal(draft({ links: { session_id: TOKEN } }), /session_id/)
+    await expectRefusal(draft({ digests: { [TOKEN]: `sha256:${'0'.repeat(64)}` } }), /digests/)
     expect(await size()).toBe(before)
   })
 
@@ -250,15 +250,18 @@ describe('the closed schema', () => {
     ['a link that is a sentence', { links: { task_id: 'fix the parser' } }],
     ['a measure that is no integer', { measures: [{ name: 'cost', value: 0.5, source: 'observed' }] }],
     ['a measure of unknown origin', { measures: [{ name: 'cost', value: 1, source: 'guessed' }] }],
-  ])('refuses %s', async (_, given) => {
+  ])('refuses %s', async (_, provided) => {
     const before = await size()
-    await refused(draft(given as never), /does not match its schema/)
+    await expectRefusal(draft(provided as never), /does not match its schema/)
     expect(await size()).toBe(before)
   })
 
   it('refuses to call passed what was denied', async () => {
-    await refused(draft({ decision: { ...allow(), effect: 'deny' } }), /denied request cannot have passed/)
-    await refused(draft({ kind: 'denial', status: 'passed' }), /denied or blocked/)
+    await expectRefusal(
+      draft({ decision: { ...allow(), effect: 'deny' } }),
+      /denied request cannot have passed/,
+    )
+    await expectRefusal(draft({ kind: 'denial', status: 'passed' }), /denied or blocked/)
     const open = await live.log.begin(beginning({ decision: allow() }))
     await expect(open.end({ status: 'passed', shell: shellFields() })).rejects.toThrow(
       /only a shell_invocation/,
@@ -301,7 +304,7 @@ describe('the log', () => {
   })
 
   it('refuses an end without a begin', async () => {
-    const open = live.log.opened({ id: 'rcpt_never' as ReceiptId, seq: 0 }, beginning())
+    const open = live.log.openReceipt({ id: 'rcpt_never' as ReceiptId, seq: 0 }, beginning())
     await expect(open.end({ status: 'passed' })).rejects.toMatchObject({ code: 'conflict' })
   })
 
@@ -341,8 +344,11 @@ async function append(metadata: Record<string, unknown>) {
   return (await live.receipt(id)).body
 }
 
-async function refused(given: Parameters<LiveLog['log']['append']>[0], message: RegExp): Promise<void> {
-  await expect(live.log.append(given)).rejects.toThrow(message)
+async function expectRefusal(
+  provided: Parameters<LiveLog['log']['append']>[0],
+  message: RegExp,
+): Promise<void> {
+  await expect(live.log.append(provided)).rejects.toThrow(message)
 }
 
 async function size(): Promise<number> {
@@ -351,7 +357,7 @@ async function size(): Promise<number> {
 
 /** Asks, as an agent under `strict`, to run a registered command. */
 async function askForShell(taskId: string, receipt: { links?: ReceiptLinks } = {}, request: object = {}) {
-  const policyText = builtInText('strict')
+  const policyText = readBuiltInPolicy('strict')
   const envelope = buildEnvelope({
     taskId,
     actor: AGENT,

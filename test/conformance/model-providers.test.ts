@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path'
 import { calcPrice } from '@pydantic/genai-prices'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { CATALOGUE } from '../../src/providers/catalogue.ts'
 import {
   endless,
   json,
@@ -11,8 +10,9 @@ import {
   slowly,
   startModelServer,
 } from '../../src/providers/local/model-server.fixture.ts'
-import { OWN_RECORD } from '../../src/providers/record.fixture.ts'
-import { type ProviderRecord, providerRecord } from '../../src/providers/record.ts'
+import { CATALOGUE } from '../../src/providers/provider-catalogue.ts'
+import { OWN_RECORD } from '../../src/providers/provider-record.fixture.ts'
+import { type ProviderRecord, providerRecord } from '../../src/providers/provider-record.ts'
 import { TestHome } from '../craik.ts'
 
 let home: TestHome
@@ -48,7 +48,7 @@ describe('provider metadata', () => {
     const ids = (JSON.parse(stdout) as ProviderRecord[]).map(({ id }) => id)
     expect(ids).toEqual(ids.toSorted())
     expect(ids).toContain('provider_team_gateway')
-    expect(stdout).toBe(`${JSON.stringify(sorted(JSON.parse(stdout)), null, 2)}\n`)
+    expect(stdout).toBe(`${JSON.stringify(sortKeysDeep(JSON.parse(stdout)), null, 2)}\n`)
     expect((await home.run(['provider', 'list'])).stdout).toBe(stdout)
   })
 
@@ -138,9 +138,9 @@ describe('selection', () => {
 
   it('takes references only, and never a secret', async () => {
     const token = `sk-ant-api03-${'aB3dE5gH7jK9mN1pQ3sT'.repeat(4)}`
-    for (const given of [token, 'two words', '', 'x'.repeat(201)])
+    for (const provided of [token, 'two words', '', 'x'.repeat(201)])
       for (const flag of ['--policy-envelope-id', '--receipt-id']) {
-        const { code, stdout, stderr } = await home.run([...SELECT, flag, given])
+        const { code, stdout, stderr } = await home.run([...SELECT, flag, provided])
         expect([code, stdout]).toEqual([2, ''])
         expect(stderr).not.toContain(token.slice(0, 30))
       }
@@ -249,10 +249,20 @@ describe('local presets', () => {
 
   it('are loopback and nothing else', async () => {
     const refused = [
-      ...['http://8.8.8.8/v1', 'http://example.com/v1', 'http://metadata.google.internal/v1'],
-      ...['http://user:pw@localhost/v1', 'http://localhost.evil.example/v1', 'http://2130706433/v1'],
-      ...['http://127.1/v1', 'http://0177.0.0.1/v1', 'http://[::ffff:127.0.0.1]/v1', 'http://[fe80::1]/v1'],
-      ...['http://169.254.169.254/v1', 'http://0.0.0.0/v1', 'http://10.0.0.1/v1', 'http://localhost./v1'],
+      'http://8.8.8.8/v1',
+      'http://example.com/v1',
+      'http://metadata.google.internal/v1',
+      'http://user:pw@localhost/v1',
+      'http://localhost.evil.example/v1',
+      'http://2130706433/v1',
+      'http://127.1/v1',
+      'http://0177.0.0.1/v1',
+      'http://[::ffff:127.0.0.1]/v1',
+      'http://[fe80::1]/v1',
+      'http://169.254.169.254/v1',
+      'http://0.0.0.0/v1',
+      'http://10.0.0.1/v1',
+      'http://localhost./v1',
     ]
     const results = await Promise.all(
       refused.map(async (url) => {
@@ -299,7 +309,13 @@ function list(): Promise<ProviderRecord[]> {
 
 function health(preset: string, baseUrl: string, timeoutSeconds = '20'): Promise<unknown> {
   return home.json([
-    ...['provider', 'local-health', preset, '--base-url', baseUrl, '--timeout-seconds', timeoutSeconds],
+    'provider',
+    'local-health',
+    preset,
+    '--base-url',
+    baseUrl,
+    '--timeout-seconds',
+    timeoutSeconds,
   ])
 }
 
@@ -322,9 +338,9 @@ function stateOf({ home: root }: TestHome): Record<string, string> {
   )
 }
 
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
+function sortKeysDeep(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeysDeep)
   if (typeof value !== 'object' || value === null) return value
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-  return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]))
+  return Object.fromEntries(entries.map(([key, member]) => [key, sortKeysDeep(member)]))
 }

@@ -6,7 +6,7 @@ import {
   findBackend,
   parseBackendRecord,
   type SandboxBackendInput,
-} from '../../src/sandboxes/records.ts'
+} from '../../src/sandboxes/backend-records.ts'
 
 const KINDS = {
   local_process: 'process',
@@ -37,7 +37,7 @@ function record(changes: Partial<SandboxBackendInput> = {}): SandboxBackendInput
       redaction_required: true,
       secrets_in_config_allowed: false,
     },
-    docs: ['docs/sandboxes.md'],
+    docs: ['docs/reference/registered-commands.md'],
     created_at: '2026-03-01T12:00:00Z',
     ...changes,
   }
@@ -45,8 +45,12 @@ function record(changes: Partial<SandboxBackendInput> = {}): SandboxBackendInput
 
 describe('18: kinds', () => {
   it.each(Object.entries(KINDS))('%s is accepted, isolated by %s', (kind, isolation_mode) => {
-    const given = record({ kind: kind as keyof typeof KINDS, isolation_mode })
-    expect(parseBackendRecord(given)).toMatchObject({ kind, isolation_mode, schema: 'craik.sandbox_backend' })
+    const provided = record({ kind: kind as keyof typeof KINDS, isolation_mode })
+    expect(parseBackendRecord(provided)).toMatchObject({
+      kind,
+      isolation_mode,
+      schema: 'craik.sandbox_backend',
+    })
   })
 
   it('of the records that ship are the four, each valid and found by its id', () => {

@@ -3,12 +3,12 @@ import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { REFERENCE } from '../../src/lib/ids.ts'
 import type { GrantTerms } from '../../src/policy/grant.ts'
-import { builtInText } from '../../src/policy/profiles.ts'
+import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
 import { decideSandboxAction, type SandboxAnswer } from '../../src/sandboxes/decision.ts'
-import { replaySandboxDecision } from '../../src/sandboxes/replay.ts'
-import type { SandboxRequestInput } from '../../src/sandboxes/request.ts'
+import { replaySandboxDecision } from '../../src/sandboxes/replay-sandbox.ts'
 import { OPERATOR, type SandboxScene, sandboxScene } from '../../src/sandboxes/sandbox.fixture.ts'
+import type { SandboxRequestInput } from '../../src/sandboxes/sandbox-request.ts'
 import { INLINE } from './inline-shell.ts'
 
 type Kind = SandboxRequestInput['kind']
@@ -364,8 +364,8 @@ describe('30: receipts', () => {
       tool_name: 'browser',
       redacted_result_metadata: { status: 200, nested: { ok: true } },
     })
-    const kept = (await newest()).metadata!.redacted_result_metadata as object
-    expect(Object.keys(kept).sort()).toEqual(['nested', 'status'])
+    const stored = (await newest()).metadata!.redacted_result_metadata as object
+    expect(Object.keys(stored).sort()).toEqual(['nested', 'status'])
     if (answer.allowed) await answer.open.end({ status: 'skipped' })
   })
 
@@ -378,7 +378,7 @@ describe('30: receipts', () => {
       complete('container', { privileged: true }),
       complete('local_process', { capability_grant_id: await scene.grant('another-command') }),
     ])
-    const text = builtInText('automation')
+    const text = readBuiltInPolicy('automation')
     for (const request of requests) {
       await decide(request)
       const body = await newest()

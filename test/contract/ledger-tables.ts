@@ -109,11 +109,11 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
         for (const n of [1, 2, 3]) await quotaUses.add(use(n), 1000)
         await quotaUses.correct('hold_3', 4)
       })
-      const counted = (after: number) =>
+      const countUses = (after: number) =>
         inside(({ quotaUses }) => quotaUses.count('provider', 'provider_x', after))
-      expect(await counted(0)).toEqual({ requests: 2, tokens: 14 })
-      expect(await counted(2000)).toEqual({ requests: 1, tokens: 4 })
-      expect(await counted(3000)).toEqual({ requests: 0, tokens: 0 })
+      expect(await countUses(0)).toEqual({ requests: 2, tokens: 14 })
+      expect(await countUses(2000)).toEqual({ requests: 1, tokens: 4 })
+      expect(await countUses(3000)).toEqual({ requests: 0, tokens: 0 })
       expect(await inside(({ quotaUses }) => quotaUses.list('session', 'agent_1', 0))).toEqual([
         { atMs: 2000, tokens: 10 },
       ])

@@ -53,15 +53,15 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
           await sandboxJobs.insert(job('job_2', { state: 'ended' }))
           await sandboxJobs.insert(job('job_3', { sandboxId: OTHER }))
         })
-        const held = (id: string) => inside(({ sandboxes }) => sandboxes.holds(id))
-        expect(await held('rcpt_create')).toBe(true)
-        expect(await held('rcpt_job_1')).toBe(true)
-        expect(await held('rcpt_job_2')).toBe(false)
-        expect(await held('rcpt_job_3')).toBe(false)
-        expect(await held('rcpt_other')).toBe(false)
+        const holdsOf = (id: string) => inside(({ sandboxes }) => sandboxes.holds(id))
+        expect(await holdsOf('rcpt_create')).toBe(true)
+        expect(await holdsOf('rcpt_job_1')).toBe(true)
+        expect(await holdsOf('rcpt_job_2')).toBe(false)
+        expect(await holdsOf('rcpt_job_3')).toBe(false)
+        expect(await holdsOf('rcpt_other')).toBe(false)
         await inside(({ sandboxes }) => sandboxes.remove(BOX))
-        expect(await held('rcpt_create')).toBe(false)
-        expect(await held('rcpt_job_1')).toBe(false)
+        expect(await holdsOf('rcpt_create')).toBe(false)
+        expect(await holdsOf('rcpt_job_1')).toBe(false)
       })
     })
 
@@ -173,11 +173,11 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await remove(4)).toBeUndefined()
         expect(await remove(2)).toBe('job_3')
         expect(await remove(2)).toBeUndefined()
-        const kept = async (id: string, box = BOX) =>
+        const hasJob = async (id: string, box = BOX) =>
           (await inside(({ sandboxJobs }) => sandboxJobs.get(box, id))) !== undefined
-        for (const id of ['job_1', 'job_4', 'job_5']) expect(await kept(id)).toBe(true)
-        for (const id of ['job_2', 'job_3']) expect(await kept(id)).toBe(false)
-        expect(await kept('job_0', OTHER)).toBe(true)
+        for (const id of ['job_1', 'job_4', 'job_5']) expect(await hasJob(id)).toBe(true)
+        for (const id of ['job_2', 'job_3']) expect(await hasJob(id)).toBe(false)
+        expect(await hasJob('job_0', OTHER)).toBe(true)
       })
 
       it('goes with its sandbox and no other', async () => {

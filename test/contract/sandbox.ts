@@ -20,23 +20,23 @@ import { workspaceContract } from './sandbox/workspaces.ts'
 /** What is left on the machine at the end fails the suite: see how the home is disposed of. */
 export function sandboxContract(name: string, open: () => Promise<SandboxHome>): void {
   describe(`the contract of sandboxes: ${name}`, () => {
-    let place: ContractInstance | undefined
+    let instance: ContractInstance | undefined
     const get = (): ContractInstance => {
-      if (place === undefined) throw new Error('there is no sandbox yet')
-      return place
+      if (instance === undefined) throw new Error('there is no sandbox yet')
+      return instance
     }
     beforeAll(async () => {
       const home = await open()
       try {
         const box = await home.create(['--name', 'contract'])
-        place = { home, box, client: home.client() }
+        instance = { home, box, client: home.client() }
       } catch (error) {
         await home[Symbol.asyncDispose]()
         throw error
       }
     })
     afterAll(async () => {
-      await place?.home[Symbol.asyncDispose]()
+      await instance?.home[Symbol.asyncDispose]()
     })
 
     execContract(get)

@@ -48,7 +48,7 @@ async function openRemembering(): Promise<StoreUnderTest> {
     async transaction(work) {
       database.exec('BEGIN IMMEDIATE')
       try {
-        rows.begun()
+        rows.onBegin()
         const result = await work(rows.tables)
         database.exec('COMMIT')
         return result

@@ -1,7 +1,7 @@
 /** The disk of a place of the Docker backend outlives it: in a folder, or in a volume of the engine. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isGone } from '../../src/sandboxes/backends/docker/engine/ask.ts'
-import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/names.ts'
+import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/container-names.ts'
+import { isGone } from '../../src/sandboxes/backends/docker/engine/engine-request.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { InstanceRunner, MIB, RUNNERS, USERS_ALONE } from './instance-runner.fixture.ts'
 
@@ -19,20 +19,20 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
 
   it('keeps its disk in a volume where the engine cannot share a folder', async () => {
     const spec = runner.specWith({ container: { ...runner.container, state: 'volume' } })
-    const lines = await runner.tell({
+    const lines = await runner.sendOrder({
       verb: 'create',
       craikHome,
       spec,
       run: ['id -un; echo mine >kept; echo ok'],
     })
     expect(lines[1]).toMatchObject({ out: 'agent\nok\n' })
-    const again = await runner.tell({ verb: 'create', craikHome, spec, run: ['cat kept'] })
+    const again = await runner.sendOrder({ verb: 'create', craikHome, spec, run: ['cat kept'] })
     expect(again[1]).toMatchObject({ out: 'mine\n' })
     expect(again[0]).toMatchObject({ limits: { disk: 'not-enforced' } })
-    await runner.tell({ verb: 'sweep', craikHome, spec })
+    await runner.sendOrder({ verb: 'sweep', craikHome, spec })
     const volume = runner.engine.docker.getVolume(containerName(spec.id))
     expect((await volume.inspect()).Labels).toMatchObject(labelsOf(spec.id, craikHome))
-    await runner.tell({ verb: 'discard', craikHome, spec })
+    await runner.sendOrder({ verb: 'discard', craikHome, spec })
     expect(await runner.engine.ask('look', () => volume.inspect()).catch(isGone)).toBe(true)
   })
 })
@@ -50,9 +50,9 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
   it('keeps its disk when it is ended, and has it again', async () => {
     const spec = runner.specWith()
     const write = 'echo mine >/workspace/home/kept; echo mine >kept; echo tmp >/tmp/lost'
-    await runner.tell({ verb: 'create', craikHome, spec, run: [write] })
-    expect(await runner.leftOf(spec)).toEqual([])
-    const lines = await runner.tell({
+    await runner.sendOrder({ verb: 'create', craikHome, spec, run: [write] })
+    expect(await runner.findLeftovers(spec)).toEqual([])
+    const lines = await runner.sendOrder({
       verb: 'create',
       craikHome,
       spec,

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxSpec } from '../../src/sandboxes/backend.ts'
-import { isGone } from '../../src/sandboxes/backends/docker/engine/ask.ts'
-import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/names.ts'
+import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/container-names.ts'
+import { isGone } from '../../src/sandboxes/backends/docker/engine/engine-request.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { InstanceRunner, type Order, RUNNERS, USERS_ALONE } from './instance-runner.fixture.ts'
 import { SocketProxy } from './socket-proxy.fixture.ts'
@@ -44,8 +44,10 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
     await runner.engine.docker.getContainer(String(handle!.container)).kill()
     expect(await second.next()).toEqual({ ended: 'its container exited (exit code 137)' })
     expect(await second.next()).toMatchObject({ destroyed: true })
-    expect(await runner.tell({ verb: 'recover', craikHome, spec, handle: handle! })).toEqual([{ gone: true }])
-    expect(await runner.leftOf(spec)).toEqual([])
+    expect(await runner.sendOrder({ verb: 'recover', craikHome, spec, handle: handle! })).toEqual([
+      { gone: true },
+    ])
+    expect(await runner.findLeftovers(spec)).toEqual([])
   })
 })
 
@@ -71,7 +73,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
       { verb: 'recover', craikHome, spec, handle: handle! },
       { verb: 'sweep', craikHome, spec },
     ] satisfies Order[])
-      expect(await runner.tell(order, through)).toMatchObject([{ error: { code: 'unavailable' } }])
+      expect(await runner.sendOrder(order, through)).toMatchObject([{ error: { code: 'unavailable' } }])
     const ended = next()
     // While nobody can hear of it.
     await runner.engine.docker.getContainer(String(handle!.container)).kill()
@@ -81,7 +83,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     expect(await ended).toEqual({ ended: 'its container exited (exit code 137)' })
     expect(await next()).toMatchObject({ destroyed: true })
     driver.kill('SIGKILL')
-    expect(await runner.leftOf(spec)).toEqual([])
+    expect(await runner.findLeftovers(spec)).toEqual([])
   })
 
   it('leaves nothing when it is killed while it makes or ends one, once that was swept', async () => {
@@ -96,7 +98,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
       await exited
       await sweepWhatComes(spec)
     }
-    for (const spec of killed) expect(await runner.leftOf(spec)).toEqual([])
+    for (const spec of killed) expect(await runner.findLeftovers(spec)).toEqual([])
   })
 
   it('removes what an engine finished making for a sandbox that is no more', async () => {
@@ -106,7 +108,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
       Labels: labelsOf(gone.id, craikHome),
       HostConfig: { NetworkMode: 'none' },
     })
-    expect(await runner.tell({ verb: 'sweep', craikHome, spec: runner.specWith() })).toEqual([
+    expect(await runner.sendOrder({ verb: 'sweep', craikHome, spec: runner.specWith() })).toEqual([
       { swept: true },
     ])
     expect(await runner.engine.ask('look', () => left.inspect()).catch(isGone)).toBe(true)
@@ -121,9 +123,9 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
       HostConfig: { NetworkMode: 'none' },
     })
     try {
-      expect(await runner.tell({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
-      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
-      expect(told?.error?.code).toBe('conflict')
+      expect(await runner.sendOrder({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
+      const [reported] = await runner.sendOrder({ verb: 'create', craikHome, spec })
+      expect(reported?.error?.code).toBe('conflict')
       expect((await foreign.inspect()).Id).toBe(foreign.id)
     } finally {
       await foreign.remove({ force: true })
@@ -133,9 +135,9 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
   /** The engine, or a program that mounts, finishes what it was asked for although nobody waits for it any more. */
   async function sweepWhatComes(spec: SandboxSpec): Promise<void> {
     for (let turn = 0; turn < SWEEPS; turn++) {
-      expect(await runner.tell({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
-      if (turn > 0 && (await runner.leftOf(spec)).length === 0) return
+      expect(await runner.sendOrder({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
+      if (turn > 0 && (await runner.findLeftovers(spec)).length === 0) return
     }
-    expect(await runner.leftOf(spec)).toEqual([])
+    expect(await runner.findLeftovers(spec)).toEqual([])
   }
 })

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { labelsOf } from '../../src/sandboxes/backends/docker/names.ts'
+import { labelsOf } from '../../src/sandboxes/backends/docker/container-names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { InstanceRunner, MIB, RUNNERS, USERS_ALONE } from './instance-runner.fixture.ts'
 
@@ -21,7 +21,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
 
   it('makes a place whose sidecar answers, says what holds it, and leaves nothing when it is destroyed', async () => {
     const spec = runner.specWith()
-    const lines = await runner.tell({
+    const lines = await runner.sendOrder({
       verb: 'create',
       craikHome,
       spec,
@@ -49,7 +49,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
     expect(outOfMemoryKills).toBe(0)
     expect(lines[5]).toEqual({ paused: true })
     expect(lines.at(-1)).toEqual({ destroyed: true, ended: 'it was destroyed' })
-    expect(await runner.leftOf(spec)).toEqual([])
+    expect(await runner.findLeftovers(spec)).toEqual([])
   })
 
   it('has no network, no rights, and a root that cannot be written', async () => {
@@ -103,7 +103,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
 
   it('works in place on the caller’s folder, where what the host executes stays as it is', async () => {
     const { path, ...there } = runner.workspace('project')
-    const lines = await runner.tell({
+    const lines = await runner.sendOrder({
       verb: 'create',
       craikHome,
       spec: runner.specWith(there),
@@ -121,7 +121,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
   it('does not show folders that are no project’s', async () => {
     const { path, hostUser: owner } = runner.workspace('linked')
     symlinkSync(path, join(runner.folder, 'link'))
-    for (const [asked, why] of [
+    for (const [requested, why] of [
       [join(runner.folder, 'link'), /link/],
       ['/', /system|home/],
       ['/etc', /system/],
@@ -129,10 +129,10 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
       [runner.folder, /home/],
       [craikHome, /Craik’s own home/],
     ] as const) {
-      const spec = runner.specWith({ workspace: { mode: 'in-place', folder: asked }, hostUser: owner })
-      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
-      expect(told?.error?.message, asked).toMatch(why)
-      expect(await runner.leftOf(spec)).toEqual([])
+      const spec = runner.specWith({ workspace: { mode: 'in-place', folder: requested }, hostUser: owner })
+      const [reported] = await runner.sendOrder({ verb: 'create', craikHome, spec })
+      expect(reported?.error?.message, requested).toMatch(why)
+      expect(await runner.findLeftovers(spec)).toEqual([])
     }
   })
 
@@ -147,11 +147,11 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
       for (const line of ['socket', 'relay'] as const) {
         const spec = runner.specWith({ container: { ...runner.container, line, image } })
         const run = ['env; tr "\\0" "\\n" </proc/1/environ']
-        const [made, told] = await runner.tell({ verb: 'create', craikHome, spec, run })
+        const [made, reported] = await runner.sendOrder({ verb: 'create', craikHome, spec, run })
         expect(made?.error).toBeUndefined()
-        expect(told?.out).toMatch(/^PATH=/m)
-        expect(told?.out).not.toMatch(/AWS_SECRET|hidden|LD_PRELOAD|evil|tlh/)
-        await runner.tell({ verb: 'sweep', craikHome, spec })
+        expect(reported?.out).toMatch(/^PATH=/m)
+        expect(reported?.out).not.toMatch(/AWS_SECRET|hidden|LD_PRELOAD|evil|tlh/)
+        await runner.sendOrder({ verb: 'sweep', craikHome, spec })
       }
     } finally {
       await runner.engine.docker.getImage(image).remove({ force: true })
@@ -161,18 +161,18 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
   it('is made of an image of the same name when its own is lost, and names the one that it needs', async () => {
     const lost = `sha256:${'0'.repeat(64)}`
     const again = runner.specWith({ container: { ...runner.container, image: lost } })
-    const [made] = await runner.tell({ verb: 'create', craikHome, spec: again })
+    const [made] = await runner.sendOrder({ verb: 'create', craikHome, spec: again })
     expect(made?.handle?.image).toBe(runner.container.image)
-    await runner.tell({ verb: 'sweep', craikHome, spec: again })
+    await runner.sendOrder({ verb: 'sweep', craikHome, spec: again })
     for (const [imageName, hint] of [
       ['craik/sandbox:000000000000', /craik image build --apt PACKAGES/],
       ['mine:1', /docker save/],
     ] as const) {
       const spec = runner.specWith({ container: { ...runner.container, image: lost, imageName } })
-      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
-      expect(told?.error).toMatchObject({ code: 'not_found', hint: expect.stringMatching(hint) })
-      expect(told?.error?.message).toContain(`${imageName} (000000000000)`)
-      expect(await runner.leftOf(spec)).toEqual([])
+      const [reported] = await runner.sendOrder({ verb: 'create', craikHome, spec })
+      expect(reported?.error).toMatchObject({ code: 'not_found', hint: expect.stringMatching(hint) })
+      expect(reported?.error?.message).toContain(`${imageName} (000000000000)`)
+      expect(await runner.findLeftovers(spec)).toEqual([])
     }
   })
 
@@ -185,10 +185,10 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     await plain.remove()
     try {
       const spec = runner.specWith({ container: { ...runner.container, image } })
-      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
-      expect(told?.error?.message).toMatch(/declares volumes: VOLUME "\/data"/)
-      expect(told?.error?.hint).toContain('without VOLUME')
-      expect(await runner.leftOf(spec)).toEqual([])
+      const [reported] = await runner.sendOrder({ verb: 'create', craikHome, spec })
+      expect(reported?.error?.message).toMatch(/declares volumes: VOLUME "\/data"/)
+      expect(reported?.error?.hint).toContain('without VOLUME')
+      expect(await runner.findLeftovers(spec)).toEqual([])
     } finally {
       await runner.engine.docker.getImage(image).remove()
     }

@@ -19,7 +19,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'in a contai
 
   it('each dialect is asked with a stand-in, and the engine knows nothing of the real login or key', async () => {
     await asksEachWay(scene)
-    const { texts, folders } = await keptByEngine(scene.home.containers)
+    const { texts, folders } = await readEngineState(scene.home.containers)
     expect(await scene.hunt(texts, [], folders)).toEqual([])
   })
 
@@ -36,7 +36,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'in a contai
       expect(ran).toMatchObject({ stdout: content, stderr: '400\n' })
     }
     expect((await box.exec(['ls', '-A', '/run/secrets'])).stdout).toBe('')
-    const { texts, folders } = await keptByEngine(scene.home.containers)
+    const { texts, folders } = await readEngineState(scene.home.containers)
     const paths = places.map(({ path }) => path)
     const disk = scene.home.path('home/sandboxes', box.id, 'data/home')
     expect((await scene.hunt(texts, paths, folders)).sort()).toEqual(
@@ -46,7 +46,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'in a contai
 })
 
 /** All that inspecting shows, and the folders of the containers' own layers and volumes. */
-async function keptByEngine(containers: readonly string[]) {
+async function readEngineState(containers: readonly string[]) {
   const { docker } = await openEngine(process.env)
   const texts: Record<string, string> = {}
   const folders: string[] = []

@@ -1,6 +1,6 @@
 /** The real agents' command lines, from npm, in containers: in one image, in layers that are shared, without a network. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { HARNESS_NAMES } from '../../src/harnesses/packages/catalogue.ts'
+import { PACKAGED_HARNESS_NAMES } from '../../src/harnesses/packages/harness-catalogue.ts'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import type { ReadyImage } from '../../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { TestHome } from '../craik.ts'
@@ -36,10 +36,17 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
 
   it('are all in the image that is named after them, and answer in a container with no network', async () => {
     const made = await craik<Made>(
-      ...['sandbox', 'create', '--backend', 'docker', '--name', 'all', '--harness', 'all'],
+      'sandbox',
+      'create',
+      '--backend',
+      'docker',
+      '--name',
+      'all',
+      '--harness',
+      'all',
     )
     expect(made.container).toMatchObject({ image: image.id, image_name: image.name })
-    expect(made.harnesses.map(({ name }) => name)).toEqual(HARNESS_NAMES)
+    expect(made.harnesses.map(({ name }) => name)).toEqual(PACKAGED_HARNESS_NAMES)
     await expectAllVersions((...argv) => exec('all', ...argv))
   })
 
@@ -76,7 +83,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
     }
     const found = (await craik<Listed[]>('image', 'list')).find(({ name }) => name === image.name)!
     expect(found).toMatchObject({ kind: 'sandbox', current: true })
-    expect(found.harnesses.map((id) => id.replace(/-[0-9].*/, ''))).toEqual(HARNESS_NAMES)
+    expect(found.harnesses.map((id) => id.replace(/-[0-9].*/, ''))).toEqual(PACKAGED_HARNESS_NAMES)
     const { images } = await craik<{ images: string[] }>('harness', 'info', 'codex')
     expect(images).toContain(image.name)
   })

@@ -43,12 +43,12 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
-  const start = async (late = { workspace: true, mounts: true }) => {
-    const spec = runner.specWith({ late, hostUser: OWNER })
+  const start = async (hotMounts = { workspace: true, mounts: true }) => {
+    const spec = runner.specWith({ late: hotMounts, hostUser: OWNER })
     mkdirSync(spec.folder, { mode: 0o700 })
-    const place = await backend().create(spec)
+    const instance = await backend().create(spec)
     const { late: _, ...own } = spec
-    return { spec: own as SandboxSpec, place }
+    return { spec: own as SandboxSpec, place: instance }
   }
   const inside = ({ handle }: SandboxInstance, path: string) => `/proc/${handle.pid}/root${path}`
   const hostMounts = () =>
@@ -62,34 +62,35 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
     const { path, workspace } = runner.workspace('plain')
     const books = runner.workspace('books').path
     const before = hostMounts()
-    const { spec, place } = await start()
+    const { spec, place: instance } = await start()
     try {
-      expect(place.limits.disk).toBe('not-enforced')
-      expect(readdirSync(inside(place, INSIDE.workspace))).toEqual([])
-      await place.show!({ ...spec, workspace, mounts: [{ folder: books, at: '/mnt/books' }] })
-      expect(readdirSync(inside(place, INSIDE.workspace)).sort()).toEqual(readdirSync(path).sort())
-      expect(readdirSync(inside(place, '/mnt'))).toEqual(['books'])
-      expect(readFileSync(inside(place, '/mnt/books/file.txt'), 'utf8')).toBe('ours\n')
+      expect(instance.limits.disk).toBe('not-enforced')
+      expect(readdirSync(inside(instance, INSIDE.workspace))).toEqual([])
+      await instance.show!({ ...spec, workspace, mounts: [{ folder: books, at: '/mnt/books' }] })
+      expect(readdirSync(inside(instance, INSIDE.workspace)).sort()).toEqual(readdirSync(path).sort())
+      expect(readdirSync(inside(instance, '/mnt'))).toEqual(['books'])
+      expect(readFileSync(inside(instance, '/mnt/books/file.txt'), 'utf8')).toBe('ours\n')
       expect(hostMounts()).toEqual(before)
       expect(existsSync(join(spec.folder, 'late/shared/workspace/file.txt'))).toBe(false)
-      await expect(place.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'unavailable' })
+      await expect(instance.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'unavailable' })
     } finally {
-      await place.destroy()
+      await instance.destroy()
     }
-    expect(await runner.leftOf(spec)).toEqual([])
+    expect(await runner.findLeftovers(spec)).toEqual([])
     expect(readdirSync(path).sort()).toEqual(['.git', 'file.txt'])
   })
 
   it('is told from one that does not follow what is mounted for it', async () => {
-    const { spec, place } = await start({ workspace: true, mounts: false })
-    const fault = (late: HotMountFolders) => findHotMountFault(Number(place.handle.pid), spec.folder, late)
+    const { spec, place: instance } = await start({ workspace: true, mounts: false })
+    const fault = (hotMounts: HotMountFolders) =>
+      findHotMountFault(Number(instance.handle.pid), spec.folder, hotMounts)
     try {
       expect(fault({ workspace: true, mounts: false })).toBeUndefined()
       expect(fault({ workspace: true, mounts: true })).toMatch(/^\/mnt does not receive mounts/)
       await closeHotMounts(spec.folder)
       expect(fault({ workspace: true, mounts: false })).toMatch(/not mounted on this machine/)
     } finally {
-      await place.destroy()
+      await instance.destroy()
     }
   })
 
@@ -97,12 +98,12 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
     const { path, workspace } = runner.workspace('linked')
     renameSync(path, `${path}.real`)
     symlinkSync(`${path}.real`, path)
-    const { spec, place } = await start()
+    const { spec, place: instance } = await start()
     try {
-      await expect(place.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'usage' })
-      expect(readdirSync(inside(place, INSIDE.workspace))).toEqual([])
+      await expect(instance.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'usage' })
+      expect(readdirSync(inside(instance, INSIDE.workspace))).toEqual([])
     } finally {
-      await place.destroy()
+      await instance.destroy()
     }
   })
 
@@ -117,16 +118,16 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
       const [one, other] = [`${path}${name}`, `${path}.other`]
       if (!existsSync(one)) mkdirSync(one)
       symlinkSync(secret, other)
-      const { spec, place } = await start()
+      const { spec, place: instance } = await start()
       const exchanging = spawn(process.execPath, ['-e', EXCHANGE, one, other, `${path}.aside`], {
         stdio: ['ignore', 'pipe', 'ignore'],
       })
       const ended = once(exchanging, 'close')
       try {
         await once(exchanging.stdout, 'data')
-        await place.show!({ ...spec, workspace }).catch(() => {})
+        await instance.show!({ ...spec, workspace }).catch(() => {})
         for (const seen of ['', name]) {
-          const at = inside(place, `${INSIDE.workspace}${seen}`)
+          const at = inside(instance, `${INSIDE.workspace}${seen}`)
           const found = lstatSync(at, { throwIfNoEntry: false })
           if (found?.isDirectory()) expect(readdirSync(at)).not.toContain('secret')
         }
@@ -134,10 +135,10 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
       } finally {
         exchanging.kill('SIGKILL')
         await ended
-        await place.destroy()
+        await instance.destroy()
         for (const left of [other, `${path}.aside`]) rmSync(left, { recursive: true, force: true })
       }
-      expect(await runner.leftOf(spec)).toEqual([])
+      expect(await runner.findLeftovers(spec)).toEqual([])
       expect(readdirSync(secret)).toEqual(['secret'])
     },
   )

@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { harnessStore } from '../../src/harnesses/packages/harness-store.ts'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { labelChanges } from '../../src/sandboxes/backends/docker/image/dockerfile.ts'
-import { wantedImage } from '../../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { resolveImage } from '../../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { imageName } from '../../src/sandboxes/backends/docker/image/image-names.ts'
 import { listImages, pruneImages } from '../../src/sandboxes/backends/docker/image/images.ts'
-import { recordedImage } from '../../src/sandboxes/backends/docker/image/recorded-image.ts'
+import { findRecordedImage } from '../../src/sandboxes/backends/docker/image/recorded-image.ts'
 import { TestHome } from '../craik.ts'
 import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 
@@ -32,7 +32,7 @@ describe.skipIf(reason)(
       engine = await openEngine({ CRAIK_ENGINE: own.address })
       home = new TestHome()
       await home.json(['image', 'list'], { env: { CRAIK_ENGINE: own.address } })
-      const { sandbox } = await wantedImage(engine, { harnesses: TOOLS }, home.path('home/cache/images'))
+      const { sandbox } = await resolveImage(engine, { harnesses: TOOLS }, home.path('home/cache/images'))
       current = await importTiny(engine, imageName(sandbox), sandbox.inputs)
     })
     afterAll(async () => {
@@ -50,14 +50,14 @@ describe.skipIf(reason)(
 
     it('go when they are of another build, and stay when they are of this one', async () => {
       const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
-      const { removed, kept } = await prune()
+      const { removed, kept: stored } = await prune()
       expect(removed.map(({ id }) => id)).toEqual([old])
-      expect(kept.map(({ image }) => image.id)).toEqual([current])
+      expect(stored.map(({ image }) => image.id)).toEqual([current])
       expect(await ids()).toEqual([current])
     })
 
     it('stay when they are what gVisor runs of this build', async () => {
-      const wanted = await wantedImage(
+      const wanted = await resolveImage(
         engine,
         { harnesses: TOOLS, readableNode: true },
         home.path('home/cache/images'),
@@ -87,12 +87,12 @@ describe.skipIf(reason)(
       )
       row.run('snap_01JCQ3V8Z0W4N5T6R7Y8K9M2PD', pinned, 'of nobody')
       database.close()
-      const { removed, kept } = await home.json<{ removed: unknown[]; kept: { id: string; why: string }[] }>(
-        ['image', 'prune'],
-        { env },
-      )
+      const { removed, kept: stored } = await home.json<{
+        removed: unknown[]
+        kept: { id: string; why: string }[]
+      }>(['image', 'prune'], { env })
       expect(removed).toEqual([])
-      expect(kept.find(({ id }) => id === old)?.why).toBe('a sandbox or snapshot uses it')
+      expect(stored.find(({ id }) => id === old)?.why).toBe('a sandbox or snapshot uses it')
       const shown = await home.json(['image', 'show', 'craik/sandbox:ffffffffffff'], { env })
       expect(shown).toMatchObject({ sandboxes: [], snapshots: ['before'] })
       await prune()
@@ -108,18 +108,18 @@ describe.skipIf(reason)(
 
     it('stay without a name: it may be what somebody built from one of Craik’s', async () => {
       const nameless = await importTiny(engine, undefined, OLD)
-      const { removed, kept } = await prune([], false)
+      const { removed, kept: stored } = await prune([], false)
       expect(removed).toEqual([])
-      expect(kept.find(({ image }) => image.id === nameless)?.why).toMatch(/no name.*docker image prune/)
+      expect(stored.find(({ image }) => image.id === nameless)?.why).toMatch(/no name.*docker image prune/)
       await engine.docker.getImage(nameless).remove()
     })
 
     it('stay when somebody built them from one of Craik’s, labels and all', async () => {
       const names = ['hostile:volume', 'craik/sandbox:mine', 'craik/sandbox:ffffffffffff-aaaaaaaaaaaa']
       const derived = await Promise.all(names.map((name) => importTiny(engine, name, OLD)))
-      const { removed, kept } = await prune([current], true)
-      const told = [...removed, ...kept.map(({ image }) => image)].map(({ id }) => id)
-      for (const id of derived) expect(told).not.toContain(id)
+      const { removed, kept: stored } = await prune([current], true)
+      const message = [...removed, ...stored.map(({ image }) => image)].map(({ id }) => id)
+      for (const id of derived) expect(message).not.toContain(id)
       for (const id of derived) await engine.docker.getImage(id).remove()
     })
 
@@ -128,10 +128,10 @@ describe.skipIf(reason)(
       using other = new TestHome()
       mkdirSync(other.home, { recursive: true })
       const recorded = { image: old, imageName: 'craik/sandbox:ffffffffffff', runtime: 'runc' } as const
-      await recordedImage(engine, recorded, other.home)
-      const { removed, kept } = await prune([current], true)
+      await findRecordedImage(engine, recorded, other.home)
+      const { removed, kept: stored } = await prune([current], true)
       expect(removed).toEqual([])
-      expect(kept.find(({ image }) => image.id === old)?.why).toBe(
+      expect(stored.find(({ image }) => image.id === old)?.why).toBe(
         'another Craik home on this engine may use it',
       )
       const its = await pruneImages(engine, other.home, new Set([current]))

@@ -68,8 +68,8 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     })
 
     it('is kept by prune, for the next sandbox needs it', async () => {
-      const { kept } = await craik<{ kept: Built[] }>('prune')
-      expect(kept.map(({ id }) => id)).toContain(image.id)
+      const { kept: stored } = await craik<{ kept: Built[] }>('prune')
+      expect(stored.map(({ id }) => id)).toContain(image.id)
       expect((await list()).map(({ id }) => id)).toContain(image.id)
     })
   })
@@ -115,10 +115,10 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
 
     it('says from apt and apt-get why there is no installing, and what to do instead', async () => {
       for (const program of ['apt', 'apt-get']) {
-        const said = await inside(`${program} install jq 2>&1; echo "exit $?"`)
-        expect(said).toContain('read-only root file system and no root user')
-        expect(said).toContain('craik sandbox create --backend docker --apt jq,ripgrep')
-        expect(said).toContain('exit 100')
+        const output = await inside(`${program} install jq 2>&1; echo "exit $?"`)
+        expect(output).toContain('read-only root file system and no root user')
+        expect(output).toContain('craik sandbox create --backend docker --apt jq,ripgrep')
+        expect(output).toContain('exit 100')
       }
     })
 
@@ -162,9 +162,9 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     it('has no MCP server and no settings of one', async () => {
       const named = 'find / -xdev -iname "*mcp*" -not -path "/proc/*" 2>/dev/null; true'
       expect(await inside(named)).toBe('')
-      const said =
+      const reply =
         'grep -rlE "mcpServers|mcp_servers|modelcontextprotocol" /etc /opt /workspace /usr/local 2>/dev/null; true'
-      expect(await inside(said)).toBe('')
+      expect(await inside(reply)).toBe('')
     })
 
     it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with %s', async (name) => {
@@ -177,8 +177,8 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       try {
         await container.start()
         expect(await container.wait()).toMatchObject({ StatusCode: 64 })
-        const said = (await container.logs({ stdout: true, stderr: true })).toString()
-        expect(said.trim()).toBe(`craik: ${name} is set, but a sandbox must not have it`)
+        const output = (await container.logs({ stdout: true, stderr: true })).toString()
+        expect(output.trim()).toBe(`craik: ${name} is set, but a sandbox must not have it`)
       } finally {
         await container.remove({ force: true })
       }

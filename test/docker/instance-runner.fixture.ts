@@ -84,9 +84,9 @@ export class InstanceRunner implements AsyncDisposable {
   static async open(runner: Runner): Promise<InstanceRunner> {
     const opened = new InstanceRunner(await openEngine(process.env), runner)
     const { craikHome } = opened
-    const [told] = await opened.tell({ verb: 'plan', craikHome, asked: { line: runner.line } })
-    if (told?.planned === undefined) throw new Error(`nothing is planned: ${JSON.stringify(told)}`)
-    opened.#container = told.planned
+    const [reported] = await opened.sendOrder({ verb: 'plan', craikHome, asked: { line: runner.line } })
+    if (reported?.planned === undefined) throw new Error(`nothing is planned: ${JSON.stringify(reported)}`)
+    opened.#container = reported.planned
     return opened
   }
 
@@ -144,7 +144,7 @@ export class InstanceRunner implements AsyncDisposable {
   }
 
   /** All that is told until it ends. */
-  async tell(order: Order, environment?: NodeJS.ProcessEnv): Promise<RunnerMessage[]> {
+  async sendOrder(order: Order, environment?: NodeJS.ProcessEnv): Promise<RunnerMessage[]> {
     const lines: RunnerMessage[] = []
     const { stdout } = this.start(order, environment)
     for await (const one of createInterface({ input: stdout! })) lines.push(JSON.parse(one))
@@ -167,7 +167,7 @@ export class InstanceRunner implements AsyncDisposable {
   }
 
   /** What engine and machine still have of it. */
-  async leftOf({ id, folder }: SandboxSpec): Promise<string[]> {
+  async findLeftovers({ id, folder }: SandboxSpec): Promise<string[]> {
     const filters = { label: [`craik.sandbox=${id}`] }
     const containers = await this.engine.docker.listContainers({ all: true, filters })
     const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
@@ -183,7 +183,7 @@ export class InstanceRunner implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     const { craikHome } = this
-    await this.tell({ verb: 'clear', craikHome, specs: this.#made })
+    await this.sendOrder({ verb: 'clear', craikHome, specs: this.#made })
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

@@ -53,7 +53,7 @@ describe.skipIf(missing !== undefined)(missing ?? `${LOAD.sandboxes} containers 
     const all = await Promise.all(made)
     expect(all.map(({ state }) => state)).toEqual(made.map(() => 'running'))
     ids = all.map(({ id }) => id)
-    await Promise.all(all.map(({ id, name }) => said(client, id, `printf ${name} > name`)))
+    await Promise.all(all.map(({ id, name }) => runScript(client, id, `printf ${name} > name`)))
   })
 
   it(`run ${LOAD.commands} commands, and the supervisor stays as it is`, { timeout: LIMIT_MS }, async () => {
@@ -79,7 +79,7 @@ describe.skipIf(missing !== undefined)(missing ?? `${LOAD.sandboxes} containers 
 
   it('leave nothing when all of them are deleted together', { timeout: LIMIT_MS }, async () => {
     await Promise.all(ids.map((id) => client.sandboxes.delete(id)))
-    for (const id of ids) expect(await home.leftOf(id)).toEqual([])
+    for (const id of ids) expect(await home.findLeftovers(id)).toEqual([])
     expect(readdirSync(homeAt(home.home).sandboxes)).toEqual([])
     await requireWholeLog(home)
   })
@@ -90,11 +90,11 @@ async function command(client: ApiClient, n: number): Promise<void> {
   const box = `box-${n % LOAD.sandboxes}`
   const line = `${box} ${n}\n`
   const expected = line.repeat(Math.ceil(LOAD.bytes / line.length)).slice(0, LOAD.bytes)
-  const text = await said(client, box, `yes "$(cat name) ${n}" | head -c ${LOAD.bytes}`)
+  const text = await runScript(client, box, `yes "$(cat name) ${n}" | head -c ${LOAD.bytes}`)
   if (text !== expected) throw new Error(`command ${n} said: ${text.slice(0, 500)}`)
 }
 
-async function said(client: ApiClient, sandbox: string, script: string): Promise<string> {
+async function runScript(client: ApiClient, sandbox: string, script: string): Promise<string> {
   const argv = ['sh', '-c', script]
   const ran = await client.sandboxes.exec(sandbox, { argv, job_id: newId('job', Date.now()) })
   if (ran.exit_code !== 0) throw new Error(`${script} in ${sandbox}: ${JSON.stringify(ran).slice(0, 500)}`)

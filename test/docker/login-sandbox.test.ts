@@ -32,7 +32,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     terminal.types('claude\r')
     await terminal.says('auto mode on')
     await type(terminal, 'RUN: echo made > proof.txt')
-    await terminal.says('Thatisdone', undefined, squeezed)
+    await terminal.says('Thatisdone', undefined, plainText)
     screens.claude = terminal.screen
     terminal.types('\x03')
     await terminal.says('again to exit')
@@ -47,7 +47,9 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     expect(readFileSync(join(here.workspace, 'proof.txt'), 'utf8')).toBe('made\n')
     expect(terminal.screen).toMatch(/accounts claude-code ✓.*not logged in: codex/)
     expect(terminal.screen).toMatch(/saved 1 conversation → .*\/inbox\/conversations\//)
-    const conversations = Object.entries(here.saved()).filter(([path]) => path.startsWith('conversations/'))
+    const conversations = Object.entries(here.readSaved()).filter(([path]) =>
+      path.startsWith('conversations/'),
+    )
     expect(conversations).toHaveLength(1)
     expect(conversations[0]![1]).toMatch(/## user\n\nRUN: echo made.*## assistant\n.*That is done/s)
     for (const { headers } of here.scene.providers.take())
@@ -64,7 +66,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
       using terminal = here.terminal(['up'])
       await terminal.says('octo-sandbox ~/project $')
       terminal.types(`${program}\r`)
-      await terminal.says(ready, undefined, squeezed)
+      await terminal.says(ready, undefined, plainText)
       await type(terminal, `say hello to ${name}`)
       await terminal.says('Heard:')
       screens[name] = terminal.screen
@@ -83,9 +85,9 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
       rows: NAMES.map(() => ({ result: 'answers' })),
     })
     await here.run(['save'])
-    expect(Object.entries(here.saved()).filter(([, text]) => text.includes('the one word: ready'))).toEqual(
-      [],
-    )
+    expect(
+      Object.entries(here.readSaved()).filter(([, text]) => text.includes('the one word: ready')),
+    ).toEqual([])
     here.scene.logOut('codex')
     const without = JSON.parse((await here.run(['verify-llm-auth', '--format', 'json'])).stdout)
     expect(without).toContainEqual(expect.objectContaining({ harness: 'codex', result: 'not logged in' }))
@@ -105,7 +107,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     expect(await here.up()).toMatchObject({ sandbox: 'octo-sandbox' })
     expect(await here.inside('cat ~/.local/kept')).toBe('kept\n')
     expect(
-      Object.keys(here.saved()).filter((path) => path.includes('say-hello-before-the-end')),
+      Object.keys(here.readSaved()).filter((path) => path.includes('say-hello-before-the-end')),
     ).toHaveLength(1)
   })
 
@@ -128,15 +130,15 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
 
   it('had nothing of any login in it, on its screens or in what was saved', async () => {
     await here.up()
-    const said = { ...screens, ...here.saved() }
-    expect(await here.scene.hunt(said, ['/opt/craik-harnesses'])).toEqual([])
-    expect(said.claude).toContain(DONE.slice(0, 4))
+    const reply = { ...screens, ...here.readSaved() }
+    expect(await here.scene.hunt(reply, ['/opt/craik-harnesses'])).toEqual([])
+    expect(reply.claude).toContain(DONE.slice(0, 4))
   })
 
   /** As a person does: the words, and then, when the program has read them, the key. */
   async function type(terminal: ReturnType<LoginSandboxScene['terminal']>, words: string): Promise<void> {
     terminal.types(words)
-    await terminal.says(words.replaceAll(' ', ''), undefined, squeezed)
+    await terminal.says(words.replaceAll(' ', ''), undefined, plainText)
     // A return that comes sooner after a key than a hand can is taken for a line of something pasted.
     await sleep(300)
     terminal.types('\r')
@@ -147,7 +149,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
  * The text that was drawn, without spaces: a program that moves the cursor over spaces has written none. Between the letters of
  * one word it may move the cursor, change colours (CSI), or set the window's title (OSC).
  */
-function squeezed(screen: string): string {
+function plainText(screen: string): string {
   const control = /\u001b(?:\[[0-9;?>=<]*[ -/]*[A-Za-z]|\][^\u0007\u001b]*(?:\u0007|\u001b\\))/g
   return screen.replace(control, '').replace(/\s/g, '')
 }

@@ -78,7 +78,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
       home.workspace('open')
       await new Promise<void>((done) => server.listen(home.path('open/a.sock'), done))
       try {
-        for (const [asked, why] of [
+        for (const [requested, why] of [
           [home.path('link'), /behind a symbolic link/],
           [`${home.path('link')}/deep`, /behind a symbolic link/],
           ['/:root', /system folder|home folder/],
@@ -92,9 +92,9 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
           [home.path('piped'), /sockets or pipes of the host: pipe/],
           [home.path('missing'), /cannot be opened as a folder/],
         ] as const) {
-          const { code, stderr } = await home.tryToCreate(['--mount', asked])
-          expect(code, `${asked}: ${stderr}`).toBe(2)
-          expect(stderr, asked).toMatch(why)
+          const { code, stderr } = await home.tryToCreate(['--mount', requested])
+          expect(code, `${requested}: ${stderr}`).toBe(2)
+          expect(stderr, requested).toMatch(why)
         }
         const climbing = [{ folder: `${folder}/../library`, at: '/mnt/a', mode: 'read_only' }] as const
         await expect(
@@ -147,13 +147,13 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
         [{ ...WHOLE, workspace: { mode: 'in-place', folder } }, 'write'],
         [{ ...WHOLE, mounts: [shown] }, 'read'],
       ] as const) {
-        const asked = body as unknown as CreateBody
-        const error = (await sandboxes.create(asked).catch((reason: unknown) => reason)) as { hint: string }
+        const request = body as unknown as CreateBody
+        const error = (await sandboxes.create(request).catch((reason: unknown) => reason)) as { hint: string }
         expect(error).toMatchObject({ code: 'denied', details: { missing: ['capability_grant'] } })
         const [, typed] = /craik (grant create .*?) {2}\(receipt/.exec(error.hint)!
         expect(typed).toContain(`--operation ${operation}`)
         await home.json([...typed!.split(' '), '--format', 'json'])
-        const { id } = await sandboxes.create(asked)
+        const { id } = await sandboxes.create(request)
         await sandboxes.delete(id)
       }
       expect(readdirSync(folder)).toEqual(['a.txt'])

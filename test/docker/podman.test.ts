@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
       expect(ran).toMatchObject({ code: 0 })
       return ran.stdout
     }
-    const done = async (...args: string[]) => expect((await home.run(args)).code).toBe(0)
+    const runSuccessfully = async (...args: string[]) => expect((await home.run(args)).code).toBe(0)
 
     it('has no network, no rights and nothing to write on but what is its own', async () => {
       const script = 'id -u; grep -c : /proc/net/dev; touch /etc/x /usr/x /x; cat /proc/self/status'
@@ -82,7 +82,7 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
           .split('\n')
           .slice(1)
           .map((row) => row.split(/\s+/).join(' ')),
-      ).toEqual([...['/tmp 128', '/run 16'], '/tmp 128'])
+      ).toEqual(['/tmp 128', '/run 16', '/tmp 128'])
       // Where logins lie, and the gateway's socket.
       expect((await box.exec(['stat', '-c', '%U %a', '/run'])).stdout).toBe('agent 755\n')
     })
@@ -103,14 +103,14 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
     it('is stopped and resumed, snapshotted and taken back, and forked', async () => {
       await inside('box', 'echo one > a')
       expect(await home.client().sandboxes.pause(box.id)).toMatchObject({ state: 'paused' })
-      await done('sandbox', 'resume', 'box')
+      await runSuccessfully('sandbox', 'resume', 'box')
       await home.json<SnapshotBody>(['sandbox', 'snapshot', 'box', '--name', 'before'])
       await inside('box', 'echo two > a')
-      await done('sandbox', 'stop', 'box')
-      expect(await home.leftOf(box.id)).toEqual([])
-      await done('sandbox', 'resume', 'box')
+      await runSuccessfully('sandbox', 'stop', 'box')
+      expect(await home.findLeftovers(box.id)).toEqual([])
+      await runSuccessfully('sandbox', 'resume', 'box')
       expect(await inside('box', 'cat a')).toBe('two\n')
-      await done('sandbox', 'restore', 'box', 'before')
+      await runSuccessfully('sandbox', 'restore', 'box', 'before')
       const fork = await home.json<SandboxBody>(['sandbox', 'fork', 'box', '--name', 'child'])
       await home.adopt(fork.id)
       expect(await inside('child', 'cat a; echo three > a')).toBe('one\n')
@@ -118,33 +118,33 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
     })
 
     it('leaves nothing when it is deleted', async () => {
-      await done('sandbox', 'delete', '--yes', 'box')
-      expect(await home.leftOf(box.id)).toEqual([])
+      await runSuccessfully('sandbox', 'delete', '--yes', 'box')
+      expect(await home.findLeftovers(box.id)).toEqual([])
     })
   })
 
   // Podman's monitor of each connection would stay for five minutes: what is left fails when the home is disposed of.
   describe('over a relay', () => {
-    let place: ContractInstance
+    let instance: ContractInstance
     beforeAll(async () => {
       const home = await open('relay')
-      place = { home, box: await home.create(), client: home.client() }
+      instance = { home, box: await home.create(), client: home.client() }
     })
-    afterAll(() => place?.home[Symbol.asyncDispose]())
+    afterAll(() => instance?.home[Symbol.asyncDispose]())
 
     it('is told whatever bytes there are', async () => {
       const bytes = Buffer.from('\u0010\u0011'.repeat(100_000))
-      const args = ['sandbox', 'exec', place.box.id, '--', 'sha256sum']
-      const { stdout } = await place.home.run(args, { input: bytes })
+      const args = ['sandbox', 'exec', instance.box.id, '--', 'sha256sum']
+      const { stdout } = await instance.home.run(args, { input: bytes })
       expect(stdout).toContain(createHash('sha256').update(bytes).digest('hex'))
     })
 
     // Many at once: its monitor reads nothing while it writes.
-    networkContract(() => place)
+    networkContract(() => instance)
 
     it('leaves nothing of that either', async () => {
-      await place.box.delete()
-      expect(await place.home.leftOf(place.box.id)).toEqual([])
+      await instance.box.delete()
+      expect(await instance.home.findLeftovers(instance.box.id)).toEqual([])
     })
   })
 })

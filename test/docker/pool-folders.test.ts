@@ -16,8 +16,8 @@ import { join } from 'node:path'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { SandboxBody, SupervisorBody } from '../../src/operator/api/bodies.ts'
+import { homeFilter } from '../../src/sandboxes/backends/docker/container-names.ts'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
-import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { canBe, ROOT_IS_NEEDED, SandboxHome, USER_UID } from '../sandbox-home.ts'
@@ -82,8 +82,8 @@ class Scene implements AsyncDisposable {
   }
 
   tryToCreate(...args: string[]) {
-    const asked = ['sandbox', 'create', '--format', 'json', '--backend', 'docker', '--line', this.line]
-    return this.home.run([...asked, ...args], this.through)
+    const requests = ['sandbox', 'create', '--format', 'json', '--backend', 'docker', '--line', this.line]
+    return this.home.run([...requests, ...args], this.through)
   }
 
   async create(...args: string[]): Promise<SandboxBody> {
@@ -124,7 +124,7 @@ class Scene implements AsyncDisposable {
   }
 
   /** Of this machine, in this home; disks of sandboxes aside. */
-  lateMounts(): string[] {
+  readHotMounts(): string[] {
     const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
     return lines
       .map((line) => line.split(' ')[4]!)
@@ -188,7 +188,7 @@ describe.skipIf(missing !== undefined).each(LINES)(
       expect(readFileSync(join(second, '.npmrc'), 'utf8')).toBe('theirs\n')
       // What waits now, and nothing of what was shown.
       await scene.waiting()
-      expect(scene.lateMounts().filter((at) => at.includes(made.id))).toEqual([])
+      expect(scene.readHotMounts().filter((at) => at.includes(made.id))).toEqual([])
       for (const fields of await scene.mountsInside(made.id)) {
         const tags = fields.slice(6, fields.indexOf('-'))
         expect(
@@ -199,12 +199,12 @@ describe.skipIf(missing !== undefined).each(LINES)(
     })
 
     it('is ended like any other when the host replaces what is protected in it', async () => {
-      const shown = () => home.json<SandboxBody>(['sandbox', 'show', 'second', '--format', 'json'])
+      const showSecond = () => home.json<SandboxBody>(['sandbox', 'show', 'second', '--format', 'json'])
       copyFileSync(home.path('second/.npmrc'), home.path('second/.npmrc.new'))
       chownSync(home.path('second/.npmrc.new'), USER_UID, USER_UID)
       renameSync(home.path('second/.npmrc.new'), home.path('second/.npmrc'))
-      await vi.waitUntil(async () => (await shown()).state === 'lost', { timeout: 30_000 })
-      expect(await shown()).toMatchObject({ notice: expect.stringContaining('.npmrc in its workspace') })
+      await vi.waitUntil(async () => (await showSecond()).state === 'lost', { timeout: 30_000 })
+      expect(await showSecond()).toMatchObject({ notice: expect.stringContaining('.npmrc in its workspace') })
       expect((await scene.run(['sandbox', 'resume', 'second'])).code).toBe(0)
     })
 
@@ -227,13 +227,13 @@ describe.skipIf(missing !== undefined).each(LINES)(
         await scene.inside('other', 'ls /mnt; cat /mnt/books/book.txt /mnt/library/deep/er.txt; ls -A'),
       ).toBe('books\nlibrary\nchapter one\ntwo\n')
       for (const attempt of [
-        ...[
-          'echo x >> /mnt/books/book.txt',
-          ': > /mnt/books/new',
-          'mkdir /mnt/more',
-          'rm /mnt/library/book.txt',
-        ],
-        ...['mount -o remount,bind,rw /mnt/books', 'umount /mnt/books', 'unshare -Urm umount /mnt/books'],
+        'echo x >> /mnt/books/book.txt',
+        ': > /mnt/books/new',
+        'mkdir /mnt/more',
+        'rm /mnt/library/book.txt',
+        'mount -o remount,bind,rw /mnt/books',
+        'umount /mnt/books',
+        'unshare -Urm umount /mnt/books',
       ])
         expect(await scene.inside('other', attempt), attempt).toMatch(
           /Read-only|[Pp]ermission|not permitted|superuser/,
@@ -269,7 +269,7 @@ describe.skipIf(missing !== undefined).each(LINES)(
     it('is given up when it does not follow any more, and a container is started instead', async () => {
       await scene.create('--name', 'one', '--in-place', '--workspace', project('followed'))
       await scene.waiting()
-      for (const point of scene.lateMounts().toReversed()) execFileSync('umount', [point])
+      for (const point of scene.readHotMounts().toReversed()) execFileSync('umount', [point])
       const made = await scene.create('--name', 'two', '--in-place', '--workspace', project('lost'))
       expect(await scene.isWarm(made.id)).toBe(false)
       expect(await scene.inside('two', 'cat file.txt; echo x > .envrc')).toMatch(/^ours\n.*Read-only/s)
@@ -314,7 +314,7 @@ describe.skipIf(missing !== undefined).each(LINES)(
       expect((await home.json<SandboxBody>(['sandbox', 'show', first.id, '--format', 'json'])).state).toBe(
         'running',
       )
-      expect(scene.lateMounts()).toEqual([])
+      expect(scene.readHotMounts()).toEqual([])
       expect(await scene.containers()).toHaveLength(1)
       expect(commands().filter((text) => text.includes(warm))).toEqual([])
       expect(readdirSync(folder).sort()).toEqual(['.git', '.npmrc', 'file.txt'])
@@ -325,9 +325,9 @@ describe.skipIf(missing !== undefined).each(LINES)(
     it('goes with its supervisor', async () => {
       await scene.create('--name', 'last', '--in-place', '--workspace', project('last'))
       await scene.waiting()
-      expect(scene.lateMounts().length).toBeGreaterThan(0)
+      expect(scene.readHotMounts().length).toBeGreaterThan(0)
       expect((await scene.run(['supervisor', 'stop'])).code).toBe(0)
-      expect(scene.lateMounts()).toEqual([])
+      expect(scene.readHotMounts()).toEqual([])
       expect(readdirSync(join(home.home, 'sandboxes'))).toHaveLength(1)
       expect(existsSync(home.path('last/.claude'))).toBe(true)
       writeFileSync(home.path('last/seen.txt'), 'seen\n')

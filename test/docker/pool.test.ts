@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxBody, SupervisorBody } from '../../src/operator/api/bodies.ts'
+import { homeFilter } from '../../src/sandboxes/backends/docker/container-names.ts'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
-import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { canBe, type Identity, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'
@@ -46,8 +46,18 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
     /** Whoever starts the supervisor says which engine it has. */
     const through = () => ({ env: { CRAIK_ENGINE: `unix://${gate.path}` } })
     const create = async (...args: string[]) => {
-      const asked = ['sandbox', 'create', '--format', 'json', '--backend', 'docker', '--line', line, ...args]
-      return home.json<SandboxBody>(asked, through())
+      const requests = [
+        'sandbox',
+        'create',
+        '--format',
+        'json',
+        '--backend',
+        'docker',
+        '--line',
+        line,
+        ...args,
+      ]
+      return home.json<SandboxBody>(requests, through())
     }
     const status = () => home.json<SupervisorBody>(['supervisor', 'status', '--format', 'json'])
     const waiting = (count: number) =>
@@ -103,7 +113,7 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
       await gate.reopen()
       expect(made).toMatchObject({ name: 'second', state: 'running', connected: true })
       expect(await warmCreates()).toEqual([made.id])
-      const said = await home.run([
+      const reply = await home.run([
         'sandbox',
         'exec',
         'second',
@@ -112,7 +122,7 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
         '-c',
         'echo $COLOUR; id -un; pwd',
       ])
-      expect(said.stdout).toBe('blue\nagent\n/workspace/home/project\n')
+      expect(reply.stdout).toBe('blue\nagent\n/workspace/home/project\n')
       const { docker } = await openEngine(process.env)
       const found = (await containers()).find(({ Labels }) => Labels['craik.sandbox'] === made.id)
       const { Config, State } = await docker.getContainer(found!.Id).inspect()
@@ -124,8 +134,8 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
       await waiting(2)
       expect((await home.run(['sandbox', 'stop', 'second'])).code).toBe(0)
       expect((await home.run(['sandbox', 'resume', 'second'])).code).toBe(0)
-      const said = await home.run(['sandbox', 'exec', 'second', '--', 'sh', '-c', 'echo $COLOUR'])
-      expect(said.stdout).toBe('blue\n')
+      const reply = await home.run(['sandbox', 'exec', 'second', '--', 'sh', '-c', 'echo $COLOUR'])
+      expect(reply.stdout).toBe('blue\n')
       expect((await home.run(['sandbox', 'delete', '--yes', 'second'])).code).toBe(0)
     })
 

@@ -4,8 +4,8 @@ import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import type { LoginScene } from '../gateway/login-scene.ts'
 import { HARNESSES_MS, readyHarnessImage } from '../harness-image.ts'
 import { stopsOnCancel } from '../harnesses/agent-cancel.ts'
-import { isRefused, isTold, worksAndGoesOn, worksForEditor } from '../harnesses/agent-life.ts'
-import { isRenewed, isToldOfItsEnd, type LoginName } from '../harnesses/agent-login.ts'
+import { hasReported, isRefused, worksAndGoesOn, worksForEditor } from '../harnesses/agent-life.ts'
+import { hasReportedEnd, isRenewed, type LoginName } from '../harnesses/agent-login.ts'
 import { FaultyAnswers } from '../harnesses/agent-providers.ts'
 import { areExportedOnce } from '../harnesses/agent-transcripts.ts'
 import { AGENTS, type AgentName, logInFor, openPrompts, prompt } from '../harnesses/prompt-scene.ts'
@@ -18,7 +18,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? '
   let scene: LoginScene
   let box: LiveSandbox
   const reals: Partial<Record<AgentName, string>> = {}
-  const said: Record<string, string> = {}
+  const reply: Record<string, string> = {}
 
   beforeAll(async () => {
     await readyHarnessImage(NAMES)
@@ -35,27 +35,27 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? '
         prompt(scene, `RUN: echo ${name} > ${proof(name)}`, ['--harness', name, '--sandbox', box.id]),
       ),
     )
-    said['all at once'] = JSON.stringify(all)
-    expect(all, said['all at once']).toMatchObject(NAMES.map(() => ({ code: 0, sandboxId: box.id })))
+    reply['all at once'] = JSON.stringify(all)
+    expect(all, reply['all at once']).toMatchObject(NAMES.map(() => ({ code: 0, sandboxId: box.id })))
     const { stdout } = await box.exec(['cat', ...NAMES.map(proof)])
     expect(stdout).toBe(NAMES.map((name) => `${name}\n`).join(''))
   })
 
   describe.each(NAMES)('%s', (name) => {
     it('does what it is asked, and goes on where it ended', async () => {
-      said[`${name} at work`] = JSON.stringify(await worksAndGoesOn(scene, name, box.id, reals[name]!))
+      reply[`${name} at work`] = JSON.stringify(await worksAndGoesOn(scene, name, box.id, reals[name]!))
     })
 
     it('does it for an editor, by `craik acp`, and goes on with another', async () => {
-      said[`${name} in an editor`] = JSON.stringify(await worksForEditor(scene, name, box.id))
+      reply[`${name} in an editor`] = JSON.stringify(await worksForEditor(scene, name, box.id))
     })
 
     it('does nothing that it was not given leave for', async () => {
-      said[`${name} refused`] = JSON.stringify(await isRefused(scene, name, box.id))
+      reply[`${name} refused`] = JSON.stringify(await isRefused(scene, name, box.id))
     })
 
     it('stops when it is interrupted, with whatever it runs, and goes on when it is asked to', async () => {
-      said[`${name} interrupted`] = JSON.stringify(await stopsOnCancel(scene, name, box))
+      reply[`${name} interrupted`] = JSON.stringify(await stopsOnCancel(scene, name, box))
     })
 
     // OpenCode works with keys, which do not run out.
@@ -63,25 +63,25 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? '
 
     // The last one: a provider that had enough is given a rest.
     it('tells when its provider refuses the login, or has enough', async () => {
-      said[`${name} failing`] = JSON.stringify(await isTold(scene, answers, name, box.id))
+      reply[`${name} failing`] = JSON.stringify(await hasReported(scene, answers, name, box.id))
     })
   })
 
   function logins(name: LoginName): void {
     it('has its login renewed outside when that has run out', async () => {
-      said[`${name} renewed`] = JSON.stringify(await isRenewed(scene, name, box.id))
+      reply[`${name} renewed`] = JSON.stringify(await isRenewed(scene, name, box.id))
     })
 
     it('tells when its login is not renewed any more, and works after the next one', async () => {
-      said[`${name} ended`] = JSON.stringify(await isToldOfItsEnd(scene, name, box.id))
+      reply[`${name} ended`] = JSON.stringify(await hasReportedEnd(scene, name, box.id))
     })
   }
 
   it('each conversation of all of them is exported once, also when it was taken up again', async () => {
-    said.transcripts = await areExportedOnce(scene, NAMES, box.id)
+    reply.transcripts = await areExportedOnce(scene, NAMES, box.id)
   })
 
   it('nothing of any login was seen by any of them', async () => {
-    expect(await scene.hunt(said, ['/opt/craik-harnesses'])).toEqual([])
+    expect(await scene.hunt(reply, ['/opt/craik-harnesses'])).toEqual([])
   })
 })

@@ -3,11 +3,11 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { workspaceInside } from '../../src/cli/run-changes/inside.ts'
+import { createWorkspaceRunner } from '../../src/cli/run-changes/workspace-programs.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { changesBetween } from '../../src/run/changes/compare.ts'
-import { takeManifest } from '../../src/run/changes/manifest.ts'
-import { keepChanges } from '../../src/run/changes/store-change-set.ts'
+import { changesBetween } from '../../src/run/changes/file-changes.ts'
+import { takeManifest } from '../../src/run/changes/file-manifest.ts'
+import { storeChangeSet } from '../../src/run/changes/store-change-set.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SandboxHome } from '../sandbox-home.ts'
@@ -18,7 +18,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'changes in 
     const { subject } = await home.json<{ subject: string }>(['whoami', '--format', 'json'])
     const workspace = home.workspace('project', { 'src/a.txt': 'one\n', 'run.sh': 'x\n' })
     const sandbox = await home.create(['--workspace', workspace])
-    const inside = workspaceInside(home.client(), sandbox.id)
+    const inside = createWorkspaceRunner(home.client(), sandbox.id)
     const until = AbortSignal.timeout(60_000)
     const before = await takeManifest(inside, until)
     expect([...before.entries.keys()].sort()).toEqual(['run.sh', 'src/a.txt'])
@@ -26,7 +26,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'changes in 
     const changes = changesBetween(before, await takeManifest(inside, until))
     const runId = newId<string>('run', Date.now())
     const input = { home: homeAt(home.home), runId, sandboxId: sandbox.id, operator: subject, nowMs: 0 }
-    await keepChanges({ ...input, workspace }, inside, changes, until)
+    await storeChangeSet({ ...input, workspace }, inside, changes, until)
     // Kept by the test, which may be root, for a command of the user's.
     execFileSync('chown', ['-R', `${home.uid}:${home.uid}`, join(home.home, 'runs')])
 

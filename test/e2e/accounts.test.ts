@@ -35,7 +35,9 @@ it('craik accounts says what there is, what a sandbox gets and what is broken, a
   const checked = await home.run(['accounts', '--check', '--format', 'json'], { env })
   expect(checked.code).toBe(69)
   expect(JSON.parse(checked.stdout).map(({ status }: { status: string }) => status)).toEqual([
-    ...['ok', 'ok', 'skipped'],
+    'ok',
+    'ok',
+    'skipped',
   ])
   expect(readFileSync(join(person, '.codex/auth.json'), 'utf8')).toBe('{"tokens":{"access_')
 })
@@ -45,9 +47,9 @@ it('craik accounts without any login says where was looked, and how to log in', 
   const env = { HOME: join(home.folder, 'person'), PATH: '/nonexistent', CODEX_HOME: '/elsewhere' }
   const { code, stdout } = await home.run(['accounts', '--format', 'table'], { env })
   expect(code).toBe(0)
-  expect(stdout).toContain('claude-code  log in:  claude /login\n')
-  expect(stdout).toContain('searched:  ~/.claude/.credentials.json\n')
-  expect(stdout).toContain('searched:  /elsewhere/auth.json\n')
+  expect(stdout).toContain('claude-code  log in    claude /login\n')
+  expect(stdout).toContain('searched  ~/.claude/.credentials.json\n')
+  expect(stdout).toContain('searched  /elsewhere/auth.json\n')
   expect(stdout).toContain('craik secret set ANTHROPIC_API_KEY')
   expect(await home.run(['accounts', '--format', 'json'], { env })).toMatchObject({ stdout: '[]\n' })
   expect(await home.run(['accounts', '--check'], { env })).toMatchObject({ code: 0 })

@@ -28,7 +28,7 @@ let folders = 0
 const folderWith = (files: Readonly<Record<string, string>> = { 'a.txt': 'a\n' }) =>
   home.workspace(`folder-${++folders}`, files)
 
-async function opened(args: readonly string[] = []): Promise<Editor> {
+async function openEditor(args: readonly string[] = []): Promise<Editor> {
   const editor = new Editor(home, ['--harness', 'fixture', ...args])
   await editor.initialize()
   return editor
@@ -37,7 +37,7 @@ async function opened(args: readonly string[] = []): Promise<Editor> {
 describe('a session of an editor', () => {
   it('is an agent in a sandbox with a copy of the folder; each prompt is a run, and says how to bring it over', async () => {
     const folder = folderWith()
-    await using editor = await opened()
+    await using editor = await openEditor()
     const { sessionId } = await editor.begin(folder)
     expect(await editor.prompt(sessionId, 'THINK: hm\nRUN: echo b >> a.txt; pwd')).toEqual({
       stopReason: 'end_turn',
@@ -46,7 +46,7 @@ describe('a session of an editor', () => {
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('a\n')
     const [first] = await runs()
     expect(first).toMatchObject({ status: 'completed', changed_files: 1, workspace: folder })
-    expect(editor.said(sessionId)).toContain(`craik run apply ${first!.id}`)
+    expect(editor.textOf(sessionId)).toContain(`craik run apply ${first!.id}`)
 
     expect(await editor.prompt(sessionId, 'RUN: echo c >> a.txt')).toEqual({ stopReason: 'end_turn' })
     const [second] = await runs()
@@ -57,7 +57,12 @@ describe('a session of an editor', () => {
     expect(editor.stderr).toMatch(/MCP servers are not available in the sandbox/)
     expect([editor.strange, editor.reached, editor.asked]).toEqual([[], [], []])
     const receipts = await home.json<{ body: { operation: string } }[]>([
-      ...['receipts', 'list', '--run', first!.id, '--format', 'json'],
+      'receipts',
+      'list',
+      '--run',
+      first!.id,
+      '--format',
+      'json',
     ])
     const operations = receipts.map(({ body }) => body.operation)
     expect(operations).toEqual(expect.arrayContaining(['begin', 'execute', 'end']))
@@ -65,19 +70,19 @@ describe('a session of an editor', () => {
 
   it('with --apply has what was changed in the folder after each prompt, and tells a conflict', async () => {
     const folder = folderWith()
-    await using editor = await opened(['--apply'])
+    await using editor = await openEditor(['--apply'])
     const { sessionId } = await editor.begin(folder)
     await editor.prompt(sessionId, 'RUN: echo new > made.txt')
     expect(readFileSync(join(folder, 'made.txt'), 'utf8')).toBe('new\n')
     writeFileSync(join(folder, 'a.txt'), 'mine\n')
     await editor.prompt(sessionId, 'RUN: echo theirs > a.txt')
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('mine\n')
-    expect(editor.said(sessionId)).toMatch(/changed here too: `a\.txt`/)
+    expect(editor.textOf(sessionId)).toMatch(/changed here too: `a\.txt`/)
   })
 
   it('names files as the host does, and the agent hears its own names', async () => {
     const folder = folderWith()
-    await using editor = await opened()
+    await using editor = await openEditor()
     const { sessionId } = await editor.begin(folder)
     await editor.prompt(sessionId, `RUN: cat ${folder}/a.txt && test "$PWD" != "${folder}"`)
     expect(editor.tools()[0]).toMatchObject({ title: expect.stringContaining(`cat ${folder}/a.txt`) })
@@ -91,22 +96,22 @@ describe('a session of an editor', () => {
 
   it('with --in-place works on the folder itself', async () => {
     const folder = folderWith()
-    await using editor = await opened(['--in-place'])
+    await using editor = await openEditor(['--in-place'])
     const { sessionId } = await editor.begin(folder)
     await editor.prompt(sessionId, 'RUN: echo b >> a.txt')
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('a\nb\n')
-    expect(editor.said(sessionId)).toBe('Done.')
+    expect(editor.textOf(sessionId)).toBe('Done.')
     await editor.agent.request('session/close', { sessionId })
     await expect(editor.prompt(sessionId, 'SAY: x')).rejects.toMatchObject({ code: -32002 })
   })
 
   it('asks for leave in the editor, and does what is answered', async () => {
     const folder = folderWith()
-    await using editor = await opened(['--permissions', 'ask'])
+    await using editor = await openEditor(['--permissions', 'ask'])
     const { sessionId } = await editor.begin(folder)
     editor.answer = 'reject'
     await editor.prompt(sessionId, 'RUN: touch no')
-    expect(editor.said(sessionId)).toContain('That was refused.')
+    expect(editor.textOf(sessionId)).toContain('That was refused.')
     editor.answer = 'allow'
     await editor.prompt(sessionId, 'RUN: test ! -e no && touch yes')
     expect(editor.asked).toMatchObject([
@@ -120,10 +125,10 @@ describe('a session of an editor', () => {
   })
 
   it('is cancelled while it works and while it asks, and goes on afterwards', async () => {
-    await using editor = await opened(['--permissions', 'ask'])
+    await using editor = await openEditor(['--permissions', 'ask'])
     const { sessionId } = await editor.begin(folderWith())
     const working = editor.prompt(sessionId, 'SAY: begun\nWAIT')
-    await editor.until(() => editor.said(sessionId).includes('begun'))
+    await editor.until(() => editor.textOf(sessionId).includes('begun'))
     await expect(editor.prompt(sessionId, 'SAY: too')).rejects.toThrow(/already running/)
     await editor.agent.notify('session/cancel', { sessionId })
     expect(await working).toEqual({ stopReason: 'cancelled' })
@@ -140,12 +145,12 @@ describe('a session of an editor', () => {
     const folder = folderWith()
     let known = ''
     {
-      await using before = await opened()
+      await using before = await openEditor()
       known = (await before.begin(folder)).sessionId
       await before.prompt(known, 'RUN: echo first > proof')
     }
     const [first] = await runs()
-    await using editor = await opened()
+    await using editor = await openEditor()
     const load = (sessionId: string, cwd = folder) =>
       editor.agent.request('session/load', { sessionId, cwd, mcpServers: [] })
     await load(known)
@@ -169,7 +174,7 @@ describe('a session of an editor', () => {
   })
 
   it('ends a prompt that takes too long, and says so', async () => {
-    await using editor = await opened(['--timeout', '2s'])
+    await using editor = await openEditor(['--timeout', '2s'])
     const { sessionId } = await editor.begin(folderWith())
     await expect(editor.prompt(sessionId, 'WAIT')).rejects.toThrow(/did not finish within 2 s/)
     expect((await runs())[0]).toMatchObject({ status: 'failed', stop_reason: 'timeout' })
@@ -177,20 +182,20 @@ describe('a session of an editor', () => {
   })
 
   it('goes on when its agent has ended', async () => {
-    await using editor = await opened()
+    await using editor = await openEditor()
     const { sessionId } = await editor.begin(folderWith())
     await expect(editor.prompt(sessionId, 'FAIL')).rejects.toThrow(/exited with 3/)
     expect(await editor.prompt(sessionId, 'SAY: again')).toEqual({ stopReason: 'end_turn' })
-    expect(editor.said(sessionId)).toBe('again\nDone.')
+    expect(editor.textOf(sessionId)).toBe('again\nDone.')
   })
 })
 
 describe('an editor', () => {
   it('that hangs up in the middle ends the agent and its run; the sandbox stays', async () => {
-    const editor = await opened()
+    const editor = await openEditor()
     const { sessionId } = await editor.begin(folderWith())
     const working = editor.prompt(sessionId, 'SAY: begun\nWAIT').catch(() => 'hung up')
-    await editor.until(() => editor.said(sessionId).includes('begun'))
+    await editor.until(() => editor.textOf(sessionId).includes('begun'))
     expect(await editor.hangUp()).toBe(0)
     expect(await working).toBe('hung up')
     await isOver()
@@ -199,25 +204,25 @@ describe('an editor', () => {
   it('that hangs up leaves the agent the time to write down what was said, wherever it was', async () => {
     const made = await home.create(['--workspace', folderWith()])
     expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, SLOW_TO_LEAVE])).toMatchObject({ code: 0 })
-    for (const [said, text] of [
+    for (const [reply, text] of [
       ['Done.', 'SAY: a'],
       ['begun', 'SAY: begun\nWAIT'],
     ] as const) {
-      const editor = await opened(['--sandbox', made.id])
+      const editor = await openEditor(['--sandbox', made.id])
       const { sessionId } = await editor.begin(home.folder)
-      const asked = editor.prompt(sessionId, text).catch(() => 'hung up')
-      await editor.until(() => editor.said(sessionId).includes(said))
-      if (said === 'Done.') await asked
+      const pending = editor.prompt(sessionId, text).catch(() => 'hung up')
+      await editor.until(() => editor.textOf(sessionId).includes(reply))
+      if (reply === 'Done.') await pending
       await editor.hangUp()
       expect(await made.exec(['sh', '-c', 'cat ~/left && rm ~/left'])).toMatchObject({ stdout: 'in order' })
     }
   })
 
   it('that ends it by a signal has the same', async () => {
-    const editor = await opened()
+    const editor = await openEditor()
     const { sessionId } = await editor.begin(folderWith())
     const working = editor.prompt(sessionId, 'SAY: begun\nWAIT').catch(() => 'ended')
-    await editor.until(() => editor.said(sessionId).includes('begun'))
+    await editor.until(() => editor.textOf(sessionId).includes('begun'))
     await editor.end('SIGTERM')
     await working
     await isOver()
@@ -265,13 +270,13 @@ describe('an agent that was taken over', () => {
   })
 
   it('reaches nothing of the host through the editor, and names nothing outside the workspace', async () => {
-    await using editor = await opened(['--sandbox', sandbox])
+    await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId } = await editor.begin(folder)
     await editor.prompt(sessionId, `${folder}/a.txt`)
-    const said = editor.said(sessionId)
-    expect(said).toContain('heard /workspace/home/project/a.txt')
-    expect(said).not.toContain('DONE')
-    expect(said.match(/-32601/g)).toHaveLength(7)
+    const output = editor.textOf(sessionId)
+    expect(output).toContain('heard /workspace/home/project/a.txt')
+    expect(output).not.toContain('DONE')
+    expect(output.match(/-32601/g)).toHaveLength(7)
     expect(editor.reached).toEqual([])
     expect(existsSync(join(folder, 'planted'))).toBe(false)
     const host = join(folder, 'a.txt')
@@ -297,7 +302,7 @@ describe('an agent that was taken over', () => {
   })
 
   it('is ended when a message of it has no end; the next prompt is asked of another, in the mode that was chosen', async () => {
-    await using editor = await opened(['--sandbox', sandbox])
+    await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId, modes } = await editor.begin(folder)
     expect(modes).toEqual({
       currentModeId: 'free',
@@ -310,21 +315,21 @@ describe('an agent that was taken over', () => {
     await editor.prompt(sessionId, 'MODE')
     await expect(editor.prompt(sessionId, 'HUGE')).rejects.toThrow(/fixture: /)
     await editor.prompt(sessionId, 'MODE')
-    expect(editor.said(sessionId)).toBe('mode plan;mode plan;')
+    expect(editor.textOf(sessionId)).toBe('mode plan;mode plan;')
   })
 
   it('that says more than can be read is read to its end, piece by piece', async () => {
-    await using editor = await opened(['--sandbox', sandbox])
+    await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId } = await editor.begin(folder)
     expect(await editor.prompt(sessionId, 'FLOOD')).toEqual({ stopReason: 'end_turn' })
-    expect(editor.said(sessionId).length).toBeGreaterThan(500 * 64 * 1024)
+    expect(editor.textOf(sessionId).length).toBeGreaterThan(500 * 64 * 1024)
   })
 
   it('that does not stop when it is asked to is stopped', async () => {
-    await using editor = await opened(['--sandbox', sandbox])
+    await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId } = await editor.begin(folder)
     const working = editor.prompt(sessionId, 'WAIT')
-    await editor.until(() => editor.said(sessionId) === 'waits')
+    await editor.until(() => editor.textOf(sessionId) === 'waits')
     await editor.agent.notify('session/cancel', { sessionId })
     expect(await working).toEqual({ stopReason: 'cancelled' })
     await isOver()

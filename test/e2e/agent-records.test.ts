@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { TestHome } from '../craik.ts'
 
-async function loggedIn(): Promise<TestHome> {
+async function homeWithLogin(): Promise<TestHome> {
   const home = new TestHome()
   mkdirSync(home.path('work'))
   await home.json(['login', '--as', 'ada'])
@@ -17,7 +17,7 @@ const launch = (home: TestHome) =>
 
 describe('the operator’s login', () => {
   it('that was edited to name nobody is a clear error, and ended by logout', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     const database = new DatabaseSync(`${home.home}/state/craik.sqlite3`)
     database.exec("UPDATE logins SET subject = 'not a subject'")
     database.close()
@@ -33,7 +33,7 @@ describe('the operator’s login', () => {
 
 describe('a session', () => {
   it('that cannot be read any more does not hide the others, and is an error of its own', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     await home.json(['agent', 'prompt', 's1', 'hi'])
     await home.json(['agent', 'launch', '--workspace', home.path('work'), '--session-id', 's2'])
@@ -55,7 +55,7 @@ describe('a session', () => {
   })
 
   it('takes its prompt from stdin for -, within bounds', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     const prompt = (input: string | Buffer) => home.run(['agent', 'prompt', 's1', '-'], { input })
     const { run } = JSON.parse((await prompt('run the fixture action\n')).stdout) as {

@@ -24,7 +24,7 @@ interface Execution {
 }
 
 /** A home with an operator logged in and a workspace to work in. */
-async function loggedIn(name = 'ada'): Promise<TestHome> {
+async function homeWithLogin(name = 'ada'): Promise<TestHome> {
   const home = new TestHome()
   mkdirSync(home.path('work'))
   writeFileSync(home.path('work', 'notes.txt'), 'a file of the project\n')
@@ -34,7 +34,12 @@ async function loggedIn(name = 'ada'): Promise<TestHome> {
 
 const launch = (home: TestHome, ...more: string[]) =>
   home.json<{ launched: boolean; boundary: Record<string, unknown>; session: { id: string } }>([
-    ...['agent', 'launch', '--workspace', home.path('work'), '--session-id', 's1'],
+    'agent',
+    'launch',
+    '--workspace',
+    home.path('work'),
+    '--session-id',
+    's1',
     ...more,
   ])
 
@@ -59,7 +64,7 @@ describe('the operator’s login', () => {
   })
 
   it('names who acts in every receipt from then on, until logout', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await home.json(['command', 'register', 'greet', '--', 'echo', 'hi'])
     await home.json(['shell', 'true'])
     await home.json(['logout'])
@@ -74,7 +79,7 @@ describe('the operator’s login', () => {
 
 describe('a persistent agent on the fixture', () => {
   it('is launched, prompted and audited, and every record of it verifies', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     expect(await launch(home)).toMatchObject({ launched: true, boundary: { capabilities_conferred: [] } })
     const execution = await home.json<Execution>(['agent', 'prompt', 's1', 'run the fixture action'])
     expect(execution).toMatchObject({
@@ -95,7 +100,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('is blocked without the grant, exits 77 and says what to type', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     const args = ['agent', 'prompt', 's1', 'x', '--no-allow-fixture-action']
     const { code, stdout } = await home.run(args)
@@ -113,7 +118,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('is blocked under strict although the grant is made', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home, '--profile', 'strict')
     const { code, stdout } = await home.run(['agent', 'prompt', 's1', 'x'])
     expect(code).toBe(77)
@@ -121,7 +126,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('is listed, renamed, stopped, restarted, shown and exported without its prompt', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     await home.json(['agent', 'prompt', 's1', 'PURPLE ELEPHANT'])
     await home.json(['agent', 'rename', 's1', 'parser work'])
@@ -143,7 +148,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('refuses a second session of its id and a restart while active, both with exit code 2', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     const again = await home.run(['agent', 'launch', '--session-id', 's1', '--workspace', home.path('work')])
     expect(again.code).toBe(2)
@@ -152,7 +157,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('is nobody else’s: another operator’s prompt is denied, with a receipt', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     await home.json(['login', '--as', 'bob'])
     const { code, stderr } = await home.run(['agent', 'prompt', 's1', 'hi'])
@@ -171,7 +176,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('is shown to nobody else either: each look is denied with a receipt, and lists say how many they leave out', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     const { run, handoff } = await home.json<Execution>(['agent', 'prompt', 's1', 'hi'])
     await home.json(['login', '--as', 'bob'])
@@ -190,7 +195,10 @@ describe('a persistent agent on the fixture', () => {
       expect(stderr).toContain('belongs to operator:ada, not to operator:bob')
     }
     const denials = await home.json<{ body: { operation: string; operator: string } }[]>([
-      ...['receipts', 'list', '--kind', 'denial'],
+      'receipts',
+      'list',
+      '--kind',
+      'denial',
     ])
     expect(denials.map(({ body }) => `${body.operator} ${body.operation}`).reverse()).toEqual(
       looks.map(([, verb]) => `operator:bob ${verb}`),
@@ -216,7 +224,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('that was edited in the database is tampered, refuses prompts and fails its audit', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home, '--profile', 'strict')
     const database = new DatabaseSync(`${home.home}/state/craik.sqlite3`)
     database.exec(
@@ -229,7 +237,7 @@ describe('a persistent agent on the fixture', () => {
   })
 
   it('takes two prompts at once one after the other or not at all, never both', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     const both = await Promise.all([1, 2].map(() => home.run(['agent', 'prompt', 's1', 'x'])))
     expect(both.map(({ code }) => code).sort()).toSatisfy(
@@ -241,7 +249,7 @@ describe('a persistent agent on the fixture', () => {
 
 describe('where bubblewrap is missing', () => {
   it('launches only with the weaker isolation by name, and the receipts say which was reached', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     mkdirSync(home.path('bin'))
     symlinkSync('/usr/bin/uname', home.path('bin', 'uname'))
     const env = { PATH: home.path('bin') }
@@ -260,7 +268,7 @@ describe('where bubblewrap is missing', () => {
   })
 
   it('denies the commands of a session that was launched with it, and runs nothing on the host instead', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home)
     const { code, stdout } = await home.run(['agent', 'prompt', 's1', 'x'], {
       env: { PATH: home.path('bin') },
@@ -273,7 +281,7 @@ describe('where bubblewrap is missing', () => {
 
 describe('a task without a session', () => {
   it('runs on the same path, under an envelope of its own', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     const args = ['run', 'execute', 'run the fixture action', '--provider-id', 'provider_openai', '--fixture']
     const execution = await home.json<Execution>([...args, '--workspace', home.path('work')])
     expect(execution).toMatchObject({
@@ -299,7 +307,7 @@ describe('a task without a session', () => {
     [['--command-seconds', '3601'], 2],
     [['--command-seconds', '0.5'], 2],
   ])('refuses %j', async (flags, exit) => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     const where = ['--workspace', home.path('work')]
     expect((await home.run(['run', 'execute', 'x', ...where, ...flags])).code).toBe(exit)
     expect(await home.json(['run', 'list'])).toEqual([])
@@ -308,7 +316,7 @@ describe('a task without a session', () => {
 
 describe('an agent with a model over a true wire format', () => {
   it('runs the model’s tool call by reference, sends its output back, and ends with the second turn', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await using model = await startLocalModel([
       { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'read-notes' } },
       { kind: 'text', text: 'the notes say: a file of the project' },
@@ -335,7 +343,7 @@ describe('an agent with a model over a true wire format', () => {
   })
 
   it('ends a command after the seconds that it is given', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await using model = await startLocalModel([
       { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'nap' } },
       { kind: 'text', text: 'it took too long' },
@@ -354,8 +362,15 @@ describe('an agent with a model over a true wire format', () => {
       'nap',
     ])
     const execution = await home.json([
-      ...['run', 'execute', 'nap', '--provider-id', 'provider_local_ollama', '--command-seconds', '1'],
-      ...['--workspace', home.path('work')],
+      'run',
+      'execute',
+      'nap',
+      '--provider-id',
+      'provider_local_ollama',
+      '--command-seconds',
+      '1',
+      '--workspace',
+      home.path('work'),
     ])
     expect(execution).toMatchObject({
       status: 'completed',
@@ -365,7 +380,7 @@ describe('an agent with a model over a true wire format', () => {
   })
 
   it('is refused live while routing to it is off, and says how to switch it on', async () => {
-    using home = await loggedIn()
+    using home = await homeWithLogin()
     await launch(home, '--provider-id', 'provider_local_ollama')
     const { code, stdout } = await home.run(['agent', 'prompt', 's1', 'hi'])
     expect(code).toBe(77)

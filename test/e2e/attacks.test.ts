@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { builtInText } from '../../src/policy/profiles.ts'
+import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { TestHome } from '../craik.ts'
@@ -15,7 +15,7 @@ describe('an envelope under a borrowed id', () => {
     using home = new TestHome()
     const operator = (await home.json<{ policy_envelope: { actor: string } }>(['policy', 'show']))
       .policy_envelope.actor
-    const text = builtInText('automation')
+    const text = readBuiltInPolicy('automation')
     const hash = createHash('sha256')
       .update(JSON.stringify([operator, 'automation', text]))
       .digest('hex')
@@ -131,14 +131,14 @@ describe('a token in the wrong place', () => {
     expect(stderr).toMatch(/looks like a secret/)
     expect(code).toBe(2)
     expect(stdout + stderr).not.toContain(TOKEN)
-    const kept = await Promise.all(
+    const stored = await Promise.all(
       [
         ['grant', 'list'],
         ['secret', 'list'],
         ['receipts', 'list'],
       ].map((list) => home.json<unknown[]>(list)),
     )
-    expect(kept).toEqual([[], [], []])
+    expect(stored).toEqual([[], [], []])
   })
 })
 

@@ -65,12 +65,12 @@ async function twoCommands(work: (store: Store, id: SandboxId) => Promise<unknow
   return id
 }
 
-const closed =
+const closeEpochWith =
   (counts: Partial<BoundaryCounts>) =>
   (store: Store, id: SandboxId): Promise<unknown> =>
     store.write(closeEpoch, { id, epoch: EPOCH, counts: { ...NO_COUNTS, ...counts } })
 
-async function exported(): Promise<readonly string[]> {
+async function exportLog(): Promise<readonly string[]> {
   const [log, key] = [await home.run(['receipts', 'export']), await home.run(['receipts', 'key'])]
   writeFileSync(home.path('log.jsonl'), log.stdout)
   writeFileSync(home.path('craik.pub'), key.stdout)
@@ -78,24 +78,24 @@ async function exported(): Promise<readonly string[]> {
 }
 
 test('counts that agree verify, live and as a file, and every decision is recomputed', async () => {
-  await twoCommands(closed({ jobs: 2 }))
+  await twoCommands(closeEpochWith({ jobs: 2 }))
   const live = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
   expect(live).toMatchObject({ code: 0 })
   const { boundaries, replay } = JSON.parse(live.stdout) as Verified
   expect(boundaries).toMatchObject({ epochs: 1, operations: 2, differ: [] })
   expect(replay).toMatchObject({ decisions: 3, agree: 3, differ: [] })
-  const file = await home.run([...(await exported()), '--replay', '--format', 'table'])
+  const file = await home.run([...(await exportLog()), '--replay', '--format', 'table'])
   expect(file).toMatchObject({ code: 0 })
   expect(file.stdout).toContain('boundaries ✓ 2 operations counted in sandboxes, each with its receipt')
 })
 
 test('an effect without a receipt is named, and the exit code is that of a contradiction', async () => {
-  const id = await twoCommands(closed({ jobs: 3 }))
+  const id = await twoCommands(closeEpochWith({ jobs: 3 }))
   const detail = `sandbox ${id} ${EPOCH}: the boundary opened 3 jobs, receipts account for 2`
   const live = await home.run(['receipts', 'verify', '--format', 'table'])
   expect(live.stdout).toContain(`✗ ${detail}`)
   expect(live.code).toBe(1)
-  const file = await home.run([...(await exported()), '--format', 'json'])
+  const file = await home.run([...(await exportLog()), '--format', 'json'])
   expect(file.code).toBe(1)
   expect(JSON.parse(file.stdout)).toMatchObject({
     outcome: 'tampered',

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
 import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
-import { builtInText } from '../../src/policy/profiles.ts'
-import { admitInput, measured, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
+import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
+import { admitInput, measuredUsage, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
 import { admitCall, settleCall } from '../../src/providers/ledger/tokens.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { TestHome } from '../craik.ts'
@@ -35,14 +35,14 @@ async function call(wanted: number, used: number | undefined): Promise<string> {
   const result =
     used === undefined
       ? ({ kind: 'nothing' } as const)
-      : ({ kind: 'spent', usage: measured(10, used) } as const)
+      : ({ kind: 'spent', usage: measuredUsage(10, used) } as const)
   await store.write(settleCall, { holdId: hold.id, open: { ref, begin }, end: { status: 'passed' }, result })
   return 'settled'
 }
 
 beforeAll(async () => {
   await using opened = await openLog(home.home)
-  await createEnvelope(opened.store, await envelopeFor('automation'), builtInText('automation'), {
+  await createEnvelope(opened.store, await envelopeFor('automation'), readBuiltInPolicy('automation'), {
     operator: OPERATOR,
   })
 })
@@ -50,7 +50,13 @@ beforeAll(async () => {
 describe('a budget', () => {
   it('is set, used, shown, raised and removed, with a receipt each time', async () => {
     const set = await home.json<{ id: string; replaced: boolean; receipt_id: string }>([
-      ...['budget', 'set', ...OPENAI, '--limit', '0.000002usd', '--per', 'day'],
+      'budget',
+      'set',
+      ...OPENAI,
+      '--limit',
+      '0.000002usd',
+      '--per',
+      'day',
     ])
     expect(set).toMatchObject({
       id: 'budget_provider_openai',
@@ -67,7 +73,7 @@ describe('a budget', () => {
     expect(await home.json(['budget', 'show', 'budget_provider_openai'])).toMatchObject([
       { limit_nano_usd: 2000, spent_nano_usd: 2705, held_nano_usd: 0, left_nano_usd: -705, period: 'day' },
     ])
-    const again = await home.json([...['budget', 'set', ...OPENAI, '--limit', '$2', '--per', 'day']])
+    const again = await home.json(['budget', 'set', ...OPENAI, '--limit', '$2', '--per', 'day'])
     expect(again).toMatchObject({ replaced: true })
     expect(await home.json(['budget', 'show'])).toMatchObject([{ spent_nano_usd: 2705 }])
     expect(await call(1, 1)).toBe('settled')
@@ -77,8 +83,18 @@ describe('a budget', () => {
     const entries = await home.json<{ entry: string; note: string }[]>(['budget', 'ledger', '--limit', '200'])
     expect(entries.map(({ entry }) => entry).reverse()).toEqual([
       'set',
-      ...['reserve', 'settle', 'reserve', 'release', 'reserve', 'settle', 'reserve', 'settle', 'denied'],
-      ...['set', 'reserve', 'settle'],
+      'reserve',
+      'settle',
+      'reserve',
+      'release',
+      'reserve',
+      'settle',
+      'reserve',
+      'settle',
+      'denied',
+      'set',
+      'reserve',
+      'settle',
     ])
     expect(entries.map(({ note }) => note)).toEqual(
       expect.arrayContaining(['measured, overrun', 'budget.exhausted', 'cap 1300']),
@@ -138,7 +154,13 @@ describe('a budget', () => {
     const ledger = ['budget', 'ledger', '--budget', 'budget_provider_openai', '--limit', '200']
     expect((await home.json<{ entry: string }[]>(ledger))[0]).toMatchObject({ entry: 'remove' })
     const taken = await home.run([
-      ...['budget', 'set', '--total', '--limit', '1usd', '--id', 'budget_provider_openai'],
+      'budget',
+      'set',
+      '--total',
+      '--limit',
+      '1usd',
+      '--id',
+      'budget_provider_openai',
     ])
     expect([taken.code, taken.stderr]).toEqual([
       4,

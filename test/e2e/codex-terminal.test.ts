@@ -7,8 +7,8 @@ import { DONE } from '../harnesses/agent-model.ts'
 import { FaultyAnswers } from '../harnesses/agent-providers.ts'
 import { logInFor, openPrompts } from '../harnesses/prompt-scene.ts'
 import type { LiveSandbox } from '../sandbox-home.ts'
-import { drawn } from './drawn.ts'
-import { Terminal } from './person.ts'
+import { Terminal } from './interactive-user.ts'
+import { renderScreen } from './terminal-screen.ts'
 
 let scene: LoginScene
 beforeAll(async () => {
@@ -20,7 +20,7 @@ it('starts without a question, does what is typed once that is allowed, and neve
   const real = await logInFor(scene, 'codex')
   const box = await scene.create(['--name', 'fixer', '--harness', 'codex'])
   const screen = await doesWhatIsTyped('fixer', box)
-  expectAsked(real)
+  expectRequests(real)
   expect(await scene.hunt({ screen }, ['/opt/craik-harnesses'])).toEqual([])
   // No server of its own stays behind, for which it would copy itself into the home.
   expect((await box.exec(['ls', '/workspace/home/.codex/packages'])).code).not.toBe(0)
@@ -32,7 +32,7 @@ it('starts as well where the real login is inside, and leaves it where it is', a
   const login = `/workspace/home/${FILES.codex}`
   expect((await box.exec(['cat', login])).stdout).toContain(real)
   const screen = await doesWhatIsTyped('trusted', box)
-  expectAsked(real)
+  expectRequests(real)
   const elsewhere = await scene.hunt({ screen }, ['/opt/craik-harnesses', login])
   const disk = join(scene.home.home, 'sandboxes', box.id, 'disk.img')
   expect(elsewhere.filter((found) => found !== `file: ${disk}`)).toEqual([])
@@ -40,7 +40,7 @@ it('starts as well where the real login is inside, and leaves it where it is', a
 
 async function doesWhatIsTyped(name: string, box: LiveSandbox): Promise<string> {
   using terminal = new Terminal(scene.home, ['sandbox', 'shell', name], 100, 40)
-  const sees = (text: string) => terminal.says(text, undefined, drawn)
+  const sees = (text: string) => terminal.says(text, undefined, renderScreen)
   await terminal.says('$')
   terminal.types('codex\r')
   await sees('default · ~/project')
@@ -55,7 +55,7 @@ async function doesWhatIsTyped(name: string, box: LiveSandbox): Promise<string> 
 }
 
 /** By the gateway alone, which has the login from outside. */
-function expectAsked(real: string): void {
+function expectRequests(real: string): void {
   const calls = scene.providers.take()
   const paths = new Set(calls.map(({ path }) => path.replace(/\?.*/, '')))
   expect([...paths].sort()).toEqual(['/models', '/responses'])

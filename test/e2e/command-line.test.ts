@@ -29,9 +29,16 @@ beforeAll(async () => {
 afterAll(() => home[Symbol.dispose]())
 
 const FIRST_COMMANDS = [
-  ...['up', 'down', 'prompt', 'run', 'sandbox'],
-  ...['egress', 'receipts', 'budget'],
-  ...['accounts', 'doctor'],
+  'up',
+  'down',
+  'prompt',
+  'run',
+  'sandbox',
+  'egress',
+  'receipts',
+  'budget',
+  'accounts',
+  'doctor',
 ]
 
 describe('help', () => {
@@ -41,7 +48,7 @@ describe('help', () => {
     const lines = stdout.trimEnd().split('\n')
     expect(lines.length).toBeLessThan(24)
     for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80)
-    expect(listedIn(stdout)).toEqual(FIRST_COMMANDS)
+    expect(parseCommands(stdout)).toEqual(FIRST_COMMANDS)
     expect(lines.filter((line) => /^[A-Z].*:$/.test(line))).toHaveLength(3)
     expect(stdout).toContain('craik help --all')
     expect(stdout).toContain('\nExit codes: 0 ')
@@ -51,7 +58,7 @@ describe('help', () => {
   it('lists every command in its group with --all, and examples', async () => {
     const { code, stdout, stderr } = await home.run(['help', '--all'])
     expect([code, stderr]).toEqual([0, ''])
-    expect(listedIn(stdout)).toEqual(NOUNS.map(({ name }) => name))
+    expect(parseCommands(stdout)).toEqual(NOUNS.map(({ name }) => name))
     const lines = stdout.split('\n')
     for (const { name, summary, group } of NOUNS) {
       expect(lines).toContain(group)
@@ -226,10 +233,10 @@ describe('compiled code', () => {
     expect(existsSync(join(fresh.home, 'cache'))).toBe(false)
     const cache = fresh.path('.cache/craik/compile')
     const names = readdirSync(cache, { recursive: true, encoding: 'utf8' })
-    const kept = names.map((name) => join(cache, name)).filter((path) => statSync(path).isFile())
+    const stored = names.map((name) => join(cache, name)).filter((path) => statSync(path).isFile())
     for (const file of ['src/main.ts', 'src/writer.ts']) {
       const [firstLine] = readFileSync(join(ROOT, file), 'utf8').split('\n')
-      expect(kept.some((path) => readFileSync(path).includes(firstLine!))).toBe(true)
+      expect(stored.some((path) => readFileSync(path).includes(firstLine!))).toBe(true)
     }
   })
 })
@@ -254,15 +261,15 @@ describe('a pipe', () => {
   })
 
   it('whose reader leaves early ends the command that was writing to it, with a receipt that says so', async () => {
-    using place = new TestHome()
+    using home = new TestHome()
     const script = "sh -c 'echo one; sleep 1; echo two; exec sleep 600'"
     const child = spawn(NODE, [builtMain(), 'shell', '--format', 'table', script], {
-      env: environmentOf(place),
+      env: environmentOf(home),
       stdio: ['ignore', 'pipe', 'ignore'],
     })
     child.stdout.once('data', () => child.stdout.destroy())
     expect(await new Promise((done) => child.once('close', done))).toBe(0)
-    const [end] = await place.json<Receipt[]>(['receipts', 'list', '--limit', '1'])
+    const [end] = await home.json<Receipt[]>(['receipts', 'list', '--limit', '1'])
     expect(end!.body).toMatchObject({ phase: 'end', status: 'failed', shell: { outcome: 'cancelled' } })
   })
 
@@ -298,7 +305,7 @@ describe('a pipe', () => {
 })
 
 /** The names of the commands that a help text lists, in its order. */
-function listedIn(help: string): string[] {
+function parseCommands(help: string): string[] {
   const commands = help.split(/^Examples?:$/m)[0]!
   return [...commands.matchAll(/^ {2}([a-z][a-z-]*) {2,}\S/gm)].map(([, name]) => name!)
 }

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import { TestHome } from '../craik.ts'
-import { Terminal } from './person.ts'
+import { Terminal } from './interactive-user.ts'
 
 let home: TestHome
 

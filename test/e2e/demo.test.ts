@@ -43,7 +43,7 @@ describe('craik demo persistent-agent', () => {
   let craik: TestHome
   let repository: string
   /** What there is of these, anybody's: a list says how many of others it does not show. */
-  const left = async (noun: 'session' | 'run' | 'handoff') => {
+  const listRemaining = async (noun: 'session' | 'run' | 'handoff') => {
     const { stdout, stderr } = await craik.run([noun, 'list'])
     return { own: JSON.parse(stdout), others: stderr }
   }
@@ -85,7 +85,8 @@ describe('craik demo persistent-agent', () => {
 
   it('leaves the receipts of seed 001, with their links, and nothing else', async () => {
     const demo = await craik.json<Demo>([...DEMO, '--repo-path', repository])
-    for (const noun of ['session', 'run', 'handoff'] as const) expect(await left(noun)).toEqual(NOTHING)
+    for (const noun of ['session', 'run', 'handoff'] as const)
+      expect(await listRemaining(noun)).toEqual(NOTHING)
     for (const { session_id, run_id, handoff_id, provider_id, receipt_ids } of demo.provider_executions) {
       const bodies = (
         await craik.json<readonly Listed[]>(['receipts', 'list', '--session', session_id, '--limit', '100'])
@@ -122,7 +123,7 @@ describe('craik demo persistent-agent', () => {
   it('shows a person what happens, in order, and what to type next', async () => {
     const { code, stdout } = await craik.run([...DEMO, '--repo-path', repository, '--format', 'table'])
     expect(code).toBe(0)
-    const said = stdout.replace(/(rcpt|agent_demo)_\w+/g, '$1')
+    const output = stdout.replace(/(rcpt|agent_demo)_\w+/g, '$1')
     const order = [
       'on parser',
       'sandbox   ',
@@ -131,10 +132,10 @@ describe('craik demo persistent-agent', () => {
       'receipts  ',
       '✓ 4 of 4 runs',
     ]
-    const places = order.map((part) => said.indexOf(part))
+    const places = order.map((part) => output.indexOf(part))
     expect(places).toEqual(places.toSorted((a, b) => a - b))
     expect(places).not.toContain(-1)
-    expect(said.match(/\$ fixture-action exit 0/g)).toHaveLength(4)
+    expect(output.match(/\$ fixture-action exit 0/g)).toHaveLength(4)
     const next = /craik receipts list --session (\S+)/.exec(stdout)![1]!
     expect(await craik.json<readonly unknown[]>(['receipts', 'list', '--session', next])).not.toEqual([])
   })
@@ -158,7 +159,7 @@ describe('craik demo persistent-agent', () => {
       '--provider-id',
       'provider_gemini',
     ])
-    expect(await left('session')).toEqual({
+    expect(await listRemaining('session')).toEqual({
       own: [],
       others: '  1 session of another operator is not shown\n',
     })
@@ -185,7 +186,7 @@ describe('craik demo persistent-agent', () => {
   it('works two at once, in one home', async () => {
     const both = await Promise.all([1, 2].map(() => craik.json<Demo>([...DEMO, '--repo-path', repository])))
     expect(both.map(({ verification }) => verification.outcome)).toEqual(['ok', 'ok'])
-    expect(await left('session')).toEqual(NOTHING)
+    expect(await listRemaining('session')).toEqual(NOTHING)
     expect((await verify()).outcome).toBe('ok')
   })
 
@@ -232,7 +233,7 @@ describe('craik demo persistent-agent', () => {
       verification: { outcome: 'ok' },
     })
     expect((await craik.run([...demo, '--format', 'table'])).stdout).toMatch(/✗ run blocked.*\n.*budget/)
-    expect(await left('session')).toEqual(NOTHING)
+    expect(await listRemaining('session')).toEqual(NOTHING)
     expect((await verify()).outcome).toBe('ok')
   })
 
@@ -283,7 +284,10 @@ describe('craik demo persistent-agent', () => {
       [
         builtMain(),
         ...DEMO,
-        ...['--repo-path', repository, '--format', 'table'],
+        '--repo-path',
+        repository,
+        '--format',
+        'table',
         ...ids.flatMap((id) => ['--provider-id', id]),
       ],
       {
@@ -291,16 +295,16 @@ describe('craik demo persistent-agent', () => {
         stdio: ['ignore', 'pipe', 'ignore'],
       },
     )
-    let said = ''
+    let output = ''
     child.stdout.on('data', (chunk: Buffer) => {
-      said += chunk
-      if (said.includes('session agent_demo_') && !child.killed) child.kill('SIGINT')
+      output += chunk
+      if (output.includes('session agent_demo_') && !child.killed) child.kill('SIGINT')
     })
     const [code] = await once(child, 'close')
     expect(code).toBe(130)
-    expect(said).toContain('removed   ')
-    expect(said).not.toContain(ids.at(-1))
-    expect(await left('session')).toEqual(NOTHING)
+    expect(output).toContain('removed   ')
+    expect(output).not.toContain(ids.at(-1))
+    expect(await listRemaining('session')).toEqual(NOTHING)
     expect((await verify()).outcome).toBe('ok')
   })
 })

@@ -6,13 +6,18 @@ import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { GatewayCaller } from '../../src/gateway/caller.ts'
-import { type LocalWeb, openWeb, proxyServer, WAYS_OUT } from '../../src/gateway/egress/egress.fixture.ts'
-import { createEgress, type Egress } from '../../src/gateway/egress/egress.ts'
+import {
+  type LocalWeb,
+  openWeb,
+  proxyServer,
+  WAYS_OUT,
+} from '../../src/gateway/egress/egress-proxy.fixture.ts'
+import { createEgress, type Egress } from '../../src/gateway/egress/egress-proxy.ts'
 import { parseTyped } from '../../src/gateway/egress/rules.ts'
 import { addRule } from '../../src/gateway/egress/tokens.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { SandboxId } from '../../src/lib/ids.ts'
-import { exportLines } from '../../src/receipts/export.ts'
+import { exportLines } from '../../src/receipts/export-log.ts'
 import { replayLog } from '../../src/run/replay-log.ts'
 import { processBackend } from '../../src/sandboxes/backends/process/backend.ts'
 import {
@@ -123,9 +128,9 @@ describe('from inside a sandbox of namespaces', () => {
       })`)
     expect(stdout).toContain('hello')
     expect(local.seen).toEqual(['POST allowed.example /up'])
-    const ended = async () => (await scene.receipts({ kind: 'egress', phase: 'end' })).at(0)
-    await expect.poll(ended).toMatchObject({ status: 'passed', links: { sandbox_id: id } })
-    const up = (await ended())!.measures!.find(({ name }) => name === 'bytes_up')!.value
+    const findEnd = async () => (await scene.receipts({ kind: 'egress', phase: 'end' })).at(0)
+    await expect.poll(findEnd).toMatchObject({ status: 'passed', links: { sandbox_id: id } })
+    const up = (await findEnd())!.measures!.find(({ name }) => name === 'bytes_up')!.value
     expect(up).toBeGreaterThan(3_000_000)
   })
 
@@ -139,7 +144,9 @@ describe('from inside a sandbox of namespaces', () => {
     expect(results.length).toBeGreaterThan(60)
     expect(results.filter(({ isFoughtOff }) => !isFoughtOff)).toEqual([])
     expect(local.seen.slice(before).filter((line) => !FINE.test(line))).toEqual([])
-    expect(new Set(local.dialled.map((place) => place.split(':')[0]))).toEqual(new Set(['93.184.216.34']))
+    expect(new Set(local.dialled.map((location) => location.split(':')[0]))).toEqual(
+      new Set(['93.184.216.34']),
+    )
     await egress.close()
     const replay = await replayLog(exportLines(scene.store.tables), async () => {})
     expect(replay.differ).toEqual([])

@@ -96,13 +96,13 @@ it('a running supervisor sends a key only where config/accounts.yaml says now, a
   const env = { NODE_EXTRA_CA_CERTS: authority, ANTHROPIC_API_KEY: KEY }
   const { id } = await home.json<{ id: string }>(['sandbox', 'create', '--format', 'json'], { env })
   const ask = async () => (await home.run(['sandbox', 'exec', id, '--', NODE_INSIDE, '-e', ASK])).stdout
-  const asked = () => [before.requests.length, after.requests.length]
+  const countRequests = () => [before.requests.length, after.requests.length]
 
   expect(await ask()).toMatch(/^200 /)
-  expect(asked()).toEqual([1, 0])
+  expect(countRequests()).toEqual([1, 0])
   configure(addressOf(after.baseUrl))
   expect(await ask()).toMatch(/^200 /)
-  expect(asked()).toEqual([1, 1])
+  expect(countRequests()).toEqual([1, 1])
 
   for (const damaged of ['env/ANTHROPIC_API_KEY: [', addressOf('http://127.0.0.1:1/v1')]) {
     configure(damaged)
@@ -111,11 +111,11 @@ it('a running supervisor sends a key only where config/accounts.yaml says now, a
     expect(refused).toContain('config/accounts.yaml')
     const logins = await home.run(['sandbox', 'logins', id], { env })
     expect(logins.stdout + logins.stderr).toContain('config/accounts.yaml')
-    expect(asked()).toEqual([1, 1])
+    expect(countRequests()).toEqual([1, 1])
   }
   configure(addressOf(before.baseUrl))
   expect(await ask()).toMatch(/^200 /)
-  expect(asked()).toEqual([2, 1])
+  expect(countRequests()).toEqual([2, 1])
 })
 
 /** The root of a sandbox as its processes see it; not as what sets it up does, which sees the machine. */

@@ -26,7 +26,7 @@ it('every noun and verb has an example, and every example can be typed', async (
   expect(withoutExample).toEqual([])
   expect(examples.size).toBeGreaterThan(20)
 
-  await using place = await placeForExamples()
+  await using place = await homeForExamples()
   const refused: string[] = []
   await Promise.all(
     Array.from({ length: 3 }, async (_, worker) => {
@@ -47,18 +47,18 @@ function verbsIn(help: string): string[] {
 }
 
 /** A folder with the files that the examples name, and `craik` on the path, as a reader of the help would have it. */
-async function placeForExamples() {
-  const place = new TestHome()
-  await place.json(['shell', 'true'])
+async function homeForExamples() {
+  const home = new TestHome()
+  await home.json(['shell', 'true'])
   const save = async (name: string, args: string[]) =>
-    writeFileSync(place.path(name), (await place.run(args)).stdout)
+    writeFileSync(home.path(name), (await home.run(args)).stdout)
   await save('monday.txt', ['receipts', 'checkpoint', 'export'])
-  mkdirSync(place.path('bin'))
-  writeFileSync(place.path('bin/craik'), `#!/bin/sh\nexec '${NODE}' '${builtMain()}' "$@"\n`)
-  chmodSync(place.path('bin/craik'), 0o755)
+  mkdirSync(home.path('bin'))
+  writeFileSync(home.path('bin/craik'), `#!/bin/sh\nexec '${NODE}' '${builtMain()}' "$@"\n`)
+  chmodSync(home.path('bin/craik'), 0o755)
   const env = {
-    ...environmentOf(place),
-    PATH: [place.path('bin'), process.env.PATH].join(delimiter),
+    ...environmentOf(home),
+    PATH: [home.path('bin'), process.env.PATH].join(delimiter),
     // What an example fetches is tried elsewhere; here it is told at once that it cannot be had.
     npm_config_offline: 'true',
   }
@@ -66,14 +66,14 @@ async function placeForExamples() {
     /** As typed; what would go on until Ctrl-C gets it after a while. */
     type: (example: string) =>
       run('timeout', ['--signal=INT', '30', '/bin/sh', '-c', example.replace(' --follow', '')], {
-        cwd: place.folder,
+        cwd: home.folder,
         env,
         input: 'a value\n',
       }),
     async [Symbol.asyncDispose]() {
-      await place.run(['sandbox', 'delete', '--all', '--yes'])
-      await place.run(['supervisor', 'stop'])
-      place[Symbol.dispose]()
+      await home.run(['sandbox', 'delete', '--all', '--yes'])
+      await home.run(['supervisor', 'stop'])
+      home[Symbol.dispose]()
     },
   }
 }

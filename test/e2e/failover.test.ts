@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { tellBreaker } from '../../src/providers/breaker/breakers.ts'
+import { reportToBreaker } from '../../src/providers/breaker/breakers.ts'
 import { callScene, KEY, modelCall } from '../../src/providers/dispatch.fixture.ts'
 import { callModel } from '../../src/providers/dispatch.ts'
 import type { ModelCall, ModelOutcome } from '../../src/providers/dispatch-types.ts'
@@ -53,7 +53,7 @@ async function pair(
 }
 
 describe('before any content', () => {
-  test('the stand-in answers, in its own dialect and with its own model; every hop is on record', async () => {
+  test('the fallback answers in its own dialect with its own model; every hop has a receipt', async () => {
     await using run = await pair([OVERLOADED], [HELLO])
     const outcome = await run.call()
     expect(outcome).toMatchObject({
@@ -255,11 +255,13 @@ describe('craik provider failover', () => {
     {
       await using opened = await openLog(home.home)
       const ill = { result: 'failed', failure: 'overloaded' } as const
-      for (let n = 0; n < 3; n++) await tellBreaker(opened, 'provider_openai', undefined, ill)
+      for (let n = 0; n < 3; n++) await reportToBreaker(opened, 'provider_openai', undefined, ill)
     }
     const stateOf = async () => {
       const { providers } = await home.json<{ providers: { provider_id: string; state: string }[] }>([
-        ...['provider', 'failover', 'show'],
+        'provider',
+        'failover',
+        'show',
       ])
       return providers.find(({ provider_id }) => provider_id === 'provider_openai')?.state
     }
@@ -267,15 +269,15 @@ describe('craik provider failover', () => {
     const shown = await home.run(['provider', 'failover', 'show', '--format', 'table'])
     expect(shown.stdout).toContain('to try it now:  craik provider failover reset provider_openai\n')
     const reset = ['provider', 'failover', 'reset', 'provider_openai']
-    const said = await home.json<{ receipt_id: string }>(reset)
-    expect(said).toMatchObject({
+    const reply = await home.json<{ receipt_id: string }>(reset)
+    expect(reply).toMatchObject({
       provider_id: 'provider_openai',
       state: 'closed',
       last_failure: 'overloaded',
       until: expect.stringMatching(/Z$/),
     })
     expect(await stateOf()).toBe('closed')
-    expect(await home.json(['receipts', 'show', said.receipt_id])).toMatchObject({
+    expect(await home.json(['receipts', 'show', reply.receipt_id])).toMatchObject({
       body: {
         kind: 'environment_decision',
         status: 'passed',

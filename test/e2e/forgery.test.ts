@@ -22,9 +22,9 @@ describe('someone who writes to the database', () => {
       relink(database)
       forget(database)
     })
-    const before = await exported(home)
+    const before = await exportLog(home)
     expect(await home.run(['shell', 'touch ran'])).toMatchObject({ code: 1, stdout: '' })
-    expect(await exported(home)).toBe(before)
+    expect(await exportLog(home)).toBe(before)
     expect(await home.run(['receipts', 'verify'])).toMatchObject({ code: 1 })
   })
 
@@ -117,7 +117,7 @@ function relink(database: DatabaseSync): void {
   }
 }
 
-async function exported(home: TestHome): Promise<string> {
+async function exportLog(home: TestHome): Promise<string> {
   const { stdout } = await home.run(['receipts', 'export'])
   writeFileSync(join(home.folder, 'export.jsonl'), stdout)
   return stdout

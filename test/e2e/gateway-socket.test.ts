@@ -8,7 +8,7 @@ import { TestHome } from '../craik.ts'
 import { huntLeaks } from '../leaks/hunt.ts'
 import { selfSigned } from '../wire/certificate.ts'
 import { startResponsesSocket } from '../wire/responses-socket.ts'
-import { startCraik } from './person.ts'
+import { startCraik } from './interactive-user.ts'
 
 const KEY = 'sk-proj-made-up-for-the-gateway-over-websocket'
 const CREATE = { type: 'response.create', model: 'gpt-x', input: 'hello', max_output_tokens: 64 }
@@ -34,14 +34,14 @@ it('craik gateway relays a WebSocket of whoever has its token, under its own nam
   const { port } = new URL(url)
   const dial = (headers: Record<string, string>) =>
     new WebSocket(`${url.replace(/^http/, 'ws')}/v1/responses`, { headers }).on('error', () => {})
-  const refused = async (headers: Record<string, string>) => {
+  const refusedStatus = async (headers: Record<string, string>) => {
     const [, { statusCode }] = await once(dial(headers), 'unexpected-response')
     return statusCode
   }
 
-  expect(await refused({})).toBe(401)
-  expect(await refused({ authorization: `Bearer ${KEY}` })).toBe(401)
-  expect(await refused({ authorization: `Bearer ${token}`, host: `rebound.example:${port}` })).toBe(403)
+  expect(await refusedStatus({})).toBe(401)
+  expect(await refusedStatus({ authorization: `Bearer ${KEY}` })).toBe(401)
+  expect(await refusedStatus({ authorization: `Bearer ${token}`, host: `rebound.example:${port}` })).toBe(403)
   expect(upstream.upgrades).toEqual([])
 
   const socket = dial({ authorization: `Bearer ${token}` })

@@ -6,7 +6,7 @@ import { TestHome } from '../craik.ts'
 import { huntLeaks } from '../leaks/hunt.ts'
 import { startAnthropic } from '../wire/anthropic.ts'
 import { selfSigned } from '../wire/certificate.ts'
-import { startCraik } from './person.ts'
+import { startCraik } from './interactive-user.ts'
 
 const KEY = 'sk-ant-api03-made-up-for-the-gateway-command'
 

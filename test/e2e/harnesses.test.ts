@@ -3,8 +3,8 @@ import { cpSync, lstatSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
-import { PACKAGE_NAMES, readHarness, readPackage } from '../../src/harnesses/packages/catalogue.ts'
 import { FakeNpm } from '../../src/harnesses/packages/fake-npm.fixture.ts'
+import { PACKAGE_NAMES, readHarness, readPackage } from '../../src/harnesses/packages/harness-catalogue.ts'
 import { harnessStore } from '../../src/harnesses/packages/harness-store.ts'
 import { harnessesFolder } from '../../src/sandboxes/harness-package.ts'
 import { TestHome } from '../craik.ts'
@@ -108,7 +108,8 @@ describe('agents’ command lines in process sandboxes', () => {
     const programs = ['codex', 'codex-acp', 'codex-acp-untrusting', 'codex-untrusting']
     expect(shown).toMatchObject({ programs, wire: 'openai-responses' })
     const pruned = await test.json<{ removed: { id: string }[]; kept: { why: string }[] }>([
-      ...['harness', 'prune'],
+      'harness',
+      'prune',
     ])
     // What an earlier recipe left in the folder that tests keep goes, and rightly.
     const ofThisBuild = PACKAGE_NAMES.map((name) => readPackage(name).id)

@@ -50,7 +50,7 @@ describe('a file that is none', () => {
   ]
   it.each(places)('is refused as %s, not waited for', async (_, args) => {
     for (const file of ['fifo', '/dev/zero', '.']) {
-      const { code, stdout, stderr } = await bounded(['receipts', ...args(file)])
+      const { code, stdout, stderr } = await runBounded(['receipts', ...args(file)])
       expect([code, stdout], `${file}: ${stderr}`).toEqual([2, ''])
       expect(stderr).toMatch(/^craik: [^\n]+ is not a regular file: [^\n]+\n {2}[^\n]+\n$/)
     }
@@ -78,7 +78,7 @@ describe('a file that is none', () => {
       ['verify', '--against', 'large.txt'],
       ['consistency', 'large.txt'],
     ])
-      expect((await bounded(['receipts', ...args])).stderr).toContain('is larger than 65536 bytes')
+      expect((await runBounded(['receipts', ...args])).stderr).toContain('is larger than 65536 bytes')
   })
 
   it('is stdin without a writer: Ctrl-C ends it', async () => {
@@ -88,14 +88,14 @@ describe('a file that is none', () => {
       stdio: ['pipe', 'ignore', 'ignore'],
     })
     const ended = new Promise((done) => child.on('close', (code) => done(code)))
-    const late = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
+    const deadline = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
     await sleep(1500)
     expect(child.exitCode).toBe(null)
-    const asked = performance.now()
+    const requestCount = performance.now()
     child.kill('SIGINT')
     expect(await ended).toBe(130)
-    clearTimeout(late)
-    expect(performance.now() - asked).toBeLessThan(1500)
+    clearTimeout(deadline)
+    expect(performance.now() - requestCount).toBeLessThan(1500)
   })
 })
 
@@ -172,13 +172,13 @@ describe('a side log', () => {
   it('that others may read is still what it was', async () => {
     using victim = copyOf(home)
     for (const name of logNames(victim)) chmodSync(name, 0o644)
-    expect((await bounded(['receipts', 'verify'], victim)).code).toBe(0)
+    expect((await runBounded(['receipts', 'verify'], victim)).code).toBe(0)
   })
 
   async function expectTampered(victim: TestHome, path: string): Promise<void> {
     const digest = path.slice(-68, -4)
     const expected = { outcome: 'tampered', side_logs: { missing: [], tampered: [digest] } }
-    const live = await bounded(['receipts', 'verify'], victim)
+    const live = await runBounded(['receipts', 'verify'], victim)
     expect(live.code, live.stderr).toBe(1)
     expect(JSON.parse(live.stdout)).toMatchObject(expected)
     const file = await verify('audit.jsonl', '--side-logs', join(path, '..'))
@@ -189,11 +189,11 @@ describe('a side log', () => {
 
 describe('what JSON readers disagree about', () => {
   const doubled: [string, () => string[]][] = [
-    ['a document’s text', () => edited('{"_document":{', '{"_document":{"text":"permit(everything);",')],
-    ['the header’s size', () => edited('{"_craik":{', '{"_craik":{"size":1,')],
-    ['a checkpoint’s note', () => edited('{"_checkpoint":{', '{"_checkpoint":{"note":"none",')],
-    ['a line that is two things', () => edited('{"_document":{', '{"_other":{},"_document":{')],
-    ['a space', () => edited('{"_document":{', '{"_document": {')],
+    ['a document’s text', () => editLine('{"_document":{', '{"_document":{"text":"permit(everything);",')],
+    ['the header’s size', () => editLine('{"_craik":{', '{"_craik":{"size":1,')],
+    ['a checkpoint’s note', () => editLine('{"_checkpoint":{', '{"_checkpoint":{"note":"none",')],
+    ['a line that is two things', () => editLine('{"_document":{', '{"_other":{},"_document":{')],
+    ['a space', () => editLine('{"_document":{', '{"_document": {')],
   ]
   it.each(doubled)('%s is malformed', async (_, forge) => {
     const forged = forge()
@@ -213,7 +213,7 @@ describe('what JSON readers disagree about', () => {
   })
 
   /** The first line that has it. */
-  function edited(from: string, to: string): string[] {
+  function editLine(from: string, to: string): string[] {
     const index = lines.findIndex((line) => line.startsWith(from))
     return lines.with(index, lines[index]!.replace(from, to))
   }
@@ -244,18 +244,18 @@ it('a proof is called a proof, indented or not', async () => {
 })
 
 /** `craik …`, killed if it does not end by itself: its code is null then. */
-async function bounded(args: readonly string[], where = home): Promise<Ran> {
+async function runBounded(args: readonly string[], where = home): Promise<Ran> {
   const { child, ended } = start(where, args)
-  const late = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
+  const deadline = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
   try {
     return await ended
   } finally {
-    clearTimeout(late)
+    clearTimeout(deadline)
   }
 }
 
 function verify(file: string, ...flags: string[]): Promise<Ran> {
-  return bounded(['receipts', 'verify', file, '--public-key', 'craik.pub', ...flags])
+  return runBounded(['receipts', 'verify', file, '--public-key', 'craik.pub', ...flags])
 }
 
 function standalone(...args: string[]): Promise<Ran> {

@@ -4,10 +4,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/lib/clock.ts'
-import { type Begin, createReceiptLog, type ReceiptLog } from '../../src/receipts/log.ts'
+import { type Begin, createReceiptLog, type ReceiptLog } from '../../src/receipts/receipt-log.ts'
 import type { Receipt, ReceiptDraft } from '../../src/receipts/schema.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { builtMain, environmentOf, NODE, type Ran, type TestHome } from '../craik.ts'
 
@@ -35,7 +35,7 @@ export async function openLog(root: string): Promise<LiveLog> {
 }
 
 /** An honest receipt; what matters to a test is given. */
-export function draft(given: Partial<Omit<ReceiptDraft, 'phase'>> = {}): Omit<ReceiptDraft, 'phase'> {
+export function draft(provided: Partial<Omit<ReceiptDraft, 'phase'>> = {}): Omit<ReceiptDraft, 'phase'> {
   return {
     kind: 'sandbox_action',
     status: 'passed',
@@ -43,13 +43,13 @@ export function draft(given: Partial<Omit<ReceiptDraft, 'phase'>> = {}): Omit<Re
     capability: 'shell.execute',
     target: 'fixture-action',
     links: {},
-    ...given,
+    ...provided,
   }
 }
 
 /** The same before its effect: how it ends is not known yet. */
-export function beginning(given: Partial<Begin> = {}): Begin {
-  const { status: _, ...begin } = draft(given)
+export function beginning(provided: Partial<Begin> = {}): Begin {
+  const { status: _, ...begin } = draft(provided)
   return begin
 }
 
@@ -65,7 +65,7 @@ export interface Started {
   readonly child: ChildProcess
   readonly ended: Promise<Ran>
   /** Resolves once stdout holds the text; rejects when the process ends without it. */
-  printed(text: string): Promise<void>
+  waitForOutput(text: string): Promise<void>
 }
 
 /** Starts `craik …` and leaves it running, for tests that interrupt it. */
@@ -86,13 +86,13 @@ export function start(home: TestHome, args: readonly string[]): Started {
     child.on('error', fail)
     child.on('close', (code) => done({ code, stdout, stderr }))
   })
-  const printed = async (text: string) => {
+  const waitFor = async (text: string) => {
     while (!stdout.includes(text)) {
       if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended first: ${stderr}`)
       await sleep(20)
     }
   }
-  return { child, ended, printed }
+  return { child, ended, waitForOutput: waitFor }
 }
 
 export async function appears(path: string): Promise<void> {

@@ -118,7 +118,7 @@ it('of a removed home, the supervisor ends by itself, and its sandboxes with it'
   try {
     rmSync(home.home, { recursive: true, maxRetries: 5 })
     expect(await waitUntilGone(pid)).toBe(true)
-    expect(await home.leftOf(id)).toEqual([])
+    expect(await home.findLeftovers(id)).toEqual([])
     expect(existsSync(home.home)).toBe(false)
   } finally {
     if (!isGone(pid)) process.kill(pid, 'SIGKILL')
@@ -153,7 +153,7 @@ it.each([
     const ran = await home.run(['sandbox', 'exec', id, '--', 'true'])
     expect(ran.code, ran.stderr).toBe(0)
     expect(supervisorOf(home.home)).toBe(now)
-    expect(await home.leftOf(later.id)).toEqual([])
+    expect(await home.findLeftovers(later.id)).toEqual([])
   } finally {
     if (!isGone(before)) process.kill(before, 'SIGKILL')
   }

@@ -39,7 +39,7 @@ const RUNNERS = [
   { who: 'an ordinary user', uid: ORDINARY, hostUser: undefined },
 ]
 
-interface Told {
+interface RunnerLine {
   readonly handle?: InstanceHandle
   readonly limits?: unknown
   readonly hostUid?: number
@@ -71,7 +71,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     }
   })
   afterAll(async () => {
-    await tell({ verb: 'clear', craikHome, specs: made })
+    await sendOrder({ verb: 'clear', craikHome, specs: made })
     rmSync(folder, { recursive: true, force: true })
   })
 
@@ -109,16 +109,18 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
       ...(IS_ROOT && uid !== 0 && { uid, gid: uid }),
     })
 
-  async function tell(order: Order): Promise<Told[]> {
-    const lines: Told[] = []
+  async function sendOrder(order: Order): Promise<RunnerLine[]> {
+    const lines: RunnerLine[] = []
     for await (const line of createInterface({ input: start(order).stdout! })) lines.push(JSON.parse(line))
     return lines
   }
 
   /** Starts it and goes on as soon as it waits. */
-  async function waiting(order: Order): Promise<{ readonly driver: ChildProcess; readonly lines: Told[] }> {
+  async function waiting(
+    order: Order,
+  ): Promise<{ readonly driver: ChildProcess; readonly lines: RunnerLine[] }> {
     const driver = start({ ...order, finish: 'wait' })
-    const lines: Told[] = []
+    const lines: RunnerLine[] = []
     for await (const line of createInterface({ input: driver.stdout! })) {
       lines.push(JSON.parse(line))
       if (lines.at(-1)?.waiting || lines.at(-1)?.error) break
@@ -126,7 +128,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     return { driver, lines }
   }
 
-  async function leftOf(spec: SandboxSpec): Promise<unknown[]> {
+  async function findLeftovers(spec: SandboxSpec): Promise<unknown[]> {
     const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
     const backing = globSync('/sys/block/loop*/loop/backing_file').map((path) => readIfThere(path))
     return [
@@ -140,13 +142,13 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
   /** A loop device is let go of by the kernel when it gets to it. */
   async function expectNothingLeft(spec: SandboxSpec): Promise<void> {
     const endsMs = performance.now() + 15_000
-    while ((await leftOf(spec)).length > 0 && performance.now() < endsMs) await sleep(50)
-    expect(await leftOf(spec)).toEqual([])
+    while ((await findLeftovers(spec)).length > 0 && performance.now() < endsMs) await sleep(50)
+    expect(await findLeftovers(spec)).toEqual([])
   }
 
   it('makes a place whose sidecar answers, says what holds it, and leaves nothing when it is destroyed', async () => {
     const spec = specWith()
-    const lines = await tell({
+    const lines = await sendOrder({
       verb: 'create',
       craikHome,
       spec,
@@ -169,7 +171,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
   })
 
   it('lets ordinary tools work inside', async () => {
-    const lines = await tell({
+    const lines = await sendOrder({
       verb: 'create',
       craikHome,
       spec: specWith(),
@@ -196,7 +198,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     })
     driver.kill('SIGKILL')
     await once(driver, 'exit')
-    const again = await tell({
+    const again = await sendOrder({
       verb: 'recover',
       craikHome,
       spec,
@@ -207,7 +209,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     expect(again[1]).toMatchObject({ out: 'kept\n1\n' })
     expect(again.at(-1)).toMatchObject({ destroyed: true })
     await expectNothingLeft(spec)
-    expect(await tell({ verb: 'recover', craikHome, spec, handle: lines[0]!.handle! })).toEqual([
+    expect(await sendOrder({ verb: 'recover', craikHome, spec, handle: lines[0]!.handle! })).toEqual([
       { gone: true },
     ])
   })
@@ -230,7 +232,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
       driver.kill('SIGKILL')
       await once(driver, 'exit')
       mkdirSync(spec.folder, { recursive: true })
-      expect(await tell({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
+      expect(await sendOrder({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
       await expectNothingLeft(spec)
       expect(listing(path)).toEqual(before)
     }
@@ -243,17 +245,27 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     const before = listing(path)
     const spec = specWith(place)
     const attempts = [
-      ...['.git/hooks/pre-commit', '.git/config', '.git/commondir', '.claude/settings.json', '.envrc'],
-      ...['.vscode/tasks.json', '.mcp.json', '.git/worktrees/x', '.husky/pre-push'],
+      '.git/hooks/pre-commit',
+      '.git/config',
+      '.git/commondir',
+      '.claude/settings.json',
+      '.envrc',
+      '.vscode/tasks.json',
+      '.mcp.json',
+      '.git/worktrees/x',
+      '.husky/pre-push',
     ]
-    const lines = await tell({
+    const lines = await sendOrder({
       verb: 'create',
       craikHome,
       spec,
       run: [
         'echo changed > file.txt; git status --short',
         ...attempts.map((name) => `echo evil >> ${name}`),
-        ...['mv .git other', 'mv .vscode other', 'rm -rf .claude', 'ln -sf /etc/passwd .envrc'],
+        'mv .git other',
+        'mv .vscode other',
+        'rm -rf .claude',
+        'ln -sf /etc/passwd .envrc',
         'git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside && git log --oneline | wc -l',
       ],
     })
@@ -272,11 +284,16 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     const before = listing(path)
     const first = specWith(place)
     const { driver } = await waiting({ verb: 'create', craikHome, spec: first })
-    const second = await tell({ verb: 'create', craikHome, spec: specWith(place), run: ['touch .claude/x'] })
+    const second = await sendOrder({
+      verb: 'create',
+      craikHome,
+      spec: specWith(place),
+      run: ['touch .claude/x'],
+    })
     expect(second[1]).toMatchObject({ exit: 1 })
     expect(existsSync(join(path, '.claude'))).toBe(true)
     driver.kill('SIGKILL')
-    await tell({ verb: 'sweep', craikHome, spec: first })
+    await sendOrder({ verb: 'sweep', craikHome, spec: first })
     expect(listing(path)).toEqual(before)
   })
 
@@ -300,7 +317,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
 
   async function refusal(place: Partial<SandboxSpec>) {
     const spec = specWith(place)
-    const [line] = await tell({ verb: 'create', craikHome, spec })
+    const [line] = await sendOrder({ verb: 'create', craikHome, spec })
     await expectNothingLeft(spec)
     const { code, message } = line!.error!
     return { code, message: { asymmetricMatch: (pattern: RegExp) => pattern.test(message) } }
@@ -323,7 +340,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     expect(ownerOf(Number(sleeper))).toBeDefined()
     driver.kill('SIGKILL')
     await once(driver, 'exit')
-    const again = await tell({
+    const again = await sendOrder({
       verb: 'recover',
       craikHome,
       spec,

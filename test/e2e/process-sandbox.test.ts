@@ -67,13 +67,13 @@ describe.each(PLACES)('in %s', (_, mode) => {
 
   const inside = (argv: readonly string[], options = {}): Promise<Collected> => exec(sandboxed, argv, options)
   const outside = (argv: readonly string[], options = {}): Promise<Collected> => exec(open, argv, options)
-  const passed = ({ run }: Collected) => run.end === 'exited' && run.exitCode === 0
+  const hasPassed = ({ run }: Collected) => run.end === 'exited' && run.exitCode === 0
 
   /** The attack succeeds without the defence and fails with it. */
   async function fails(argv: readonly string[]): Promise<Collected> {
-    expect(await outside(argv)).toSatisfy(passed)
+    expect(await outside(argv)).toSatisfy(hasPassed)
     const attack = await inside(argv)
-    expect(attack).not.toSatisfy(passed)
+    expect(attack).not.toSatisfy(hasPassed)
     expect(attack.out).not.toContain(SECRET)
     return attack
   }
@@ -95,7 +95,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
     const { out } = await inside(['cat', '/proc/net/dev'])
     const devices = out.split('\n').flatMap((line) => /^\s*(\S+):/.exec(line)?.[1] ?? [])
     expect(devices).toEqual(['lo'])
-    expect(await inside(['bash', '-c', 'exec 3<>/dev/tcp/192.0.2.1/80'])).not.toSatisfy(passed)
+    expect(await inside(['bash', '-c', 'exec 3<>/dev/tcp/192.0.2.1/80'])).not.toSatisfy(hasPassed)
   })
 
   it('an abstract socket of the host is out of reach', async () => {
@@ -116,7 +116,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
 
   it('a pair of sockets, which reaches nobody, still works', async () => {
     const pair = 'use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or exit 1'
-    expect(await inside(['perl', '-e', pair])).toSatisfy(passed)
+    expect(await inside(['perl', '-e', pair])).toSatisfy(hasPassed)
   })
 
   it('vsock, which no network namespace holds, is refused', async () => {
@@ -156,8 +156,8 @@ describe.each(PLACES)('in %s', (_, mode) => {
   it('Craik’s home is covered although it lies in the workspace', async () => {
     await fails(['cat', '.craik/secrets/log.key'])
     expect((await inside(['ls', '-A', '.craik'])).out).toBe('')
-    expect(await inside(['touch', '.craik/x'])).not.toSatisfy(passed)
-    expect(await inside(['grep', '-rs', SECRET, '/workspace', '/home', '/tmp'])).not.toSatisfy(passed)
+    expect(await inside(['touch', '.craik/x'])).not.toSatisfy(hasPassed)
+    expect(await inside(['grep', '-rs', SECRET, '/workspace', '/home', '/tmp'])).not.toSatisfy(hasPassed)
   })
 
   it('processes of the host can be neither seen nor signalled', async () => {
@@ -169,7 +169,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
   it('nothing can be written but /tmp and the home, which are the sandbox’s own', async () => {
     await fails(['sh', '-c', 'echo x > written && rm written'])
     for (const path of ['/usr/x', '/x', '/etc/x', '/home/x', '/workspace/readme.txt', '/bin/x', '/dev/x'])
-      expect(await inside(['sh', '-c', `echo x > ${path}`])).not.toSatisfy(passed)
+      expect(await inside(['sh', '-c', `echo x > ${path}`])).not.toSatisfy(hasPassed)
     expect(await inside(['sh', '-c', 'echo x > /tmp/x && echo x > ~/x && cat /tmp/x ~/x'])).toMatchObject({
       out: 'x\nx\n',
     })
@@ -185,18 +185,18 @@ describe.each(PLACES)('in %s', (_, mode) => {
       '/proc/sys/vm/swappiness',
       '/proc/self/oom_score_adj',
     ])
-      expect(await inside(rewrite(path))).not.toSatisfy(passed)
+      expect(await inside(rewrite(path))).not.toSatisfy(hasPassed)
     expect((await inside(['cat', '/proc/mounts'])).out).toMatch(/^proc \/proc proc ro,/m)
   })
 
   it('no new user namespace can be made, and nothing mounted', async () => {
     await fails(['unshare', '--user', 'true'])
     const mount = 'mount -t tmpfs none /tmp'
-    expect(await inside(['sh', '-c', mount])).not.toSatisfy(passed)
-    if (ROOT_USER) expect(await outside(['unshare', '--mount', 'sh', '-c', mount])).toSatisfy(passed)
-    expect(await inside(['mount', '-o', 'remount,rw', '/workspace'])).not.toSatisfy(passed)
-    expect(await inside(['umount', '/workspace/.craik'])).not.toSatisfy(passed)
-    expect(await inside(['mknod', '/tmp/disk', 'b', '8', '0'])).not.toSatisfy(passed)
+    expect(await inside(['sh', '-c', mount])).not.toSatisfy(hasPassed)
+    if (ROOT_USER) expect(await outside(['unshare', '--mount', 'sh', '-c', mount])).toSatisfy(hasPassed)
+    expect(await inside(['mount', '-o', 'remount,rw', '/workspace'])).not.toSatisfy(hasPassed)
+    expect(await inside(['umount', '/workspace/.craik'])).not.toSatisfy(hasPassed)
+    expect(await inside(['mknod', '/tmp/disk', 'b', '8', '0'])).not.toSatisfy(hasPassed)
   })
 
   it('no capability is held, and none can be gained', async () => {
@@ -278,7 +278,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
     expect(running(mark)).toHaveLength(1)
     endAll(mark)
     expect((await inside(daemon)).out).toBe('started\n')
-    await gone(mark)
+    await waitForExit(mark)
   })
 
   it('a time limit ends all that was started, in whatever session', async () => {
@@ -286,7 +286,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
     const script = `trap '' TERM; setsid sleep ${mark} & (trap '' TERM; sleep ${mark}) & sleep ${mark}`
     const { run } = await inside(['sh', '-c', script], { timeoutMs: 700, graceMs: 200 })
     expect(run.end).toBe('timeout')
-    await gone(mark)
+    await waitForExit(mark)
   })
 
   it('when craik itself is killed, what it ran is gone too', async () => {
@@ -309,7 +309,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
       )
       await appears(mark)
       holder.kill('SIGKILL')
-      if (isolation === 'process') await gone(mark)
+      if (isolation === 'process') await waitForExit(mark)
       else {
         await sleep(300)
         expect(running(mark)).toHaveLength(1)
@@ -324,12 +324,12 @@ describe.each(PLACES)('in %s', (_, mode) => {
       craikHome: join(workspace, '.craik'),
       environment: { PATH: process.env.PATH },
     })
-    const place = await backend.create({ isolation: 'process', workspace })
-    const ended = exec(place, ['sleep', mark])
+    const instance = await backend.create({ isolation: 'process', workspace })
+    const ended = exec(instance, ['sleep', mark])
     await appears(mark)
-    await place.destroy()
+    await instance.destroy()
     expect((await ended).run.end).toBe('cancelled')
-    await gone(mark)
+    await waitForExit(mark)
   })
 
   if (ROOT_USER)
@@ -378,7 +378,7 @@ async function appears(mark: string): Promise<void> {
 }
 
 /** Waits for as long as the test may; a process that stays makes it fail. */
-async function gone(mark: string): Promise<void> {
+async function waitForExit(mark: string): Promise<void> {
   while (running(mark).length > 0) await sleep(20)
 }
 

@@ -75,7 +75,7 @@ args = ["-c", ${JSON.stringify(script('codex-server'))}]
   }
 }
 
-async function started(folder = STARTED): Promise<readonly string[]> {
+async function listStarted(folder = STARTED): Promise<readonly string[]> {
   const { stdout } = await box.exec(['ls', folder])
   await box.exec(['sh', '-c', `rm -f ${folder}/*`])
   return stdout.split('\n').filter(Boolean)
@@ -104,31 +104,38 @@ const BROUGHT: Readonly<Record<AgentName, readonly string[]>> = {
 }
 
 describe.each(NAMES)('%s', (name) => {
-  const place = () => ['--harness', name, '--sandbox', box.id]
+  const sandboxOptions = () => ['--harness', name, '--sandbox', box.id]
   let allowed: Prompted
 
   it.each(['deny', 'ask', 'read-only'])(
     'starts nothing of the project’s with --permissions %s, and asks all the same',
     async (mode) => {
-      const refused = await prompt(scene, 'RUN: echo no > refused.txt', [...place(), '--permissions', mode])
+      const refused = await prompt(scene, 'RUN: echo no > refused.txt', [
+        ...sandboxOptions(),
+        '--permissions',
+        mode,
+      ])
       expectRefused(name, refused)
-      expect(await started()).toEqual([])
+      expect(await listStarted()).toEqual([])
       expect((await box.exec(['test', '-e', 'refused.txt'])).code).toBe(1)
     },
   )
 
   it('starts what the project names where everything is allowed', async () => {
-    allowed = await prompt(scene, 'RUN: echo yes > allowed.txt', place())
+    allowed = await prompt(scene, 'RUN: echo yes > allowed.txt', sandboxOptions())
     expect(allowed, JSON.stringify(allowed, null, 1)).toMatchObject({ code: 0 })
-    expect(await started()).toEqual(BROUGHT[name])
+    expect(await listStarted()).toEqual(BROUGHT[name])
   })
 
   it('starts nothing of it when that session is taken up again without leave', async () => {
     const refused = await prompt(scene, 'RUN: echo no > refused.txt', [
-      ...['--resume', allowed.runId, '--permissions', 'deny'],
+      '--resume',
+      allowed.runId,
+      '--permissions',
+      'deny',
     ])
     expectRefused(name, refused)
-    expect(await started()).toEqual([])
+    expect(await listStarted()).toEqual([])
   })
 })
 
@@ -139,11 +146,16 @@ it('codex starts a server that its person put into the home, whatever the leave'
   expectRefused(
     'codex',
     await prompt(scene, 'RUN: echo no > refused.txt', [
-      ...['--harness', 'codex', '--sandbox', box.id, '--permissions', 'deny'],
+      '--harness',
+      'codex',
+      '--sandbox',
+      box.id,
+      '--permissions',
+      'deny',
     ]),
   )
-  expect(await started(OWN)).toEqual(['mine'])
-  expect(await started()).toEqual([])
+  expect(await listStarted(OWN)).toEqual(['mine'])
+  expect(await listStarted()).toEqual([])
 })
 
 it('opencode is not asked in a project with any plugin, and is in one that has none', async () => {
@@ -158,5 +170,5 @@ it('opencode is not asked in a project with any plugin, and is in one that has n
   expect(refused.events, JSON.stringify(refused, null, 1)).toContainEqual(
     expect.objectContaining({ type: 'permission', allowed: false }),
   )
-  expect(await started()).toEqual([])
+  expect(await listStarted()).toEqual([])
 })

@@ -9,7 +9,7 @@ import { ERRORS } from '../../src/errors.ts'
 import { environmentOf } from '../craik.ts'
 import { AGENT_IN_PLACE, SLOW_TO_LEAVE } from '../harnesses/slow-agent.ts'
 import { SandboxHome } from '../sandbox-home.ts'
-import { Terminal } from './person.ts'
+import { Terminal } from './interactive-user.ts'
 
 interface Line {
   readonly type: string
@@ -50,7 +50,7 @@ function begin(text: string, folder: string) {
     { cwd: home.folder, env: environmentOf(home), ...home.user, stdio: ['ignore', 'pipe', 'pipe'] },
   )
   const lines: Line[] = []
-  const seen = (want: (line: Line) => boolean) =>
+  const waitForLine = (want: (line: Line) => boolean) =>
     new Promise<void>((found) => {
       const reader = createInterface({ input: child.stdout! })
       reader.on('line', (line) => {
@@ -59,7 +59,7 @@ function begin(text: string, folder: string) {
       })
     })
   const ended = new Promise<number | null>((end) => child.once('close', end))
-  return { child, lines, seen, ended }
+  return { child, lines, seen: waitForLine, ended }
 }
 
 describe('a prompt', () => {
@@ -67,11 +67,18 @@ describe('a prompt', () => {
     const folder = project()
     const { code, lines, stderr } = await prompt(
       'RUN: echo two >> a.txt; rm b.txt; echo new > c.txt\nSAY: there',
-      ...['--workspace', folder],
+      '--workspace',
+      folder,
     )
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(lines.map(({ type }) => type)).toEqual([
-      ...['started', 'tool', 'permission', 'tool', 'text', 'text', 'ended'],
+      'started',
+      'tool',
+      'permission',
+      'tool',
+      'text',
+      'text',
+      'ended',
     ])
     expect(lines[2]).toMatchObject({ allowed: true, kind: 'execute', rule: 'automation.granted' })
     expect(last(lines)).toMatchObject({
@@ -101,7 +108,11 @@ describe('a prompt', () => {
       'x\ny\n',
     )
     const runs = await home.json<{ id: string; resumed_from: string | null; status: string }[]>([
-      ...['run', 'list', '--prompts', '--format', 'json'],
+      'run',
+      'list',
+      '--prompts',
+      '--format',
+      'json',
     ])
     expect(runs[0]).toMatchObject({ resumed_from: runOf(first.lines), status: 'completed' })
     expect(await home.json(['run', 'show', runs[0]!.id, '--format', 'json'])).toMatchObject({
@@ -128,16 +139,16 @@ describe('a prompt', () => {
     }
     const { lines } = await prompt('RUN: echo two >> a.txt', '--workspace', project())
     const run = runOf(lines)
-    const pruned = async (...args: string[]) =>
+    const pruneRun = async (...args: string[]) =>
       (await home.json<Pruned[]>(['run', 'prune', ...args, '--format', 'json'])).find(
         ({ run_id }) => run_id === run,
       )
-    expect(await pruned('--apply')).toBeUndefined()
-    expect(await pruned('--hard')).toMatchObject({ removed: false, spare: false })
+    expect(await pruneRun('--apply')).toBeUndefined()
+    expect(await pruneRun('--hard')).toMatchObject({ removed: false, spare: false })
     expect((await home.run(['run', 'apply', run])).code).toBe(0)
-    expect(await pruned()).toMatchObject({ removed: false, spare: true })
+    expect(await pruneRun()).toMatchObject({ removed: false, spare: true })
     expect((await home.run(['run', 'diff', run])).stdout).toContain('+two')
-    expect(await pruned('--apply')).toMatchObject({ removed: true })
+    expect(await pruneRun('--apply')).toMatchObject({ removed: true })
     expect(existsSync(join(home.home, 'runs', run))).toBe(false)
     expect(await home.run(['run', 'diff', run])).toMatchObject({ code: 3 })
     expect(await home.json(['run', 'show', run, '--format', 'json'])).toMatchObject({ changed_files: 1 })
@@ -157,16 +168,14 @@ describe('a prompt', () => {
     const made = ['sandbox', 'create', '--workspace', project(), '--format', 'json']
     const { name } = await home.json<{ name: string }>(made)
     const { code, stdout } = await home.run([
-      ...[
-        'prompt',
-        'RUN: echo new > new.txt',
-        '--harness',
-        'fixture',
-        '--sandbox',
-        name,
-        '--format',
-        'table',
-      ],
+      'prompt',
+      'RUN: echo new > new.txt',
+      '--harness',
+      'fixture',
+      '--sandbox',
+      name,
+      '--format',
+      'table',
     ])
     expect(code).toBe(0)
     const [, from, to] = /craik sandbox cp (\S+) (\S+)\n/.exec(stdout)!
@@ -179,14 +188,21 @@ describe('a prompt', () => {
     async (mode) => {
       const { code, lines } = await prompt(
         'RUN: echo no > no.txt',
-        ...['--permissions', mode, '--workspace', project()],
+        '--permissions',
+        mode,
+        '--workspace',
+        project(),
       )
       expect(code).toBe(0)
       const decided = lines.find(({ type }) => type === 'permission')!
       expect(decided).toMatchObject({ allowed: false })
       expect(last(lines)).toMatchObject({ changed: [], usage: { denied: 1 } })
       const receipt = await home.json<{ body: object }>([
-        ...['receipts', 'show', String(decided.receipt_id), '--format', 'json'],
+        'receipts',
+        'show',
+        String(decided.receipt_id),
+        '--format',
+        'json',
       ])
       expect(JSON.stringify(receipt)).toContain('agent.act')
       expect(JSON.stringify(receipt)).not.toContain('no.txt')
@@ -194,12 +210,18 @@ describe('a prompt', () => {
   )
 
   describe('with --permissions ask, at a terminal', () => {
-    const asked = (folder: string) =>
+    const startPrompt = (folder: string) =>
       new Terminal(
         home,
         [
-          ...['prompt', 'RUN: echo first > one.txt\nRUN: echo second > two.txt', '--harness', 'fixture'],
-          ...['--permissions', 'ask', '--workspace', folder],
+          'prompt',
+          'RUN: echo first > one.txt\nRUN: echo second > two.txt',
+          '--harness',
+          'fixture',
+          '--permissions',
+          'ask',
+          '--workspace',
+          folder,
         ],
         120,
         40,
@@ -209,7 +231,7 @@ describe('a prompt', () => {
     const times = (count: number) => (screen: string) => (questions(screen) >= count ? QUESTION : '')
 
     it('each thing is asked, and a yes is for that one alone', async () => {
-      using terminal = asked(project())
+      using terminal = startPrompt(project())
       await terminal.says(QUESTION, undefined, times(1))
       expect(terminal.screen).toContain('? execute: ')
       terminal.types('y\r')
@@ -228,7 +250,7 @@ describe('a prompt', () => {
     })
 
     it('what was typed before a question stands there is no answer to it', async () => {
-      using terminal = asked(project())
+      using terminal = startPrompt(project())
       terminal.types('y\ry\ry')
       await terminal.says(QUESTION, undefined, times(1))
       terminal.types('\r')
@@ -239,7 +261,7 @@ describe('a prompt', () => {
     })
 
     it('Ctrl-C is no answer: the prompt is cancelled, and nothing ran', async () => {
-      using terminal = asked(project())
+      using terminal = startPrompt(project())
       await terminal.says(QUESTION, undefined, times(1))
       terminal.types('\u0003')
       expect(await terminal.exited).toBe(130)
@@ -259,9 +281,7 @@ describe('a prompt', () => {
   it('that is out of time is stopped, and its agent has the time to write down what was said', async () => {
     const made = await home.create(['--workspace', project()])
     expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, SLOW_TO_LEAVE])).toMatchObject({ code: 0 })
-    const { code, stderr, lines } = await prompt(
-      ...(['SAY: begun\nWAIT', '--sandbox', made.id, '--timeout', '15s'] as const),
-    )
+    const { code, stderr, lines } = await prompt('SAY: begun\nWAIT', '--sandbox', made.id, '--timeout', '15s')
     expect({ code, stderr }).toMatchObject({
       code: ERRORS.timeout.exit,
       stderr: expect.stringContaining('fixture did not finish within 15 s'),
@@ -318,7 +338,11 @@ describe('a prompt', () => {
     await home.json(['sandbox', 'exec', '--detach', '--format', 'json', sandbox, ...others])
     const running = async () => {
       const processes = await home.json<{ name: string; job?: string }[]>([
-        ...['sandbox', 'ps', sandbox, '--format', 'json'],
+        'sandbox',
+        'ps',
+        sandbox,
+        '--format',
+        'json',
       ])
       return processes.filter(({ job }) => job !== undefined).map(({ name }) => name)
     }

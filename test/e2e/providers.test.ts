@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { listing, startModelServer } from '../../src/providers/local/model-server.fixture.ts'
-import { OWN_RECORD } from '../../src/providers/record.fixture.ts'
+import { OWN_RECORD } from '../../src/providers/provider-record.fixture.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
 import { builtMain, environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
 import { TOKEN } from './live-log.ts'
@@ -18,7 +18,13 @@ describe('enabling a local model', () => {
   it('works for a server that answers, and undoing it works too; both are on record', async () => {
     await using server = await startModelServer(listing('llama3.2:latest', 'qwen3:8b'))
     const enabled = await home.json<{ receipt_id: string }>([
-      ...['provider', 'enable', 'ollama', '--base-url', server.baseUrl, '--model', 'qwen3:8b'],
+      'provider',
+      'enable',
+      'ollama',
+      '--base-url',
+      server.baseUrl,
+      '--model',
+      'qwen3:8b',
     ])
     expect(enabled).toMatchObject({
       provider_id: 'provider_local_ollama',
@@ -27,9 +33,7 @@ describe('enabling a local model', () => {
       model: 'qwen3:8b',
       health: { status: 'ok' },
     })
-    const disabled = await home.json<{ receipt_id: string }>([
-      ...['provider', 'disable', 'provider_local_ollama'],
-    ])
+    const disabled = await home.json<{ receipt_id: string }>(['provider', 'disable', 'provider_local_ollama'])
     expect(disabled).toMatchObject({ enabled: false })
     const rows = await home.json<Receipt[]>(['receipts', 'list'])
     expect(rows.map(({ body }) => body.id)).toEqual([disabled.receipt_id, enabled.receipt_id])
@@ -47,7 +51,11 @@ describe('enabling a local model', () => {
 
   it('is refused for one that does not, with the command that asks it', async () => {
     const { code, stdout, stderr } = await home.run([
-      ...['provider', 'enable', 'ollama', '--base-url', 'http://127.0.0.1:9/v1'],
+      'provider',
+      'enable',
+      'ollama',
+      '--base-url',
+      'http://127.0.0.1:9/v1',
     ])
     expect([code, stdout]).toEqual([69, ''])
     expect(stderr).toMatch(
@@ -133,7 +141,11 @@ describe('a mistake', () => {
 
   it('is an address with a secret in its path, and nothing is dialled', async () => {
     const { code, stderr } = await home.run([
-      ...['provider', 'enable', 'ollama', '--base-url', `http://127.0.0.1:9/${TOKEN}/v1`],
+      'provider',
+      'enable',
+      'ollama',
+      '--base-url',
+      `http://127.0.0.1:9/${TOKEN}/v1`,
     ])
     expect([code, stderr]).toEqual([2, expect.stringContaining('part of its path looks like a secret')])
     expect(stderr).toContain('craik secret bind')
@@ -147,12 +159,12 @@ describe('a mistake', () => {
     },
   )
 
-  it.each(['0', '-1', '61', 'x', '1e1', ''])('is a timeout of %j seconds', async (given) => {
+  it.each(['0', '-1', '61', 'x', '1e1', ''])('is a timeout of %j seconds', async (provided) => {
     const { code, stderr } = await home.run([
       'provider',
       'local-health',
       'ollama',
-      `--timeout-seconds=${given}`,
+      `--timeout-seconds=${provided}`,
     ])
     expect([code, stderr]).toEqual([2, expect.stringContaining('--timeout-seconds must be a number')])
   })
@@ -165,7 +177,7 @@ describe('provider list', () => {
     const { code, stderr } = await run(NODE, args, { cwd: home.folder, env: environmentOf(home) })
     expect(code).toBe(0)
     const loaded = JSON.parse(stderr) as string[]
-    expect(loaded.some((url) => url.endsWith('/providers/catalogue.ts'))).toBe(true)
+    expect(loaded.some((url) => url.endsWith('/providers/provider-catalogue.ts'))).toBe(true)
     const heavy = /node_modules\/(?!commander\/)|\/store\/sqlite\/|\/receipts\/|\/policy\//
     expect(loaded.filter((url) => heavy.test(url))).toEqual([])
   })
@@ -190,10 +202,10 @@ async function onTerminal(words: string): Promise<string> {
   return stdout.replaceAll('\r', '')
 }
 
-function configure(name: string, given: { id: string; trust_boundary: string; base_url: string }): void {
+function configure(name: string, provided: { id: string; trust_boundary: string; base_url: string }): void {
   const folder = join(home.home, 'config', 'providers')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const { base_url, ...fields } = given
+  const { base_url, ...fields } = provided
   const record = { ...OWN_RECORD, ...fields, metadata: { ...OWN_RECORD.metadata, base_url } }
   // JSON is YAML.
   writeFileSync(join(folder, name), JSON.stringify(record), { mode: 0o600 })

@@ -101,16 +101,16 @@ describe('a push', () => {
   })
 
   it('of a tag whose maker’s name is no UTF-8, or whose address is none, is looked at too', () => {
-    const made = (tagger: Buffer) => {
+    const createTag = (tagger: Buffer) => {
       const head = `object ${git(here, 'rev-parse', 'HEAD')}\ntype commit\ntag odd\n`
       const input = Buffer.concat([Buffer.from(head), tagger, Buffer.from('\n\nx\n')])
       const args = ['hash-object', '-t', 'tag', '-w', '--stdin', '--literally']
       const id = execFileSync('git', args, { cwd: here, env: environment(), input }).toString().trim()
       git(here, 'update-ref', 'refs/tags/odd', id)
     }
-    made(Buffer.from(`tagger J\xf6rg <${WORK}> 1700000000 +0000`, 'latin1'))
+    createTag(Buffer.from(`tagger J\xf6rg <${WORK}> 1700000000 +0000`, 'latin1'))
     expect(push('origin', 'odd').stderr).toContain(`tagger ${WORK}`)
-    made(Buffer.from('tagger nobody at all'))
+    createTag(Buffer.from('tagger nobody at all'))
     expect(push('origin', 'odd')).toMatchObject({ status: 1 })
   })
 

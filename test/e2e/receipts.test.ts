@@ -26,7 +26,7 @@ beforeAll(async () => {
   await home.json(['shell', 'echo one'])
   {
     await using live = await openLog(home.home)
-    for (const given of AGENT_RECEIPTS) await live.log.append(draft(given))
+    for (const provided of AGENT_RECEIPTS) await live.log.append(draft(provided))
   }
   expect((await home.run(['shell', '--profile', 'automation', 'touch x'])).code).toBe(77)
   await home.json(['shell', 'echo two'])
@@ -43,7 +43,7 @@ describe('list', () => {
     const seqs = receipts.map(({ seal }) => seal.seq)
     expect(seqs).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     const table = (await list('--format', 'table')).stdout.trimEnd().split('\n')
-    expect(table[0]).toMatch(/^ {2}no {2}time +kind +status +capability +target +rule +id$/)
+    expect(table[0]).toMatch(/^ {2}no {2}time \(UTC\) +kind +status +capability +target +rule +id$/)
     expect(table.slice(1).map((row) => row.trim().split(/\s+/)[0])).toEqual(seqs.toReversed().map(String))
     for (const [i, row] of table.slice(1).toReversed().entries()) {
       expect(row).toContain(receipts[i]!.body.id)
@@ -162,13 +162,13 @@ describe('tail', () => {
     await using live = await openLog(busy.home)
     const first = await live.log.append(draft({ kind: 'egress' }))
     const tail = start(busy, ['receipts', 'tail', '--follow', '--kind', 'egress'])
-    await tail.printed(first.id)
+    await tail.waitForOutput(first.id)
     const others = await Promise.all(
       Array.from({ length: 20 }, () => live.log.append(draft({ kind: 'egress' }))),
     )
     const hidden = await live.log.append(draft({ kind: 'login' }))
     const last = await live.log.append(draft({ kind: 'egress' }))
-    await tail.printed(last.id)
+    await tail.waitForOutput(last.id)
     tail.child.kill('SIGINT')
     const { code, stdout, stderr } = await tail.ended
     expect([code, stderr]).toEqual([0, ''])
@@ -230,8 +230,8 @@ describe('an export', () => {
   })
 
   /** Changes lines of the export; `at(n)` is where receipt n stands. */
-  type Cheat = (lines: string[], at: (seq: number) => number) => void
-  const cheats: [string, Cheat, { problem: string; seq?: number }][] = [
+  type Forgery = (lines: string[], at: (seq: number) => number) => void
+  const cheats: [string, Forgery, { problem: string; seq?: number }][] = [
     ['one byte', (all, at) => edit(all, at(3), '"failed"', '"passed"'), { problem: 'edited', seq: 3 }],
     [
       'a decision',

@@ -18,12 +18,12 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { workspaceInside } from '../../src/cli/run-changes/inside.ts'
+import { createWorkspaceRunner } from '../../src/cli/run-changes/workspace-programs.ts'
 import { ERRORS } from '../../src/errors.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { changesBetween } from '../../src/run/changes/compare.ts'
-import { takeManifest } from '../../src/run/changes/manifest.ts'
-import { keepChanges } from '../../src/run/changes/store-change-set.ts'
+import { changesBetween } from '../../src/run/changes/file-changes.ts'
+import { takeManifest } from '../../src/run/changes/file-manifest.ts'
+import { storeChangeSet } from '../../src/run/changes/store-change-set.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { environmentOf } from '../craik.ts'
 import { canBe, type Identity, type LiveSandbox, SandboxHome, USER_UID } from '../sandbox-home.ts'
@@ -58,17 +58,20 @@ interface Prepared {
 }
 
 /** A copy of a workspace, changed inside by a shell script, with its changes kept. */
-async function changed(script: string, files: Readonly<Record<string, string>> = BEFORE): Promise<Prepared> {
+async function prepareChanges(
+  script: string,
+  files: Readonly<Record<string, string>> = BEFORE,
+): Promise<Prepared> {
   const folder = home.workspace(`workspace-${++workspaces}`, files)
   const sandbox = await home.create(['--workspace', folder])
-  const inside = workspaceInside(home.client(), sandbox.id)
+  const inside = createWorkspaceRunner(home.client(), sandbox.id)
   const before = await takeManifest(inside, until)
   const { code, stderr } = await sandbox.exec(['sh', '-c', `set -e\n${script}`])
   expect([code, stderr]).toEqual([0, ''])
   const changes = changesBetween(before, await takeManifest(inside, until))
   const runId = newId<string>('run', Date.now())
   const input = { home: homeAt(home.home), runId, sandboxId: sandbox.id, operator, nowMs: Date.now() }
-  await keepChanges({ ...input, workspace: folder }, inside, changes, until)
+  await storeChangeSet({ ...input, workspace: folder }, inside, changes, until)
   return { folder, runId, sandbox }
 }
 
@@ -108,7 +111,7 @@ rm -r was-folder; echo flat > was-folder
 
 describe('changes of a run', () => {
   it('are shown as a patch, brought over once, and found there the second time', async () => {
-    const { folder, runId, sandbox } = await changed(EDIT)
+    const { folder, runId, sandbox } = await prepareChanges(EDIT)
     await sandbox.delete()
 
     const { stdout: patch } = await home.run(['run', 'diff', runId])
@@ -145,13 +148,18 @@ describe('changes of a run', () => {
     expect((await home.run(['run', 'diff', runId])).stdout).toBe(patch)
     expect((await home.run(['receipts', 'verify', '--replay'])).code).toBe(0)
     const list = await home.json<{ body: { operation?: string; target?: string } }[]>([
-      ...['receipts', 'list', '--run', runId, '--format', 'json'],
+      'receipts',
+      'list',
+      '--run',
+      runId,
+      '--format',
+      'json',
     ])
     expect(JSON.stringify(list)).toContain(`run/${runId}`)
   })
 
   it('conflict with what was changed here, and then nothing is written unless that is asked for', async () => {
-    const { folder, runId } = await changed(EDIT)
+    const { folder, runId } = await prepareChanges(EDIT)
     writeFileSync(join(folder, 'src/parser.ts'), 'mine\n')
     mkdirSync(join(folder, 'new/deep'), { recursive: true })
     writeFileSync(join(folder, 'new/deep/file.txt'), 'mine too')
@@ -180,7 +188,7 @@ describe('changes of a run', () => {
   })
 
   it('are denied by a policy that never lets a repository be written, and nothing is', async () => {
-    const { folder, runId } = await changed('echo x > kept.txt')
+    const { folder, runId } = await prepareChanges('echo x > kept.txt')
     const { code, stderr } = await home.run(['run', 'apply', runId, '--profile', 'strict'])
     expect([code, stderr]).toEqual([ERRORS.denied.exit, expect.stringContaining('strict.never')])
     expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe(BEFORE['kept.txt'])
@@ -196,7 +204,7 @@ describe('changes of a run', () => {
   })
 
   it('are for whoever ran it', async () => {
-    const { runId } = await changed('echo x > kept.txt')
+    const { runId } = await prepareChanges('echo x > kept.txt')
     const record = join(home.home, 'runs', runId, 'changes.json')
     writeFileSync(record, readFileSync(record, 'utf8').replace(operator, 'local-user:somebody-else'))
     for (const verb of ['diff', 'apply'])
@@ -207,7 +215,7 @@ describe('changes of a run', () => {
 describe('a hostile sandbox', () => {
   it('gets nothing out of the workspace, into git, or through a link', async () => {
     const outside = home.workspace('outside', { passwd: 'root' })
-    const { folder, runId } = await changed(
+    const { folder, runId } = await prepareChanges(
       `
 mkdir -p .GIT/hooks 'sub/.git ' GIT~1 sub/nested/.git
 echo '#!/bin/sh' > .GIT/hooks/pre-commit
@@ -259,7 +267,7 @@ chmod 000 shut
   })
 
   it('cannot take the folder of the workspace itself elsewhere', async () => {
-    const { folder, runId } = await changed('echo evil > kept.txt')
+    const { folder, runId } = await prepareChanges('echo evil > kept.txt')
     renameSync(folder, `${folder}-moved`)
     symlinkSync(`${folder}-moved`, folder)
     const { code } = await home.run(['run', 'apply', runId])
@@ -268,14 +276,14 @@ chmod 000 shut
   })
 
   it('that changes contents after they were kept changes nothing of what comes over', async () => {
-    const { runId, folder, sandbox } = await changed('echo first > kept.txt')
+    const { runId, folder, sandbox } = await prepareChanges('echo first > kept.txt')
     await sandbox.exec(['sh', '-c', 'echo second > kept.txt'])
     expect((await apply(runId)).code).toBe(0)
     expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe('first\n')
   })
 
   it('whose kept content is not what was kept any more is not believed', async () => {
-    const { runId, folder } = await changed('echo first > kept.txt')
+    const { runId, folder } = await prepareChanges('echo first > kept.txt')
     const files = join(home.home, 'runs', runId, 'files')
     for (const name of readdirSync(files)) {
       chmodSync(join(files, name), 0o600)
@@ -286,7 +294,7 @@ chmod 000 shut
   })
 
   it(`may change ${MANY.toLocaleString('en')} files, and an apply that is killed is done again`, async () => {
-    const { folder, runId } = await changed(
+    const { folder, runId } = await prepareChanges(
       `mkdir many; i=0; while [ $i -lt ${MANY} ]; do echo $i > many/$i; i=$((i + 1)); done`,
     )
     const { node, main } = home.program

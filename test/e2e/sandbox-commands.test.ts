@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody, StatsBody } from '../../src/operator/api/bodies.ts'
 import { builtMain, environmentOf, NODE, run, TestHome } from '../craik.ts'
-import { startCraik, Terminal } from './person.ts'
+import { startCraik, Terminal } from './interactive-user.ts'
 
 let home: TestHome
 let sandbox: SandboxBody
@@ -155,16 +155,14 @@ describe('exec', () => {
 
   it('detached runs on; its output can be read then and later', async () => {
     const { job_id } = await home.json<{ job_id: string }>([
-      ...[
-        'sandbox',
-        'exec',
-        'parser',
-        '--detach',
-        '--',
-        'sh',
-        '-c',
-        'echo first; sleep 1; echo last; exit 3',
-      ],
+      'sandbox',
+      'exec',
+      'parser',
+      '--detach',
+      '--',
+      'sh',
+      '-c',
+      'echo first; sleep 1; echo last; exit 3',
     ])
     const followed = await home.run(['sandbox', 'logs', 'parser', '--job', job_id, '--follow'])
     expect(followed).toMatchObject({
@@ -282,7 +280,13 @@ describe('looking', () => {
 
   it('lists processes, and signals one', async () => {
     const { job_id } = await home.json<{ job_id: string }>([
-      ...['sandbox', 'exec', 'parser', '--detach', '--', 'sleep', '600'],
+      'sandbox',
+      'exec',
+      'parser',
+      '--detach',
+      '--',
+      'sleep',
+      '600',
     ])
     const processes = await home.json<{ pid: number; name: string; job?: string }[]>([
       'sandbox',
@@ -312,7 +316,7 @@ describe('looking', () => {
 
   it('forwards a port until it is interrupted', async () => {
     const server = 'require("http").createServer((q,s)=>s.end("from inside")).listen(8080,"127.0.0.1")'
-    await home.json([...['sandbox', 'exec', 'parser', '--detach', '--', '/opt/craik/node', '-e', server]])
+    await home.json(['sandbox', 'exec', 'parser', '--detach', '--', '/opt/craik/node', '-e', server])
     const forwarding = startCraik(home, ['sandbox', 'forward', 'parser', '8080'])
     await forwarding.says('"port"')
     await forwarding.says('}\n')

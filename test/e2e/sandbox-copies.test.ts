@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
 import { builtMain, environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
-import { startCraik, Terminal } from './person.ts'
+import { startCraik, Terminal } from './interactive-user.ts'
 
 const PREPARE = `
 mkdir -p large small

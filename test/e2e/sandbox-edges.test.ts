@@ -49,9 +49,9 @@ describe('an odd value', () => {
           ...args,
           ...(typed[0] === 'delete' ? ['--yes'] : []),
         ])
-        const told = [args.map((part) => part.slice(0, 40)), stderr.slice(0, 400)]
-        expect([code === 0, code === ERRORS.internal.exit], JSON.stringify(told)).toEqual([false, false])
-        expect(stderr.length, JSON.stringify(told)).toBeLessThan(600)
+        const reported = [args.map((part) => part.slice(0, 40)), stderr.slice(0, 400)]
+        expect([code === 0, code === ERRORS.internal.exit], JSON.stringify(reported)).toEqual([false, false])
+        expect(stderr.length, JSON.stringify(reported)).toBeLessThan(600)
         expect(stderr).not.toMatch(
           /\b(body|params|query|querystring)\b|expected string|must match|craik-grant/,
         )
@@ -65,8 +65,15 @@ describe('a pipe whose reader leaves', () => {
     run(
       'bash',
       [
-        ...['-c', 'set -o pipefail; "$0" "$@" | head -1', NODE, builtMain()],
-        ...['sandbox', 'exec', 'edge', '--', ...program],
+        '-c',
+        'set -o pipefail; "$0" "$@" | head -1',
+        NODE,
+        builtMain(),
+        'sandbox',
+        'exec',
+        'edge',
+        '--',
+        ...program,
       ],
       { env: { PATH: process.env.PATH!, CRAIK_HOME: home.home, HOME: home.folder } },
     )

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
-import { SEED, SupervisorKiller, seeded } from '../faults/supervisor-kill.ts'
+import { createRandom, SEED, SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { receiptsOf, requireWholeLog, withEvidence } from '../faults/supervisor-kill-receipts.ts'
 import { canBe, EVERY_IDENTITY, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
 import { ofThisTier } from '../tier.ts'
@@ -26,11 +26,17 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const { id } = await home.create(['--name', 'box', '--idle-timeout', '2h', '--keep', '30d'])
       await home.run(['sandbox', 'exec', 'box', '--', 'sh', '-c', 'echo mine > file'])
       const { job_id } = await home.json<{ job_id: string }>([
-        ...['sandbox', 'exec', 'box', '--detach', '--', 'sleep', '1000'],
+        'sandbox',
+        'exec',
+        'box',
+        '--detach',
+        '--',
+        'sleep',
+        '1000',
       ])
       const stopped = await home.run(['sandbox', 'stop', 'box', '--format', 'table'])
       expect(stopped).toMatchObject({ code: 0, stdout: `  stopped  box · ${id}\n`, stderr: '' })
-      expect(await home.leftOf(id)).toEqual([])
+      expect(await home.findLeftovers(id)).toEqual([])
       const end = (await receiptsOf(home)).find(
         ({ phase, links }) => phase === 'end' && links.job_id === job_id,
       )
@@ -87,7 +93,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       await home.create(['--name', 'second'])
       expect(await home.run(['sandbox', 'resume', 'box'])).toMatchObject({
         code: 82,
-        stderr: expect.stringContaining('1 sandboxes are running, and the limit is 1'),
+        stderr: expect.stringContaining('cannot start another sandbox: 1 of at most 1 are running'),
       })
     })
   })
@@ -99,7 +105,7 @@ describe.each(ofThisTier([], EVERY_IDENTITY))('as %s', (identity) => {
     `a supervisor killed while it stops or resumes (seed ${SEED}) leaves it stopped or running, with all its files`,
     { timeout: LIMIT_MS },
     async () => {
-      const random = seeded(SEED)
+      const random = createRandom(SEED)
       await using home = await SandboxHome.open({ identity })
       const killer = new SupervisorKiller(home.home)
       const { id } = await home.create()
@@ -115,7 +121,7 @@ describe.each(ofThisTier([], EVERY_IDENTITY))('as %s', (identity) => {
             expect(await changing).toMatchObject({ code: 0 })
             const { state } = await home.json<SandboxBody>(['sandbox', 'show', id, '--format', 'json'])
             expect(state).toBe(verb === 'stop' ? 'stopped' : 'running')
-            if (verb === 'stop') expect(await home.leftOf(id)).toEqual([])
+            if (verb === 'stop') expect(await home.findLeftovers(id)).toEqual([])
           }
           const lines = Array.from({ length: round + 1 }, (_, i) => `${i}\n`).join('')
           expect(await home.run(['sandbox', 'exec', id, '--', 'cat', 'log'])).toMatchObject({
@@ -127,7 +133,7 @@ describe.each(ofThisTier([], EVERY_IDENTITY))('as %s', (identity) => {
       })
       await killer.onlyOneLeft()
       await requireWholeLog(home)
-      expect(await home.leftOf(id)).toEqual([])
+      expect(await home.findLeftovers(id)).toEqual([])
     },
   )
 })

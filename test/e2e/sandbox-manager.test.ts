@@ -26,7 +26,7 @@ import {
   readAll,
 } from '../../src/sandboxes/manager/manager.fixture.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { TestHome } from '../craik.ts'
 import { lineOf, type Script, startScript } from '../faults/scripts.ts'
 
@@ -172,8 +172,8 @@ describe('a process that holds sandboxes and is killed', () => {
       const run = { do: 'run', id, job, argv: ['sh', '-c', `echo ran >> count-${round}; cat count-${round}`] }
       const send = { do: 'upload', id, job: upload, text: `round ${round}` }
       const killed = await holder(home)
-      tell(killed, run)
-      tell(killed, send)
+      sendCommand(killed, run)
+      sendCommand(killed, send)
       await lineOf(killed, (line) => line.includes('begun'))
       await sleep(Math.random() * 40)
       await kill(killed)
@@ -194,7 +194,7 @@ describe('a process that holds sandboxes and is killed', () => {
     using home = new TestHome()
     for (let round = 0; round < 4; round++) {
       const first = await holder(home)
-      tell(first, { do: 'create', isolation: 'process' })
+      sendCommand(first, { do: 'create', isolation: 'process' })
       await lineOf(first, (line) => line.includes('begun'))
       await sleep(Math.random() * 250)
       await kill(first)
@@ -230,7 +230,7 @@ async function holder(home: TestHome): Promise<Script> {
   return script
 }
 
-function tell(script: Script, what: object): void {
+function sendCommand(script: Script, what: object): void {
   script.process.stdin!.write(`${JSON.stringify(what)}\n`)
 }
 
@@ -239,7 +239,7 @@ async function order(script: Script, what: object): Promise<Record<string, never
   const isAnswer = (line: string) =>
     line.startsWith('{"did"') || line.startsWith('{"failed"') || line === '{}'
   const before = script.lines.filter(isAnswer).length
-  tell(script, what)
+  sendCommand(script, what)
   await lineOf(script, () => script.lines.filter(isAnswer).length > before)
   const answer = JSON.parse(script.lines.filter(isAnswer)[before]!)
   if ('failed' in answer) throw new Error(`${JSON.stringify(what)}: ${answer.message} ${script.stderr}`)

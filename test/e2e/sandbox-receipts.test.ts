@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
 import { buildEnvelope, createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
-import { builtInText } from '../../src/policy/profiles.ts'
+import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import { processCommands } from '../../src/sandboxes/backends/process/command-backend.ts'
 import { ensureFixtureAction } from '../../src/sandboxes/fixture-action.ts'
 import { type CommandRequest, runCommandReference } from '../../src/sandboxes/local-process.ts'
@@ -24,7 +24,7 @@ afterEach(() => home[Symbol.dispose]())
 async function threeRuns(): Promise<void> {
   await using live = await openLog(home.home)
   const { store, log } = live
-  const policyText = builtInText('automation')
+  const policyText = readBuiltInPolicy('automation')
   const envelope = buildEnvelope({
     taskId: 'task-1',
     actor: OPERATOR,
@@ -56,11 +56,11 @@ async function threeRuns(): Promise<void> {
     links: { handoff_id: 'handoff-1', provider_id: 'provider_fixture_local' },
   }
   const environment = { PATH: process.env.PATH, HOME: home.path('nobody') }
-  const place = { store, log, environment, backend: processCommands({ craikHome: home.home, environment }) }
+  const deps = { store, log, environment, backend: processCommands({ craikHome: home.home, environment }) }
   const outcomes = [
-    await runCommandReference(place, { ...request, receipt_id: undefined }),
-    await runCommandReference(place, request),
-    await runCommandReference(place, request),
+    await runCommandReference(deps, { ...request, receipt_id: undefined }),
+    await runCommandReference(deps, request),
+    await runCommandReference(deps, request),
   ]
   expect(outcomes.map(({ outcome }) => outcome)).toEqual(['denied', 'ran', 'denied'])
   const ran = outcomes[1]!

@@ -19,7 +19,12 @@ async function project(): Promise<TestHome> {
 }
 
 const launchArgs = (home: TestHome) => [
-  ...['agent', 'launch', '--session-id', 's1', '--workspace', home.path('work')],
+  'agent',
+  'launch',
+  '--session-id',
+  's1',
+  '--workspace',
+  home.path('work'),
 ]
 
 interface Execution {

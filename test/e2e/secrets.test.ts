@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { resolveSecret } from '../../src/secrets/resolve.ts'
 import { NEVER } from '../../src/secrets/secrets.fixture.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { builtMain, environmentOf } from '../craik.ts'
 
 const CANARY = 'canary-b81e03-value'
@@ -37,7 +37,7 @@ function craik(argv: readonly string[], input = ''): Ran {
 
 const json = (ran: Ran) => JSON.parse(ran.stdout) as unknown
 
-async function resolved(name: string): Promise<string> {
+async function resolveText(name: string): Promise<string> {
   const home = homeAt(env.CRAIK_HOME)
   await using store = await openSqliteStore(home, new URL('../../src/writer.ts', import.meta.url))
   return (await resolveSecret(store, home, env, name, NEVER)).toString()
@@ -110,7 +110,7 @@ describe('craik secret', () => {
     expect(shown.map((ran) => ran.code)).toEqual([0, 0, 0])
     expect(JSON.stringify(shown)).not.toContain(CANARY)
     expect(homeBytes().includes(CANARY)).toBe(false)
-    expect(await resolved('OPENAI_API_KEY')).toBe(CANARY)
+    expect(await resolveText('OPENAI_API_KEY')).toBe(CANARY)
     expect((await receiptLines()).join()).toContain('"target":"secret/OPENAI_API_KEY"')
   })
 
@@ -159,7 +159,7 @@ describe('craik command', () => {
     expect(craik(['command', 'register', 'manager', '--', 'other']).code).toBe(4)
 
     craik(['secret', 'bind', 'KEY', '--command', 'manager'])
-    expect(await resolved('KEY')).toBe('--format\nx y')
+    expect(await resolveText('KEY')).toBe('--format\nx y')
 
     const removed = craik(['command', 'remove', 'manager', '--format', 'table'])
     expect(removed.stdout).toContain('KEY no longer has a source')
@@ -188,20 +188,20 @@ describe.runIf(hasScript)('the prompt on a terminal', () => {
     await terminal.type(`x\x7f${CANARY.slice(0, 5)}`)
     await terminal.type(`\x1b[200~${CANARY.slice(5)}\x1b[201~`)
     await terminal.type('\r')
-    expect(await terminal.ended()).toBe(0)
+    expect(await terminal.waitForExit()).toBe(0)
     expect(terminal.output).toContain('  stored  KEY')
     expect(terminal.output).not.toContain(CANARY.slice(0, 5))
     expect(terminal.output).not.toContain(CANARY.slice(5))
     expect(terminal.output).not.toContain('wrong')
     expect(terminal.output).toMatch(/[^-]icanon/)
     expect(terminal.output).toMatch(/[^-]echo /)
-    expect(await resolved('KEY')).toBe(CANARY)
+    expect(await resolveText('KEY')).toBe(CANARY)
   })
 
   it('shows a value that is typed where echo is left on, so that the test above can fail', async () => {
     const terminal = new Terminal('read line')
     await terminal.type(`${CANARY}\r`)
-    await terminal.ended()
+    await terminal.waitForExit()
     expect(terminal.output).toContain(CANARY)
   })
 
@@ -209,7 +209,7 @@ describe.runIf(hasScript)('the prompt on a terminal', () => {
     const terminal = new Terminal(`"${process.execPath}" "${builtMain()}" secret set KEY`)
     await terminal.shows('not shown')
     await terminal.type('half\x03')
-    expect(await terminal.ended()).toBe(130)
+    expect(await terminal.waitForExit()).toBe(130)
     expect(terminal.output).not.toContain('half')
     expect(json(craik(['secret', 'list']))).toEqual([])
   })
@@ -220,7 +220,7 @@ describe.runIf(hasScript)('the prompt on a terminal', () => {
     )
     await terminal.shows('not shown')
     await terminal.type(`first\r${CANARY}\r`)
-    expect(await terminal.ended()).not.toBe(null)
+    expect(await terminal.waitForExit()).not.toBe(null)
     expect(terminal.output).toContain('several lines')
     expect(terminal.output).toContain('rest: []')
     expect(terminal.output).not.toContain(CANARY)
@@ -251,7 +251,7 @@ class Terminal {
     await new Promise((done) => setTimeout(done, 100))
   }
 
-  ended(): Promise<number | null> {
+  waitForExit(): Promise<number | null> {
     return this.#exit
   }
 }

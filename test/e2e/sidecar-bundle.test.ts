@@ -15,13 +15,19 @@ import { PROTOCOL_HEADER, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../src/side
 const BUNDLE = resolve(import.meta.dirname, '../../build/sidecar/sidecar.mjs')
 /** Its spill folder is a disk of one megabyte, in a mount namespace that is gone with the process. */
 const WITH_SMALL_DISK = [
-  ...['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c'],
-  ...['mount -t tmpfs -o size=1m none "$1" && shift && exec "$@"', 'sh'],
+  'unshare',
+  '--user',
+  '--map-root-user',
+  '--mount',
+  'sh',
+  '-c',
+  'mount -t tmpfs -o size=1m none "$1" && shift && exec "$@"',
+  'sh',
 ]
 
 let folder: string
 let sidecar: ChildProcess
-let said: string
+let output: string
 let server: Server | undefined
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'craik-bundle-'))
@@ -51,9 +57,9 @@ function start(before: readonly string[] = [], more: Readonly<Record<string, str
       ...more,
     },
   })
-  said = ''
+  output = ''
   sidecar.stderr!.setEncoding('utf8').on('data', (text: string) => {
-    said += text
+    output += text
   })
 }
 
@@ -94,7 +100,10 @@ describe('the sidecar', () => {
   it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with %s, and says so', async (name) => {
     start([], { [name]: 'made-up-value' })
     await once(sidecar, 'close')
-    expect([sidecar.exitCode, said]).toEqual([64, `craik: ${name} is set, but a sandbox must not have it\n`])
+    expect([sidecar.exitCode, output]).toEqual([
+      64,
+      `craik: ${name} is set, but a sandbox must not have it\n`,
+    ])
   })
 
   it('starts with one that is empty, which is how some engines take a variable away', async () => {
@@ -173,10 +182,10 @@ describe('the sidecar', () => {
     expect(position).toBeLessThan(3_000_000)
     // Whoever comes now gets all of it; whoever comes later, what is left.
     expect(stdoutOf(framesOf(await ask(session, 'GET', '/jobs/much/output')))).toHaveLength(bytes)
-    const late = framesOf(await ask(session, 'GET', '/jobs/much/output'))
-    const gap = late.find((frame) => frame.type === FRAME.gap)
+    const later = framesOf(await ask(session, 'GET', '/jobs/much/output'))
+    const gap = later.find((frame) => frame.type === FRAME.gap)
     const { from, to } = JSON.parse(gap!.payload.toString())
-    const inLog = late.filter((frame) => isInLog(frame.type))
+    const inLog = later.filter((frame) => isInLog(frame.type))
     const length = inLog.reduce((sum, frame) => sum + FRAME_HEADER_BYTES + frame.payload.length, 0)
     expect(length + to - from).toBe((await status()).position)
     vanish(session)

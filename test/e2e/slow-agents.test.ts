@@ -81,36 +81,38 @@ async function sh(script: string, args: readonly string[] = []): Promise<void> {
 /** Asks, and waits until the agent was given the prompt that it does not read yet. */
 async function ask(name: AgentName, text: string) {
   await sh('rm -f ~/held')
-  const asked = beginPrompt(scene, text, ['--harness', name, '--sandbox', box.id])
-  const isOver = asked.ended.then(() => true)
+  const requested = beginPrompt(scene, text, ['--harness', name, '--sandbox', box.id])
+  const isOver = requested.ended.then(() => true)
   for (const endsMs = performance.now() + BEGINS_MS; performance.now() < endsMs; ) {
-    if ((await box.exec(['test', '-e', '/workspace/home/held'])).code === 0) return asked
+    if ((await box.exec(['test', '-e', '/workspace/home/held'])).code === 0) return requested
     if (await Promise.race([isOver, sleep(100, false)])) break
   }
-  throw new Error(`the agent got no prompt: ${JSON.stringify(await asked.ended)}`)
+  throw new Error(`the agent got no prompt: ${JSON.stringify(await requested.ended)}`)
 }
 
 /** What was asked in the session of a run, as a conversation for the user. */
 async function isExported(prompted: Prompted, text: string): Promise<void> {
-  const told = JSON.stringify(prompted, null, 1)
+  const message = JSON.stringify(prompted, null, 1)
   const { agent_session } = await scene.home.json<{ readonly agent_session: string | null }>([
-    ...['run', 'show', prompted.runId, '--format', 'json'],
+    'run',
+    'show',
+    prompted.runId,
+    '--format',
+    'json',
   ])
-  expect(agent_session, told).not.toBeNull()
+  expect(agent_session, message).not.toBeNull()
   const rows = await scene.home.json<readonly { readonly id: string; readonly path: string }[]>([
-    ...[
-      'transcripts',
-      'export',
-      '--sandbox',
-      box.id,
-      '--inbox',
-      scene.home.path('inbox'),
-      '--format',
-      'json',
-    ],
+    'transcripts',
+    'export',
+    '--sandbox',
+    box.id,
+    '--inbox',
+    scene.home.path('inbox'),
+    '--format',
+    'json',
   ])
   const row = rows.find(({ id }) => id === agent_session)
-  expect(row, told).toBeDefined()
+  expect(row, message).toBeDefined()
   expect(readFileSync(row!.path, 'utf8')).toContain(text)
 }
 

@@ -61,7 +61,13 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       if (identity === 'root') expect(made.content.still).toBe(true)
       expect(statSync(join(home.home, 'snapshots')).mode & 0o777).toBe(0o700)
       const { job_id } = await home.json<{ job_id: string }>([
-        ...['sandbox', 'exec', 'box', '--detach', '--', 'sleep', '1000'],
+        'sandbox',
+        'exec',
+        'box',
+        '--detach',
+        '--',
+        'sleep',
+        '1000',
       ])
       await inside('box', 'chmod 700 d; rm -r d; echo two > a; echo x > b')
       const back = await home.json<SandboxBody>(['sandbox', 'restore', 'box', 'before'])
@@ -106,7 +112,13 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const again = await home.run(['snapshot', 'export', 'before', file])
       expect(again).toMatchObject({ code: ERRORS.conflict.exit, stderr: expect.stringContaining('--force') })
       const imported = await home.json<SnapshotBody>([
-        ...['snapshot', 'import', file, '--name', 'other', '--digest', digest],
+        'snapshot',
+        'import',
+        file,
+        '--name',
+        'other',
+        '--digest',
+        digest,
       ])
       expect(imported).toMatchObject({ digest, imported: true })
       expect((await home.run(['snapshot', 'export', 'other', home.path('other.tar')])).code).toBe(0)
@@ -207,10 +219,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         readdirSync(snapshots).find(
           (name) => name.startsWith('.partial-') && existsSync(join(snapshots, name, 'disk.tar.zst')),
         )
-      const asked = home.run(['sandbox', 'snapshot', 'box', '--name', 'half'])
+      const pending = home.run(['sandbox', 'snapshot', 'box', '--name', 'half'])
       while (partial() === undefined) await sleep(POLL_MS)
       await killer.kill()
-      expect((await asked).code).not.toBe(0)
+      expect((await pending).code).not.toBe(0)
       expect(await inside('box', 'echo on')).toBe('on\n')
       expect(partial()).toBeUndefined()
       const listed = await home.json<SnapshotBody[]>(['snapshot', 'list'])

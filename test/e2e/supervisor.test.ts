@@ -23,10 +23,10 @@ import { hostPath } from '../../src/lib/host-programs.ts'
 import { ownerOf } from '../../src/lib/owner.ts'
 import { createClient } from '../../src/sdk/client.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.ts'
+import { connectSupervisor, findSupervisor } from '../../src/supervisor/connect-or-start.ts'
 import { takeLock } from '../../src/supervisor/lock.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
-import { builtCraik } from '../built-craik.ts'
+import { builtFolder } from '../built-craik.ts'
 import { builtMain, environmentOf, NODE, ROOT, TestHome, warmHome } from '../craik.ts'
 
 let test: TestHome
@@ -41,7 +41,7 @@ afterEach(async () => {
 const folder = () => runFolder(homeAt(test.home))
 const info = () => JSON.parse(readFileSync(folder().info, 'utf8')) as { pid: number; build: string }
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
-const place = (changes: { readonly mainFile?: string; readonly runFlags?: readonly string[] } = {}) => {
+const createDeps = (changes: { readonly mainFile?: string; readonly runFlags?: readonly string[] } = {}) => {
   warmHome(test.home)
   return {
     home: homeAt(test.home),
@@ -69,7 +69,7 @@ describe('starting', () => {
   it('is done by the first command that needs it, and by none that only looks', async () => {
     expect(await test.json(['supervisor', 'status'])).toEqual({ running: false })
     expect(existsSync(test.home)).toBe(false)
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     expect(await client.sandboxes.list()).toEqual([])
     expect(await test.json(['supervisor', 'status'])).toMatchObject({
       running: true,
@@ -89,7 +89,7 @@ describe('starting', () => {
   })
 
   it('gives eight commands at once one and the same', async () => {
-    const clients = await Promise.all(Array.from({ length: 8 }, () => connectSupervisor(place())))
+    const clients = await Promise.all(Array.from({ length: 8 }, () => connectSupervisor(createDeps())))
     const pids = await Promise.all(clients.map(async (client) => (await client.supervisor.version()).pid))
     for (const client of clients) client.close()
     expect(new Set(pids).size).toBe(1)
@@ -98,7 +98,7 @@ describe('starting', () => {
   })
 
   it('leaves everything that it makes to its owner alone', async () => {
-    using _client = await connectSupervisor(place())
+    using _client = await connectSupervisor(createDeps())
     const { folder: run, socket, token, lock, info, log } = folder()
     expect([mode(run), mode(socket), mode(token), mode(lock), mode(info), mode(log)]).toEqual([
       '700',
@@ -124,13 +124,16 @@ describe('starting', () => {
     }
     mkdirSync(test.path('shared'))
     chmodSync(test.path('shared'), 0o777)
-    const own = place()
+    const own = createDeps()
     const PATH = `${test.folder}:${process.env.PATH}`
     using client = await connectSupervisor({ ...own, environment: { ...own.environment, ...steering, PATH } })
     const { pid } = await client.supervisor.version()
     const environment = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)
     expect(environment.map((entry) => entry.split('=')[0]).sort()).toEqual([
-      ...['CRAIK_HOME', 'CRAIK_HOST_PROGRAMS', 'HOME', 'PATH'],
+      'CRAIK_HOME',
+      'CRAIK_HOST_PROGRAMS',
+      'HOME',
+      'PATH',
     ])
     expect(environment.join()).not.toContain('never-to-be-seen')
     expect(environment.find((entry) => entry.startsWith('PATH='))).toBe(`PATH=${hostPath()}`)
@@ -143,7 +146,7 @@ describe('starting', () => {
     mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
     chmodSync(test.home, 0o700)
     chmodSync(folder().folder, 0o755)
-    await expect(connectSupervisor(place())).rejects.toMatchObject({ code: 'key_exposed' })
+    await expect(connectSupervisor(createDeps())).rejects.toMatchObject({ code: 'key_exposed' })
     chmodSync(folder().folder, 0o700)
   })
 
@@ -151,7 +154,7 @@ describe('starting', () => {
     mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
     chmodSync(test.home, 0o700)
     writeFileSync(folder().socket, '')
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     expect(await client.sandboxes.list()).toEqual([])
   })
 
@@ -161,7 +164,7 @@ describe('starting', () => {
     const precious = test.path('precious')
     writeFileSync(precious, 'precious')
     symlinkSync(precious, folder().socket)
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     expect(await client.sandboxes.list()).toEqual([])
     expect(readFileSync(precious, 'utf8')).toBe('precious')
   })
@@ -172,7 +175,7 @@ describe('starting', () => {
     writeFileSync(homeAt(test.home).database, 'this is no database, whatever its name says '.repeat(100), {
       mode: 0o600,
     })
-    await expect(connectSupervisor(place())).rejects.toMatchObject({
+    await expect(connectSupervisor(createDeps())).rejects.toMatchObject({
       code: 'supervisor_unreachable',
       message: expect.stringContaining('failed'),
     })
@@ -180,7 +183,7 @@ describe('starting', () => {
 
   it('works from a folder whose path is too long for a socket', async () => {
     const home = homeAt(test.path('a'.repeat(60), 'b'.repeat(60), 'home'))
-    const deep = { ...place(), home }
+    const deep = { ...createDeps(), home }
     using client = await connectSupervisor(deep)
     expect(await client.sandboxes.list()).toEqual([])
     const { pid } = await client.supervisor.drain()
@@ -201,8 +204,8 @@ describe('the lock', () => {
       ],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )
-    const [said] = (await once(holder.stdout, 'data')) as [Buffer]
-    expect(said.toString().trim()).toBe('held')
+    const [output] = (await once(holder.stdout, 'data')) as [Buffer]
+    expect(output.toString().trim()).toBe('held')
     expect(takeLock(path)).toBeUndefined()
     holder.kill('SIGKILL')
     await once(holder, 'exit')
@@ -218,7 +221,7 @@ describe('the lock', () => {
 
 describe('going', () => {
   it('is followed by another at once when it was killed, and a client does not notice', async () => {
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     for (let i = 0; i < 3; i++) {
       const { pid } = await client.supervisor.version()
       process.kill(pid, 'SIGKILL')
@@ -228,7 +231,7 @@ describe('going', () => {
   })
 
   it('happens by itself when there is nothing left to hold', async () => {
-    const client = await connectSupervisor(place({ runFlags: ['--idle', '200ms'] }))
+    const client = await connectSupervisor(createDeps({ runFlags: ['--idle', '200ms'] }))
     const { pid } = await client.supervisor.version()
     client.close()
     await until(() => isGone(pid))
@@ -237,14 +240,14 @@ describe('going', () => {
   })
 
   it('does not happen while somebody is connected', async () => {
-    using client = await connectSupervisor(place({ runFlags: ['--idle', '100ms'] }))
+    using client = await connectSupervisor(createDeps({ runFlags: ['--idle', '100ms'] }))
     const { pid } = await client.supervisor.version()
     await sleep(500)
     expect((await client.supervisor.version()).pid).toBe(pid)
   })
 
   it('happens in order on SIGTERM', async () => {
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     const { pid } = await client.supervisor.version()
     process.kill(pid, 'SIGTERM')
     await until(() => isGone(pid))
@@ -254,7 +257,7 @@ describe('going', () => {
   })
 
   it('is what `stop` does, which returns when it is gone, and says when there is none', async () => {
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     const { pid } = await client.supervisor.version()
     client.close()
     expect(await test.json(['supervisor', 'stop'])).toEqual({ stopped: true, pid, sandboxes: 0 })
@@ -266,7 +269,7 @@ describe('going', () => {
 /** The same code with later times: what an upgrade looks like. */
 function copyOfCode(atMs: number): string {
   const copy = test.path(`craik-${atMs}`)
-  cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
+  cpSync(builtFolder(), copy, { recursive: true, preserveTimestamps: true })
   const main = join(copy, 'src/main.cjs')
   utimesSync(main, new Date(atMs), new Date(atMs))
   return main
@@ -274,9 +277,9 @@ function copyOfCode(atMs: number): string {
 
 describe('another version', () => {
   it('that is newer replaces the one that runs', async () => {
-    using old = await connectSupervisor(place())
+    using old = await connectSupervisor(createDeps())
     const before = await old.supervisor.version()
-    using client = await connectSupervisor(place({ mainFile: copyOfCode(Date.now() + 60_000) }))
+    using client = await connectSupervisor(createDeps({ mainFile: copyOfCode(Date.now() + 60_000) }))
     const after = await client.supervisor.version()
     expect(after.pid).not.toBe(before.pid)
     expect(after.build).not.toBe(before.build)
@@ -286,10 +289,10 @@ describe('another version', () => {
   })
 
   it('that is older leaves the one that runs in its place', async () => {
-    const newer = place({ mainFile: copyOfCode(Date.now() + 60_000) })
+    const newer = createDeps({ mainFile: copyOfCode(Date.now() + 60_000) })
     using client = await connectSupervisor(newer)
     const { pid } = await client.supervisor.version()
-    using older = await connectSupervisor(place())
+    using older = await connectSupervisor(createDeps())
     expect((await older.supervisor.version()).pid).toBe(pid)
   })
 })
@@ -302,7 +305,7 @@ describe('a program that is gone', () => {
     const manifest = join(root, 'package.json')
     const own = JSON.parse(readFileSync(manifest, 'utf8')) as object
     if (version !== undefined) writeFileSync(manifest, JSON.stringify({ ...own, version }))
-    using client = await connectSupervisor(place({ mainFile }))
+    using client = await connectSupervisor(createDeps({ mainFile }))
     const { pid } = await client.supervisor.status()
     rmSync(root, { recursive: true })
     return pid
@@ -322,7 +325,7 @@ describe('a program that is gone', () => {
 
   it('has its supervisor replaced, also by one whose files are older', async () => {
     const pid = await orphan()
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     const after = await client.supervisor.status()
     expect(after).toMatchObject({ program_gone: false, ready: true })
     expect(after.pid).not.toBe(pid)
@@ -331,7 +334,7 @@ describe('a program that is gone', () => {
 
   it('is told to a command of an older version, which does not take its place', async () => {
     const pid = await orphan('99.0.0')
-    await expect(connectSupervisor(place())).rejects.toMatchObject({
+    await expect(connectSupervisor(createDeps())).rejects.toMatchObject({
       code: 'version_mismatch',
       message: expect.stringMatching(/newer \(99\.0\.0\).*its program is missing/),
       hint: expect.stringContaining('craik supervisor stop'),
@@ -342,7 +345,7 @@ describe('a program that is gone', () => {
 
 describe('the log', () => {
   it('is shown by `logs`, last lines first asked', async () => {
-    using _client = await connectSupervisor(place())
+    using _client = await connectSupervisor(createDeps())
     const { code, stdout } = await test.run(['supervisor', 'logs', '--lines', '1'])
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({
@@ -353,21 +356,21 @@ describe('the log', () => {
   })
 
   it('is followed by `logs --follow` until it is told to stop', async () => {
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(createDeps())
     const following = spawn(NODE, [builtMain(), 'supervisor', 'logs', '--follow', '--lines', '1'], {
       env: environmentOf(test),
       stdio: ['ignore', 'pipe', 'ignore'],
     })
-    let said = ''
+    let output = ''
     following.stdout.on('data', (chunk: Buffer) => {
-      said += chunk.toString()
+      output += chunk.toString()
     })
     try {
-      await until(() => said.includes('"started"'))
+      await until(() => output.includes('"started"'))
       // The last lines are printed before the following begins.
       await sleep(1_000)
       await client.supervisor.drain()
-      await until(() => said.includes('"shutting down"'))
+      await until(() => output.includes('"shutting down"'))
     } finally {
       following.kill('SIGINT')
     }
@@ -376,17 +379,17 @@ describe('the log', () => {
 })
 
 it('answers nobody without its token', async () => {
-  using _client = await connectSupervisor(place())
+  using _client = await connectSupervisor(createDeps())
   using stranger = createClient({
     connect: async () => ({ socketPath: folder().socket, token: '0'.repeat(64) }),
-    patienceMs: 100,
+    timeoutMs: 100,
   })
   await expect(stranger.sandboxes.list()).rejects.toMatchObject({ code: 'supervisor_unreachable' })
 })
 
 it('is the process that its file names', async () => {
-  using client = await connectSupervisor(place())
+  using client = await connectSupervisor(createDeps())
   expect((await client.supervisor.version()).pid).toBe(info().pid)
-  using found = await findSupervisor(place())
+  using found = await findSupervisor(createDeps())
   expect(found).toBeDefined()
 })

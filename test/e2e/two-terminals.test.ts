@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import { canBe, IDENTITIES, type LiveSandbox, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'
-import { Terminal } from './person.ts'
+import { Terminal } from './interactive-user.ts'
 
 /** For so long after the past of a terminal was shown, what begins with ESC is not taken for typed. */
 const ANSWERS_MS = 600
@@ -30,7 +30,7 @@ for (const identity of IDENTITIES) {
       const jobs = await home.client().jobs.list(sandbox.id)
       return jobs.find(({ kind, state }) => kind === 'terminal' && state === 'running')!.id
     }
-    const told = (job: string) => [
+    const expectedOutput = (job: string) => [
       `craik: another client took over the input of ${job}`,
       `craik sandbox shell ${sandbox.id} --attach ${job}`,
       `exit:${ERRORS.conflict.exit}`,
@@ -48,7 +48,7 @@ for (const identity of IDENTITIES) {
 
       // Nobody types: coming is enough.
       using second = open('--attach', job)
-      for (const text of told(job)) await first.says(text)
+      for (const text of expectedOutput(job)) await first.says(text)
       first.types('lost\r')
       await second.says('one\r\n')
       await sleep(ANSWERS_MS)
@@ -74,7 +74,7 @@ for (const identity of IDENTITIES) {
       const job = await jobOf()
       await killSupervisor(home)
       using second = open('--attach', job)
-      for (const text of told(job)) await first.says(text)
+      for (const text of expectedOutput(job)) await first.says(text)
       await second.says('one\r\none\r\n')
       await sleep(ANSWERS_MS)
       second.types('two\r')
@@ -94,7 +94,7 @@ for (const identity of IDENTITIES) {
         for (let turn = 1; turn <= 4; turn++) {
           using before = last
           last = open('--attach', job)
-          for (const text of told(job)) await before.says(text)
+          for (const text of expectedOutput(job)) await before.says(text)
           await last.says(`${turn - 1}\r\n${turn - 1}\r\n`)
           await sleep(ANSWERS_MS)
           last.types(`${turn}\r`)

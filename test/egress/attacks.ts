@@ -293,6 +293,6 @@ export async function attackAll(port: number) {
   return results
 }
 
-const [, , given] = process.argv
-if (import.meta.main && given !== undefined)
-  process.stdout.write(`${JSON.stringify(await attackAll(Number(given)), null, 2)}\n`)
+const [, , provided] = process.argv
+if (import.meta.main && provided !== undefined)
+  process.stdout.write(`${JSON.stringify(await attackAll(Number(provided)), null, 2)}\n`)

@@ -1,6 +1,6 @@
 /** An attack: a small program that tells whether it did what it set out to do, and how it was stopped if not. */
-import { MACHINES } from '../../src/sandboxes/seccomp/profile.ts'
-import type { Without } from './without.ts'
+import { MACHINES } from '../../src/sandboxes/seccomp/seccomp-profile.ts'
+import type { Without } from './weakened-sandbox.ts'
 
 export interface Attack {
   /** What it tries to do, as the rest of a sentence: `opens a vsock`. */

@@ -30,8 +30,15 @@ const OPEN_UP = `
   open(args[0], 'rb').read(1)`
 
 const READ_ONLY = [
-  ...['/usr/marker', '/etc/marker', '/marker', '/opt/craik/marker', '/opt/craik/compile-cache/marker'],
-  ...['/var/marker', '/dev/marker', '/home/marker', '/proc/marker'],
+  '/usr/marker',
+  '/etc/marker',
+  '/marker',
+  '/opt/craik/marker',
+  '/opt/craik/compile-cache/marker',
+  '/var/marker',
+  '/dev/marker',
+  '/home/marker',
+  '/proc/marker',
 ]
 /** With the socket of the host; over a relay it is an empty file system of the sandbox's own. */
 const SOCKET_FOLDER = '/run/craik/marker'
@@ -105,8 +112,8 @@ export const files: Scenario = (scene) => {
 
       it('no program inside reads root’s file', async () => {
         // As root, bubblewrap alone does not help: its user namespace is root's underneath.
-        const shown = ['--bind', workspace, workspace]
-        await expectToWork(['own user'], READ, [join(workspace, 'secret')], { shown })
+        const mounted = ['--bind', workspace, workspace]
+        await expectToWork(['own user'], READ, [join(workspace, 'secret')], { shown: mounted })
         expect(await tryIn(box, READ, ['secret'])).toBe('failed EACCES')
       })
 

@@ -56,16 +56,16 @@ export const network: Scenario = (scene) => {
   it('no program inside asks a name server, neither one on the host nor the one that the host uses', async () => {
     const { box } = scene()
     const server = createSocket('udp4', (_message, from) => server.send('answer', from.port, from.address))
-    let asked = 0
-    server.on('message', () => asked++)
+    let requestCount = 0
+    server.on('message', () => requestCount++)
     server.bind(0, '127.0.0.1')
     await once(server, 'listening')
     try {
       const port = String(server.address().port)
       await expectToWork(['network namespace'], ASK_DNS, ['127.0.0.1', port])
-      expect(asked).toBe(1)
+      expect(requestCount).toBe(1)
       expect(await tryIn(box, ASK_DNS, ['127.0.0.1', port])).toBe('failed ECONNREFUSED')
-      expect(asked).toBe(1)
+      expect(requestCount).toBe(1)
     } finally {
       server.close()
     }

@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import type { LiveSandbox, SandboxHome } from '../sandbox-home.ts'
 import { python, verdict } from './attack.ts'
-import { runWithout, type Without, type WithoutOptions } from './without.ts'
+import { runWithout, type Without, type WithoutOptions } from './weakened-sandbox.ts'
 
 export interface Scene {
   readonly home: SandboxHome

@@ -17,7 +17,7 @@ import { processes } from './processes.ts'
 import { relay } from './relay.ts'
 import { resources } from './resources.ts'
 import type { Scenario, Scene } from './scene.ts'
-import { canDoWithout, runWithout } from './without.ts'
+import { canDoWithout, runWithout } from './weakened-sandbox.ts'
 import { workspaces } from './workspaces.ts'
 
 const TABLES: Readonly<Record<string, readonly Attack[]>> = {
@@ -74,8 +74,10 @@ function runTable(attacks: readonly Attack[], scene: () => Scene): void {
     it.skipIf(needsRoot !== '')(`no program inside ${name}${needsRoot}`, async () => {
       const { box, home, outside } = scene()
       const argv = python(program, args)
-      const shown = ['--ro-bind', outside, '/opt/craik']
-      expect(verdict(await runWithout(without, argv, { shown })), 'without the defence').toBe('succeeded')
+      const mounted = ['--ro-bind', outside, '/opt/craik']
+      expect(verdict(await runWithout(without, argv, { shown: mounted })), 'without the defence').toBe(
+        'succeeded',
+      )
       const answers = home.kind === 'container' ? (refusedInContainer ?? refused) : refused
       expect(answers).toContain(verdict(await box.exec(argv)))
     })

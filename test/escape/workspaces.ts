@@ -55,8 +55,8 @@ export const workspaces: Scenario = (scene) => {
     symlinkSync(outside, join(folder, 'link'))
     symlinkSync(join(folder, 'project'), home.path('to-a-project'))
     mkdirSync(join(outside, 'project'))
-    const shown = ['--bind', join(folder, 'link'), '/shown']
-    await expectToWork([], READ, ['/shown/behind-a-link'], { shown })
+    const mounted = ['--bind', join(folder, 'link'), '/shown']
+    await expectToWork([], READ, ['/shown/behind-a-link'], { shown: mounted })
     for (const path of [join(folder, 'link'), join(folder, 'link/project'), home.path('to-a-project')])
       expect(await refusalOf(scene(), path), path).toContain('link')
   })

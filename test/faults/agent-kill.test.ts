@@ -59,7 +59,7 @@ async function until(what: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await what())) await sleep(25)
 }
 
-const ended = (child: ChildProcess) =>
+const waitForExit = (child: ChildProcess) =>
   child.exitCode !== null || child.signalCode !== null
     ? Promise.resolve()
     : new Promise<void>((done) => child.once('exit', () => done()))
@@ -86,13 +86,17 @@ describe('a prompt that is killed', () => {
     const child = at.prompt()
     await until(isNapping)
     child.kill('SIGKILL')
-    await ended(child)
+    await waitForExit(child)
     await until(() => !isNapping())
 
     expect(await home.json(['agent', 'status', 's1'])).toMatchObject({ session: { status: 'running' } })
     expect((await home.run(['agent', 'prompt', 's1', 'more'])).code).toBe(2)
     const recovered = await home.json<{ ended_run: { run_id: string; handoff_id: string } }>([
-      ...['agent', 'recover', 's1', '--reason', 'the machine went away'],
+      'agent',
+      'recover',
+      's1',
+      '--reason',
+      'the machine went away',
     ])
     expect(recovered).toMatchObject({ session: { status: 'idle' }, ended_run: { status: 'interrupted' } })
     const { run_id, handoff_id } = recovered.ended_run
@@ -119,7 +123,7 @@ describe('a prompt that is killed', () => {
     const child = at.prompt()
     await until(isNapping)
     child.kill('SIGKILL')
-    await ended(child)
+    await waitForExit(child)
     try {
       const recovered = await home.json<{ ended_run: { handoff_id: string } }>(['agent', 'recover', 's1'])
       const show = ['handoff', 'show', recovered.ended_run.handoff_id, '--format', 'table']
@@ -137,7 +141,7 @@ describe('a prompt that is killed', () => {
     const child = at.prompt()
     await until(() => model.requests.length === 1)
     child.kill('SIGKILL')
-    await ended(child)
+    await waitForExit(child)
 
     const [{ run }] = await home.json<[{ run: { id: string } }]>(['run', 'list', '--status', 'running'])
     const recovered = await home.json(['run', 'recover', run.id])
@@ -167,7 +171,7 @@ describe('a prompt that is asked to stop from another process', () => {
     await until(isNapping)
     const [{ run }] = await home.json<[{ run: { id: string } }]>(['run', 'list', '--status', 'running'])
     await home.json([...verb.split(' '), verb === 'run cancel' ? run.id : 's1'])
-    await ended(child)
+    await waitForExit(child)
     expect(child.exitCode).toBe(130)
     expect(isNapping()).toBe(false)
     expect(await home.json(['run', 'show', run.id])).toMatchObject({
@@ -191,7 +195,7 @@ describe('a prompt that is stopped while its model is silent', () => {
       if (how === 'run cancel') await home.json(['run', 'cancel', run.id])
       else if (how === 'agent stop') await home.json(['agent', 'stop', 's1'])
       else child.kill(how)
-      await ended(child)
+      await waitForExit(child)
       expect(child.exitCode).toBe(130)
       expect(JSON.parse(await printed)).toMatchObject({
         exit_behavior: 'interrupted',

@@ -6,7 +6,7 @@
  *   node appender.ts <home> single <count>    says `ready`, waits for a line, appends one after the other, closes
  */
 import { writeSync } from 'node:fs'
-import { rotateKey } from '../../src/receipts/log.ts'
+import { rotateKey } from '../../src/receipts/receipt-log.ts'
 import { openLog, point } from './log.ts'
 
 const [home, mode, number] = process.argv.slice(2) as [string, 'mixed' | 'rotate' | 'single', string]

@@ -1,7 +1,7 @@
 /** One probe of a caller at a time, whichever process asks, and also when the one that probes is killed. */
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
-import { askBreaker, breakerStates, tellBreaker } from '../../src/providers/breaker/breakers.ts'
+import { askBreaker, breakerStates, reportToBreaker } from '../../src/providers/breaker/breakers.ts'
 import type { Store } from '../../src/store/store.ts'
 import { TestHome } from '../craik.ts'
 import { openLog } from './log.ts'
@@ -16,24 +16,24 @@ test('many processes at a half-open breaker: one probes, the others wait; its de
   await using opened = await openLog(home.home)
   const { store, log } = opened
   for (let i = 0; i < 3; i++)
-    await tellBreaker({ store }, PROVIDER, undefined, { result: 'failed', failure: 'unreachable' }, 100)
+    await reportToBreaker({ store }, PROVIDER, undefined, { result: 'failed', failure: 'unreachable' }, 100)
   while ((await stateOf(store)) !== 'half_open') await new Promise((done) => setTimeout(done, 20))
 
   const scripts = Array.from({ length: PROCESSES }, () => startScript(PROBER, [home.home, PROVIDER]))
   try {
     await Promise.all(scripts.map((script) => lineOf(script, (line) => line === 'ready')))
     for (const { process } of scripts) process.stdin!.write('go\n')
-    const said = await Promise.all(scripts.map((script) => lineOf(script, (line) => line !== 'ready')))
-    expect(said.filter((line) => line === 'probe')).toHaveLength(1)
-    expect(said.filter((line) => line === 'wait')).toHaveLength(PROCESSES - 1)
+    const output = await Promise.all(scripts.map((script) => lineOf(script, (line) => line !== 'ready')))
+    expect(output.filter((line) => line === 'probe')).toHaveLength(1)
+    expect(output.filter((line) => line === 'wait')).toHaveLength(PROCESSES - 1)
 
     const ask = () => askBreaker({ store, clock: systemClock, owner: log.owner }, PROVIDER, null)
     expect(await ask()).toMatchObject({ admitted: false, phase: 'probing' })
-    await killed(scripts[said.indexOf('probe')]!)
+    await kill(scripts[output.indexOf('probe')]!)
     expect(await ask()).toMatchObject({ admitted: true, probeId: expect.any(String) })
     expect(await ask()).toMatchObject({ admitted: false, phase: 'probing' })
   } finally {
-    await Promise.all(scripts.map(killed))
+    await Promise.all(scripts.map(kill))
   }
 })
 
@@ -42,7 +42,7 @@ async function stateOf(store: Store): Promise<string | undefined> {
   return state?.phase
 }
 
-async function killed({ process, closed }: Script): Promise<void> {
+async function kill({ process, closed }: Script): Promise<void> {
   process.kill('SIGKILL')
   await closed
 }

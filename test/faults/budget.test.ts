@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest'
 import { createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
 import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
-import { builtInText } from '../../src/policy/profiles.ts'
+import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
+import { listBudgets, setBudget, setQuota } from '../../src/providers/ledger/budgets-and-quotas.ts'
 import { admitInput, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
-import { listBudgets, setBudget, setQuota } from '../../src/providers/ledger/limits.ts'
 import { INDETERMINATE_AFTER_MS, sweepDead } from '../../src/providers/ledger/sweep.ts'
 import { type AdmitOutput, admitCall } from '../../src/providers/ledger/tokens.ts'
 import { Sealer } from '../../src/receipts/sealer.ts'
@@ -25,9 +25,9 @@ const ATTEMPTS = 400
 const LIMIT_NANO_USD = 250_000
 
 /** A home in which model calls are granted, under a budget. */
-async function prepared(home: TestHome): Promise<string> {
+async function prepareLog(home: TestHome): Promise<string> {
   await using opened = await openLog(home.home)
-  await createEnvelope(opened.store, await envelopeFor('automation'), builtInText('automation'), {
+  await createEnvelope(opened.store, await envelopeFor('automation'), readBuiltInPolicy('automation'), {
     operator: OPERATOR,
   })
   const { grant } = await createGrant(opened.store, {
@@ -54,7 +54,7 @@ function reserve({ store, log }: OpenLog, grant: string, tokens: number): Promis
   return store.write(admitCall, admitInput(pennyCall(tokens), log.owner, grant, 'agent_1'))
 }
 
-async function standing({ store }: OpenLog) {
+async function readBudget({ store }: OpenLog) {
   const [budget] = await listBudgets(store, Date.now())
   return { spent: budget!.spent_nano_usd, held: budget!.held_nano_usd }
 }
@@ -62,7 +62,7 @@ async function standing({ store }: OpenLog) {
 describe('eight processes that reserve from one budget', () => {
   it('spend not one nano-dollar too much, receipt every attempt, and leave what is left for the next', async () => {
     using home = new TestHome()
-    const grant = await prepared(home)
+    const grant = await prepareLog(home)
     const scripts = Array.from({ length: PROCESSES }, () =>
       startScript(RESERVER, [home.home, grant, 'race', String(ATTEMPTS)]),
     )
@@ -75,17 +75,17 @@ describe('eight processes that reserve from one budget', () => {
     expect(scripts.map(({ stderr }) => stderr)).toEqual(Array(PROCESSES).fill(''))
     expect(ends.map(({ code }) => code)).toEqual(Array(PROCESSES).fill(0))
 
-    const said = scripts.flatMap(({ lines }) => lines).filter((line) => line !== 'ready')
-    const attempts = said.filter((line) => !line.startsWith('settled'))
+    const output = scripts.flatMap(({ lines }) => lines).filter((line) => line !== 'ready')
+    const attempts = output.filter((line) => !line.startsWith('settled'))
     expect(attempts).toHaveLength(PROCESSES * ATTEMPTS)
     const receipts = budgetReceipts(home)
     const written = receipts.filter(({ operation }) => operation !== 'set').map(({ id }) => id)
-    expect(written.sort()).toEqual(said.map((line) => line.split(' ')[1]).sort())
+    expect(written.sort()).toEqual(output.map((line) => line.split(' ')[1]).sort())
     expect(attempts.some((line) => line.startsWith('denied'))).toBe(true)
 
     {
       await using opened = await openLog(home.home)
-      const { spent, held } = await standing(opened)
+      const { spent, held } = await readBudget(opened)
       expect(held).toBe(0)
       expect(spent).toBeLessThanOrEqual(LIMIT_NANO_USD)
       // Whoever was refused wanted at least a hundred.
@@ -93,7 +93,7 @@ describe('eight processes that reserve from one budget', () => {
       const left = LIMIT_NANO_USD - spent
       if (left > 0) expect(await reserve(opened, grant, left)).toMatchObject({ effect: 'allow' })
       expect(await reserve(opened, grant, 1)).toMatchObject({ effect: 'deny', rule: 'budget.exhausted' })
-      expect(await standing(opened)).toEqual({ spent, held: left })
+      expect(await readBudget(opened)).toEqual({ spent, held: left })
     }
     const verified = await home.run(['receipts', 'verify', '--replay'])
     expect(verified, verified.stdout).toMatchObject({ code: 0 })
@@ -112,7 +112,7 @@ describe('eight processes that reserve from one budget', () => {
 describe('a process that is killed between holding and settling', () => {
   it('frees its slot at once, and its hold is spent a quarter of an hour later', async () => {
     using home = new TestHome()
-    const grant = await prepared(home)
+    const grant = await prepareLog(home)
     {
       await using opened = await openLog(home.home)
       const quota = { requests_per_minute: null, tokens_per_minute: null, concurrent: 1 }
@@ -132,7 +132,7 @@ describe('a process that is killed between holding and settling', () => {
     await once(script.process, 'close')
     {
       await using opened = await openLog(home.home)
-      expect(await standing(opened)).toEqual({ spent: 0, held: 500 })
+      expect(await readBudget(opened)).toEqual({ spent: 0, held: 500 })
       const next = await reserve(opened, grant, 200)
       expect(next).toMatchObject({ effect: 'allow' })
     }

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
 import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
-import { builtInText } from '../../src/policy/profiles.ts'
+import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import { admitInput, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
 import { type AdmitOutput, admitCall } from '../../src/providers/ledger/tokens.ts'
 import { homeAt } from '../../src/store/home.ts'
@@ -20,7 +20,7 @@ let grantId: string
 beforeEach(async () => {
   home = new TestHome()
   opened = await openLog(home.home)
-  await createEnvelope(opened.store, await envelopeFor('automation'), builtInText('automation'), {
+  await createEnvelope(opened.store, await envelopeFor('automation'), readBuiltInPolicy('automation'), {
     operator: OPERATOR,
   })
   const { grant } = await createGrant(opened.store, {

@@ -7,7 +7,7 @@ import { type PreparedReceipt, prepareReceipt } from '../../src/receipts/prepare
 import type { ReceiptRef } from '../../src/receipts/receipt-writer.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openDatabase } from '../../src/store/sqlite/database.ts'
-import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { procedure } from '../../src/store/store.ts'
 import { TestHome } from '../craik.ts'
 import { isGapless, openDatabaseOf, openLog, point, receiptsOf } from './log.ts'
@@ -135,7 +135,7 @@ describe('calls that share a commit', () => {
       await using opened = await openLog(home.home)
       const { status: _, ...begin } = point(0)
       const open = await opened.log.begin(begin)
-      const never = opened.log.opened({ id: newId<ReceiptId>('rcpt', Date.now()), seq: 99 }, begin)
+      const never = opened.log.openReceipt({ id: newId<ReceiptId>('rcpt', Date.now()), seq: 99 }, begin)
       const results = await Promise.allSettled([
         opened.log.append(point(1)),
         never.end({ status: 'passed' }),

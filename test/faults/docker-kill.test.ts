@@ -4,11 +4,11 @@ import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts
 import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 import { prepareImage } from '../engine-image.ts'
 import { EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
-import { clientOf, craik } from './docker-hands.ts'
+import { clientOf, craik } from './docker-commands.ts'
+import { KillSchedule } from './docker-kills.ts'
 import { leftoversOf, requireOnlyOwnInstances } from './docker-leftovers.ts'
-import { Life, type World } from './docker-life.ts'
-import { Strikes } from './docker-strikes.ts'
-import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { SandboxLifecycle, type World } from './docker-lifecycle.ts'
+import { createRandom, SEED, SupervisorKiller } from './supervisor-kill.ts'
 import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const IS_LONG = process.env.CRAIK_SOAK === '1'
@@ -43,7 +43,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
     { timeout: LIMIT_MS },
     async (identity) => {
       await using home = await SandboxHome.open({ identity, backend: 'docker', warm: 2 })
-      const strikes = new Strikes(engine, new SupervisorKiller(home.home), seeded(SEED))
+      const strikes = new KillSchedule(engine, new SupervisorKiller(home.home), createRandom(SEED))
       const failures = new Map<string, number>()
       await craik(home, ['grant', 'create', ...LEAVE])
       for (let first = 0; first < LIVES[identity]; first += BATCH) {
@@ -54,10 +54,12 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
         const living = Array.from({ length: AT_ONCE }, async () => {
           while (next < last) {
             const number = next++
-            await new Life(world, `life-${number}`, seeded(SEED + number)).live(STEPS).catch((error) => {
-              next = last
-              throw error
-            })
+            await new SandboxLifecycle(world, `life-${number}`, createRandom(SEED + number))
+              .live(STEPS)
+              .catch((error) => {
+                next = last
+                throw error
+              })
           }
         })
         const lived = await Promise.allSettled(living)
@@ -70,9 +72,9 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
         expect(await leftoversOf(home, engine)).toEqual([])
         process.stderr.write(`${identity}: ${last} lives, killed ${JSON.stringify(strikes.count)}\n`)
       }
-      const told = [...failures].toSorted(([a], [b]) => a.localeCompare(b))
+      const reported = [...failures].toSorted(([a], [b]) => a.localeCompare(b))
       process.stderr.write(
-        `failed meanwhile: ${told.map(([what, count]) => `${what} ${count}`).join(', ')}\n`,
+        `failed meanwhile: ${reported.map(([what, count]) => `${what} ${count}`).join(', ')}\n`,
       )
     },
   )

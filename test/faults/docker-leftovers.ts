@@ -3,8 +3,8 @@ import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { homeFilter } from '../../src/sandboxes/backends/docker/container-names.ts'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
-import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
 import type { ApiClient } from '../../src/sdk/client.ts'
 import { homeAt } from '../../src/store/home.ts'
 import type { TestEngine } from '../engine.ts'
@@ -26,7 +26,7 @@ export async function leftoversOf(home: SandboxHome, engine: TestEngine): Promis
     ...(volumes ?? []).map(({ Name }) => `volume ${Name}`),
     ...inFolders(home),
     ...inDatabase(home),
-    ...engine.confined().map((pid) => `process ${pid} in a container`),
+    ...engine.listProcesses().map((pid) => `process ${pid} in a container`),
     ...onMachine(home.home),
   ]
 }
@@ -66,18 +66,18 @@ function rowsIn(home: SandboxHome, tables: readonly string[]): number[] {
 
 /** Mounts and processes are looked for in every process's view of them: a mount lives as long as any namespace has it. */
 function onMachine(home: string): string[] {
-  const named = (text: string) => text.includes(home)
+  const mentionsHome = (text: string) => text.includes(home)
   const linesOf = (path: string, kind: string) =>
     readIfThere(path)
       .split('\n')
-      .filter(named)
+      .filter(mentionsHome)
       .map((line) => `${kind} ${line.slice(0, 300)}`)
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
   return [
     ...new Set(pids.flatMap((pid) => linesOf(`/proc/${pid}/mountinfo`, 'mount'))),
     ...pids.flatMap((pid) => {
       const command = readIfThere(`/proc/${pid}/cmdline`).replaceAll('\0', ' ')
-      const isOurs = named(`${command} ${readIfThere(`/proc/${pid}/environ`)}`)
+      const isOurs = mentionsHome(`${command} ${readIfThere(`/proc/${pid}/environ`)}`)
       return isOurs ? [`process ${pid}: ${command.slice(0, 300)}`] : []
     }),
     ...linesOf('/proc/net/unix', 'socket'),

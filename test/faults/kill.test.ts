@@ -38,9 +38,9 @@ describe('processes that are killed while they append', () => {
     expect(ends.filter((end) => !(byId.get(end.begin_id!)!.seq < end.seq))).toEqual([])
 
     const indeterminate = ends.filter(({ status }) => status === 'indeterminate')
-    const said = new Set(acknowledged)
+    const reply = new Set(acknowledged)
     expect(indeterminate.length).toBeGreaterThan(0)
-    expect(indeterminate.filter(({ id }) => said.has(id))).toEqual([])
+    expect(indeterminate.filter(({ id }) => reply.has(id))).toEqual([])
     using database = openDatabaseOf(home.home)
     expect(database.prepare('SELECT count(*) AS n FROM open_receipts').get()).toEqual({ n: 0 })
   })
@@ -70,11 +70,11 @@ async function appendAndKill(root: string): Promise<{ acknowledged: string[]; ki
     if (signal !== 'SIGKILL') throw new Error(`an appender ended by itself (${code}): ${script.stderr}`)
     kills++
   }
-  const place = async (): Promise<void> => {
+  const killRepeatedly = async (): Promise<void> => {
     while (!over) await live()
   }
   try {
-    await Promise.all(Array.from({ length: PROCESSES }, place))
+    await Promise.all(Array.from({ length: PROCESSES }, killRepeatedly))
   } finally {
     over = true
     for (const script of running) script.process.kill('SIGKILL')

@@ -1,10 +1,10 @@
 /** The real store and log over a home, in this process; and what its database holds, read with plain SQL. */
 import { DatabaseSync } from 'node:sqlite'
 import { systemClock } from '../../src/lib/clock.ts'
-import { createReceiptLog, type ReceiptLog } from '../../src/receipts/log.ts'
+import { createReceiptLog, type ReceiptLog } from '../../src/receipts/receipt-log.ts'
 import type { ReceiptDraft } from '../../src/receipts/schema.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
 
 interface OpenLog extends AsyncDisposable {

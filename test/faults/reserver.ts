@@ -5,7 +5,7 @@
  *                                                   each call in its own way, and prints every receipt
  *   node reserver.ts <home> <grant> hold            prints the hold of one call, and waits to be killed
  */
-import { admitInput, measured, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
+import { admitInput, measuredUsage, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
 import { admitCall, settleCall } from '../../src/providers/ledger/tokens.ts'
 import { openLog } from './log.ts'
 
@@ -39,7 +39,7 @@ if (mode === 'race') {
     say(`settled ${budgetReceipt.id}`)
   }
   const usageOf = (n: number, wanted: number) =>
-    n % 7 === 0 ? ({ source: 'absent' } as const) : measured(50, n % 3 === 0 ? wanted : wanted >> 1)
+    n % 7 === 0 ? ({ source: 'absent' } as const) : measuredUsage(50, n % 3 === 0 ? wanted : wanted >> 1)
   const lane = async (first: number) => {
     for (let n = first; n < Number(count); n += LANES) await attempt(n)
   }

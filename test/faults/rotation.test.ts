@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { rotateKey } from '../../src/receipts/log.ts'
+import { rotateKey } from '../../src/receipts/receipt-log.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { TestHome } from '../craik.ts'
 import { copyHome, copyOf, keyOf } from './homes.ts'
@@ -40,7 +40,7 @@ describe('a key rotation that was cut short', () => {
 
   it('between keeping the old keys and putting the new ones in place', async () => {
     using home = copyOf(recorded)
-    copyFileSync(keyOf(home), retiredKeyOf(home))
+    copyFileSync(keyOf(home), retiredKeyPath(home))
     await expectToGoOn(home, 2)
   })
 
@@ -57,7 +57,7 @@ describe('a key rotation that was cut short', () => {
 
   it('after the new keys were put in place by a transaction that was not committed', async () => {
     using home = copyOf(before)
-    renameSync(keyOf(home), retiredKeyOf(home))
+    renameSync(keyOf(home), retiredKeyPath(home))
     copyFileSync(nextKeyOf(recorded), keyOf(home))
     await expectToGoOn(home, 1)
     {
@@ -104,7 +104,7 @@ function nextKeyOf(home: TestHome): string {
 }
 
 /** Where the first key of the log goes when another one follows it. */
-function retiredKeyOf(home: TestHome): string {
+function retiredKeyPath(home: TestHome): string {
   return join(homeAt(home.home).secrets, `log-${keyIdsOf(home)[0]}.key`)
 }
 

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { JobId, SandboxId } from '../../src/lib/ids.ts'
-import { createReceiptLog } from '../../src/receipts/log.ts'
+import { createReceiptLog } from '../../src/receipts/receipt-log.ts'
 import type { Isolation } from '../../src/sandboxes/backend.ts'
 import { processBackend } from '../../src/sandboxes/backends/process/backend.ts'
 import {
@@ -16,7 +16,7 @@ import {
 } from '../../src/sandboxes/manager/manager.fixture.ts'
 import { createSandboxManager } from '../../src/sandboxes/manager.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 type Order =
   | { readonly do: 'create'; readonly isolation: Isolation }
@@ -72,7 +72,7 @@ async function follow(order: Order): Promise<unknown> {
     case 'upload': {
       const bytes = Buffer.from(order.text)
       const upload = { upload: order.job, path: 'uploaded', bytes: bytes.length, mode: 0o600 }
-      const there = await manager.files.uploaded(caller(), order.id, order.job)
+      const there = await manager.files.getUpload(caller(), order.id, order.job)
       const from = there?.offset ?? 0
       return manager.files.write(caller(), order.id, upload, from, Readable.from([bytes.subarray(from)]))
     }

@@ -11,12 +11,12 @@ import { childrenOf } from '../../src/sandboxes/backends/process/descendants.ts'
 import { findInstanceProcesses } from '../../src/sandboxes/backends/process/instance-processes.ts'
 import { runJob } from '../../src/sdk/run-job.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.ts'
+import { connectSupervisor, findSupervisor } from '../../src/supervisor/connect-or-start.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
-import { builtCraik } from '../built-craik.ts'
+import { builtFolder } from '../built-craik.ts'
 import { run } from '../craik.ts'
 import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
-import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { createRandom, SEED, SupervisorKiller } from './supervisor-kill.ts'
 import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const LIMIT_MS = 600_000
@@ -113,25 +113,25 @@ describe('another version', () => {
     const sandbox = await home.create()
     const client = home.client()
     const before = (await client.supervisor.version()).pid
-    let said = ''
+    let output = ''
     const script = 'echo started >> starts; for i in $(seq 1 500); do echo $i; sleep 0.02; done'
     const spec = { kind: 'exec' as const, argv: ['sh', '-c', script] }
     const streamed = runJob(client, sandbox.id, spec, {
       jobId: newId('job', Date.now()),
       onStdout: (chunk) => {
-        said += chunk
+        output += chunk
       },
     })
     // Longer than one that leaves waits for its answers.
     const argv = ['sh', '-c', 'sleep 8; echo slow']
     const slow = client.sandboxes.exec(sandbox.id, { argv, job_id: newId('job', Date.now()) })
-    await until(() => said.includes('\n10\n'))
+    await until(() => output.includes('\n10\n'))
     await newer(home)
     const after = (await client.supervisor.version()).pid
     expect(after).not.toBe(before)
     expect(await slow).toMatchObject({ exit_code: 0, stdout: { data: 'slow\n' } })
     expect((await streamed).result).toMatchObject({ exitCode: 0 })
-    expect(said).toBe(Array.from({ length: 500 }, (_, n) => `${n + 1}\n`).join(''))
+    expect(output).toBe(Array.from({ length: 500 }, (_, n) => `${n + 1}\n`).join(''))
     expect((await sandbox.exec(['cat', 'starts'])).stdout).toBe('started\n')
     await sandbox.delete()
     await requireWholeLog(home)
@@ -154,15 +154,15 @@ describe('twenty commands at once', () => {
   it(`while supervisors are killed (seed ${SEED}) never have two of them, and all get their answer`, {
     timeout: LIMIT_MS,
   }, async () => {
-    const random = seeded(SEED)
+    const random = createRandom(SEED)
     const identity = canBe('root') ? 'root' : 'user'
     await using home = await SandboxHome.open({ identity })
     const killer = new SupervisorKiller(home.home)
     const environment = { PATH: process.env.PATH, HOME: home.folder }
-    const place = { home: homeAt(home.home), mainFile: home.program.main, environment }
+    const deps = { home: homeAt(home.home), mainFile: home.program.main, environment }
     const asking = Array.from({ length: 20 }, async () => {
       await sleep(random() * 3_000)
-      using client = await connectSupervisor(place)
+      using client = await connectSupervisor(deps)
       return client.sandboxes.list()
     })
     let over = false
@@ -179,11 +179,11 @@ describe('twenty commands at once', () => {
     })()
     for (const answer of await Promise.all(asking)) expect(answer).toEqual([])
     over = true
-    using last = await connectSupervisor(place)
+    using last = await connectSupervisor(deps)
     expect(await last.sandboxes.list()).toEqual([])
     await killing
-    using _again = await connectSupervisor(place)
-    const log = readFileSync(runFolder(place.home).log, 'utf8')
+    using _again = await connectSupervisor(deps)
+    const log = readFileSync(runFolder(deps.home).log, 'utf8')
     expect(log.match(/"message":"started"/g)!.length).toBeLessThanOrEqual(killer.killed.length + 1)
     expect(killer.killed.length).toBeGreaterThan(0)
   })
@@ -192,7 +192,7 @@ describe('twenty commands at once', () => {
 /** The same code with a later time runs one command: what an upgrade looks like. Returns where that code is. */
 async function newer(home: SandboxHome): Promise<string> {
   const copy = home.path('newer')
-  cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
+  cpSync(builtFolder(), copy, { recursive: true, preserveTimestamps: true })
   const main = join(copy, 'src/main.cjs')
   const later = new Date(Date.now() + 60_000)
   utimesSync(main, later, later)

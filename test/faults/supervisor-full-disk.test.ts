@@ -59,23 +59,23 @@ function touch(name: string): string[] {
 class SmallDisk implements AsyncDisposable {
   readonly #test = new TestHome()
   readonly #disk = this.#test.path('disk')
-  readonly #holder: ChildProcess
+  readonly #lockOwner: ChildProcess
 
   private constructor() {
     mkdirSync(this.#disk)
     const script = `mount -t tmpfs -o ${DISK} craik-test "$0" && echo ready && exec sleep 100000`
     const args = ['--mount', '--propagation', 'private', 'sh', '-c', script, this.#disk]
-    this.#holder = spawn('unshare', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    this.#lockOwner = spawn('unshare', args, { stdio: ['ignore', 'pipe', 'inherit'] })
   }
 
   static async mount(): Promise<SmallDisk> {
     const disk = new SmallDisk()
-    await once(disk.#holder.stdout!, 'data')
+    await once(disk.#lockOwner.stdout!, 'data')
     return disk
   }
 
   run(args: readonly string[]): Promise<Ran> {
-    const enter = [`--mount=/proc/${this.#holder.pid}/ns/mnt`, '--']
+    const enter = [`--mount=/proc/${this.#lockOwner.pid}/ns/mnt`, '--']
     return run('nsenter', [...enter, NODE, builtMain(), ...args], {
       cwd: this.#test.folder,
       env: { PATH: process.env.PATH!, HOME: this.#test.folder, CRAIK_HOME: join(this.#disk, 'home') },
@@ -83,7 +83,7 @@ class SmallDisk implements AsyncDisposable {
   }
 
   get #ballast(): string {
-    return join(`/proc/${this.#holder.pid}/root`, this.#disk, 'ballast')
+    return join(`/proc/${this.#lockOwner.pid}/root`, this.#disk, 'ballast')
   }
 
   /** To the last byte. */
@@ -108,8 +108,8 @@ class SmallDisk implements AsyncDisposable {
     this.empty()
     await this.run(['sandbox', 'delete', '--all', '--yes'])
     await this.run(['supervisor', 'stop'])
-    this.#holder.kill('SIGKILL')
-    await once(this.#holder, 'exit')
+    this.#lockOwner.kill('SIGKILL')
+    await once(this.#lockOwner, 'exit')
     this.#test[Symbol.dispose]()
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
-import { connectSupervisor } from '../../src/supervisor/ensure.ts'
+import { connectSupervisor } from '../../src/supervisor/connect-or-start.ts'
 import { ensureRunFolder, runFolder } from '../../src/supervisor/run-folder.ts'
 import { builtMain, NODE, ROOT, TestHome } from '../craik.ts'
 
@@ -24,12 +24,12 @@ class Scene implements AsyncDisposable {
   }
 
   /** Takes the lock and says who it is, as a supervisor does first, and comes no further. */
-  async stuckHolder(): Promise<ChildProcess> {
+  async stuckOwner(): Promise<ChildProcess> {
     ensureRunFolder(this.place.home)
     const source = (name: string) => JSON.stringify(join(ROOT, 'src', name))
     const script = `
     const { takeLock } = await import(${source('supervisor/lock.ts')})
-    const { recordHolder } = await import(${source('supervisor/holder.ts')})
+    const { recordHolder } = await import(${source('supervisor/lock-owner.ts')})
     const { runFolder } = await import(${source('supervisor/run-folder.ts')})
     const { homeAt } = await import(${source('store/home.ts')})
     const folder = runFolder(homeAt(${JSON.stringify(this.#test.home)}))
@@ -39,8 +39,8 @@ class Scene implements AsyncDisposable {
     setInterval(() => {}, 1e6)`
     const child = spawn(NODE, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
     this.#started.push(child)
-    const [said] = (await once(child.stdout, 'data')) as [Buffer]
-    expect(said.toString()).toBe('held\n')
+    const [output] = (await once(child.stdout, 'data')) as [Buffer]
+    expect(output.toString()).toBe('held\n')
     return child
   }
 
@@ -68,7 +68,7 @@ describe.concurrent('a supervisor that holds the home and does not listen', () =
     timeout: LIMIT_MS,
   }, async () => {
     await using scene = new Scene()
-    const holder = await scene.stuckHolder()
+    const holder = await scene.stuckOwner()
     const connecting = connectSupervisor(scene.place)
     connecting.catch(() => {})
     while (!scene.log().includes('holds the lock and has not answered')) await sleep(50)
@@ -79,7 +79,7 @@ describe.concurrent('a supervisor that holds the home and does not listen', () =
 
   it('is named when it stays as it is, with what ends it, which works', { timeout: LIMIT_MS }, async () => {
     await using scene = new Scene()
-    const holder = await scene.stuckHolder()
+    const holder = await scene.stuckOwner()
     await expect(connectSupervisor(scene.place)).rejects.toMatchObject({
       code: 'supervisor_unreachable',
       message: expect.stringMatching(

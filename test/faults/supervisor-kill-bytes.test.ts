@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  ByteGate,
   checkProgram,
+  createGatedFile,
   ExpectedBytes,
-  Gate,
-  gatedFile,
   keystreamProgram,
   sha256Of,
 } from './supervisor-kill-bytes.ts'
@@ -26,8 +26,8 @@ describe('a gate', () => {
     })
     await fc.assert(
       fc.asyncProperty(whole, async ({ bytes, offset, marks }) => {
-        const gate = new Gate()
-        const open = gatedFile('bytes', bytes, gate)
+        const gate = new ByteGate()
+        const open = createGatedFile('bytes', bytes, gate)
         const from = Math.floor(offset * (bytes - 1))
         // The one that broke off still waits when the next one goes on.
         const [broken, next] = [open(0), open(from)]
@@ -40,7 +40,7 @@ describe('a gate', () => {
         for (const mark of [...marks].sort((one, other) => one - other)) {
           const last = Math.floor(mark * bytes)
           gate.allow(last)
-          await gate.reached(last)
+          await gate.waitForBytes(last)
         }
         gate.allow(bytes)
         expect(await read).toBe(bytes)
@@ -51,10 +51,10 @@ describe('a gate', () => {
   })
 
   it('lets through the same bytes that are expected at the other end', async () => {
-    const gate = new Gate()
+    const gate = new ByteGate()
     gate.allow(MIB)
     const hash = createHash('sha256')
-    for await (const piece of gatedFile('same', MIB, gate)(0)) hash.update(piece as Buffer)
+    for await (const piece of createGatedFile('same', MIB, gate)(0)) hash.update(piece as Buffer)
     expect(hash.digest('hex')).toBe(sha256Of('same', MIB))
   })
 })

@@ -73,7 +73,7 @@ export class ExpectedBytes {
 }
 
 /** Lets bytes through up to a mark, and tells how far they got. */
-export class Gate {
+export class ByteGate {
   #allowed = 0
   #reached = 0
   #awaited = 0
@@ -94,7 +94,7 @@ export class Gate {
   }
 
   /** So many must be allowed, or it waits until they are. */
-  async reached(bytes: number): Promise<void> {
+  async waitForBytes(bytes: number): Promise<void> {
     this.#awaited = bytes
     while (this.#reached < bytes) await this.#change()
   }
@@ -123,7 +123,7 @@ export class Gate {
 }
 
 /** The bytes of a file from an offset on, no faster than the gate lets them through. */
-export function gatedFile(name: string, bytes: number, gate: Gate): (offset: number) => Readable {
+export function createGatedFile(name: string, bytes: number, gate: ByteGate): (offset: number) => Readable {
   async function* from(offset: number): AsyncGenerator<Buffer> {
     const stream = keystream(name, offset)
     for (let at = offset; at < bytes; ) {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as pty from '@lydell/node-pty'
 import { describe, expect, it } from 'vitest'
 import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
-import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { createRandom, SEED, SupervisorKiller } from './supervisor-kill.ts'
 import { ExpectedBytes, keystream, sha256Of } from './supervisor-kill-bytes.ts'
 import { requireWholeLog, withEvidence } from './supervisor-kill-receipts.ts'
 import {
@@ -31,7 +31,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
     `commands go on while the supervisor is killed ${KILLS} times (seed ${SEED})`,
     { timeout: LIMIT_MS },
     async () => {
-      const random = seeded(SEED)
+      const random = createRandom(SEED)
       await using home = await SandboxHome.open({ identity })
       const sandbox = await home.create()
       makeFile(home, 'file')
@@ -96,7 +96,7 @@ async function exec(
   started.push(child)
   const stderr = new CountedLines()
   const failed = Promise.withResolvers<never>()
-  const checked = (take: (chunk: Buffer) => void) => (chunk: Buffer) => {
+  const rejectOnError = (take: (chunk: Buffer) => void) => (chunk: Buffer) => {
     try {
       take(chunk)
     } catch (error) {
@@ -105,11 +105,11 @@ async function exec(
   }
   child.stdout.on(
     'data',
-    checked((chunk) => stdout.take(chunk)),
+    rejectOnError((chunk) => stdout.take(chunk)),
   )
   child.stderr.on(
     'data',
-    checked((chunk) => stderr.take(chunk)),
+    rejectOnError((chunk) => stderr.take(chunk)),
   )
   child.stdin.on('error', () => {})
   stdin.pipe(child.stdin)

@@ -1,6 +1,6 @@
 /** What stands still is told by its name and its place. */
 import { describe, expect, it } from 'vitest'
-import { processesBelow, standstill } from './supervisor-kill-freeze.ts'
+import { processesBelow, watchForStall } from './supervisor-kill-freeze.ts'
 
 const quick = { lookMs: 2, evidence: () => 'what else there is' }
 const never = new Promise<never>(() => {})
@@ -14,8 +14,8 @@ describe('a standstill', () => {
       { name: 'the killer', done: Promise.resolve(), where: () => 'killed 20' },
     ]
     const until = new AbortController()
-    const told = standstill(parts, { ...quick, until: until.signal, limitMs: 60_000, stillMs: 50 })
-    await expect(told).rejects.toThrow(
+    const reported = watchForStall(parts, { ...quick, until: until.signal, limitMs: 60_000, stillMs: 50 })
+    await expect(reported).rejects.toThrow(
       /^the copy stands still\nthe copy has not moved for \d+ s: at byte 7\nthe commands has .*: number \d+\nthe killer is over: killed 20\nwhat else there is$/,
     )
   })
@@ -23,16 +23,16 @@ describe('a standstill', () => {
   it('tells of what moves and comes to no end', async () => {
     let count = 0
     const parts = [{ name: 'the commands', done: never, where: () => `number ${count++}` }]
-    const told = standstill(parts, { ...quick, until: new AbortController().signal, limitMs: 50 })
-    await expect(told).rejects.toThrow(/^not at its end after 0 s\nthe commands has not moved for/)
+    const reported = watchForStall(parts, { ...quick, until: new AbortController().signal, limitMs: 50 })
+    await expect(reported).rejects.toThrow(/^not at its end after 0 s\nthe commands has not moved for/)
   })
 
   it('is not told of when all of it came to its end', async () => {
     const until = new AbortController()
     const parts = [{ name: 'the copy', done: Promise.resolve(), where: () => 'at its end' }]
-    const told = standstill(parts, { ...quick, until: until.signal, limitMs: 60_000, stillMs: 5 })
+    const reported = watchForStall(parts, { ...quick, until: until.signal, limitMs: 60_000, stillMs: 5 })
     setTimeout(() => until.abort(), 50)
-    await expect(told).resolves.toBeUndefined()
+    await expect(reported).resolves.toBeUndefined()
   })
 
   it('shows processes by what their command line or environment names', () => {

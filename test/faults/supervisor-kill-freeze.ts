@@ -10,7 +10,7 @@ export interface Moving {
   where(): string
 }
 
-interface StandstillOptions {
+interface StallOptions {
   /** For all of it. */
   readonly limitMs: number
   /** Aborts when nobody has to be told any more. */
@@ -26,7 +26,7 @@ const STILL_MS = 150_000
 const LOOK_MS = 1_000
 
 /** Rejects when a part that is not at its end does not move for so long, or the time is over. Resolves at `until`. */
-export async function standstill(parts: readonly Moving[], options: StandstillOptions): Promise<void> {
+export async function watchForStall(parts: readonly Moving[], options: StallOptions): Promise<void> {
   const { limitMs, until, evidence, stillMs = STILL_MS, lookMs = LOOK_MS } = options
   const beganMs = performance.now()
   const seen = parts.map((part) => ({ part, where: part.where(), sinceMs: beganMs, over: false }))
@@ -50,11 +50,11 @@ export async function standstill(parts: readonly Moving[], options: StandstillOp
       still.length > 0
         ? `${still.map(({ part }) => part.name).join(', ')} stands still`
         : `not at its end after ${Math.round(limitMs / 1000)} s`
-    const told = seen.map(({ part, where, sinceMs, over }) => {
+    const message = seen.map(({ part, where, sinceMs, over }) => {
       const how = over ? 'is over' : `has not moved for ${Math.round((nowMs - sinceMs) / 1000)} s`
       return `${part.name} ${how}: ${where}`
     })
-    throw new Error([what, ...told, evidence()].join('\n'))
+    throw new Error([what, ...message, evidence()].join('\n'))
   }
 }
 
@@ -62,7 +62,7 @@ export async function standstill(parts: readonly Moving[], options: StandstillOp
 export function processesBelow(names: readonly string[]): string {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .flatMap((pid) => seenProcess(pid) ?? [])
+    .flatMap((pid) => readProcess(pid) ?? [])
   const chosen = new Set(all.filter(({ text }) => names.some((name) => text.includes(name))))
   for (let before = -1; before !== chosen.size; ) {
     before = chosen.size
@@ -72,7 +72,7 @@ export function processesBelow(names: readonly string[]): string {
   return [...chosen].map(({ line }) => line).join('\n')
 }
 
-function seenProcess(pid: string) {
+function readProcess(pid: string) {
   try {
     const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, 'latin1')
     const command = read('cmdline')

@@ -2,9 +2,15 @@
 import { describe, expect, it } from 'vitest'
 import { readFile, writeFile } from '../../src/sdk/transfer.ts'
 import { canBe, EVERY_IDENTITY, type Identity, SandboxHome } from '../sandbox-home.ts'
-import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
-import { checkProgram, ExpectedBytes, Gate, gatedFile, keystreamProgram } from './supervisor-kill-bytes.ts'
-import { processesBelow, standstill } from './supervisor-kill-freeze.ts'
+import { createRandom, SEED, SupervisorKiller } from './supervisor-kill.ts'
+import {
+  ByteGate,
+  checkProgram,
+  createGatedFile,
+  ExpectedBytes,
+  keystreamProgram,
+} from './supervisor-kill-bytes.ts'
+import { processesBelow, watchForStall } from './supervisor-kill-freeze.ts'
 import { requireWholeLog, withEvidence } from './supervisor-kill-receipts.ts'
 import { NODE_INSIDE, type Scene, startEcho, startMany, startTerminal } from './supervisor-kill-workload.ts'
 
@@ -31,7 +37,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
     `a supervisor killed ${KILLS} times (seed ${SEED}) loses no byte, no process and no receipt`,
     { timeout: LIMIT_MS },
     async () => {
-      const random = seeded(SEED)
+      const random = createRandom(SEED)
       const size = SIZES[identity]
       await using home = await SandboxHome.open({ identity })
       const sandbox = await home.create()
@@ -43,7 +49,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
       const [over, left] = [new AbortController(), new AbortController()]
       const scene = { client, sandbox: sandbox.id, random, over: over.signal, left: left.signal }
       const [echo, terminal, many] = [startEcho(scene), startTerminal(scene), startMany(scene)]
-      const gates = { in: new Gate(), out: new Gate() }
+      const gates = { in: new ByteGate(), out: new ByteGate() }
       const copying = copyBoth(scene, size, gates)
       const killer = new SupervisorKiller(home.home)
       const killing = killAll(killer, gates, size, scene)
@@ -55,9 +61,11 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
           where: () =>
             `in ${gates.in}; out ${gates.out}; the killer, after ${killer.killed.length}, ${killer.doing}`,
         },
-        ...[echo, terminal, many],
+        echo,
+        terminal,
+        many,
       ]
-      const watched = standstill(parts, {
+      const watched = watchForStall(parts, {
         limitMs: LIMIT_MS - LAST_MS,
         until: left.signal,
         evidence: () => processesBelow([home.home, sandbox.id]),
@@ -98,12 +106,12 @@ interface Sizes {
 }
 
 interface Gates {
-  readonly in: Gate
-  readonly out: Gate
+  readonly in: ByteGate
+  readonly out: ByteGate
 }
 
 async function copyBoth({ client, sandbox, left }: Scene, size: Sizes, gates: Gates): Promise<void> {
-  const source = { bytes: size.in, mode: 0o640, open: gatedFile('in', size.in, gates.in) }
+  const source = { bytes: size.in, mode: 0o640, open: createGatedFile('in', size.in, gates.in) }
   await writeFile(client, sandbox, 'in', source, { signal: left })
   const expected = new ExpectedBytes('out')
   for await (const chunk of readFile(client, sandbox, 'out', { signal: left })) {
@@ -125,7 +133,7 @@ async function killAll(killer: SupervisorKiller, gates: Gates, size: Sizes, scen
 /** So many times, each at some point of its own part of a copy. */
 async function killDuring(
   killer: SupervisorKiller,
-  gate: Gate,
+  gate: ByteGate,
   bytes: number,
   kills: number,
   { client, random, left }: Scene,
@@ -136,7 +144,7 @@ async function killDuring(
     const early = random() < EARLY
     if (!early) {
       killer.doing = 'waits for the copy'
-      await gate.reached(Math.floor((bytes * (n + random())) / kills))
+      await gate.waitForBytes(Math.floor((bytes * (n + random())) / kills))
       memory.push((await client.supervisor.status({ signal: left })).memory_bytes)
     }
     await killer.kill(random() * (early ? 400 : 40))

@@ -15,7 +15,7 @@ export const SEED = Number(process.env.CRAIK_TEST_SEED ?? 20_261_115)
 export type Random = () => number
 
 /** From 0 to 1; the same row for the same seed. */
-export function seeded(seed: number): Random {
+export function createRandom(seed: number): Random {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0
@@ -41,7 +41,7 @@ export class SupervisorKiller {
   async current(): Promise<Owner> {
     const endsMs = performance.now() + NEXT_MS
     for (;;) {
-      const found = this.#named()
+      const found = this.#readOwner()
       if (found !== undefined) return found
       if (performance.now() > endsMs) throw new Error(`no supervisor came after kill ${this.killed.length}`)
       await sleep(POLL_MS)
@@ -69,7 +69,7 @@ export class SupervisorKiller {
   }
 
   /** What the file names, when that is a supervisor of this home. */
-  #named(): Owner | undefined {
+  #readOwner(): Owner | undefined {
     try {
       if (!existsSync(this.#info)) return undefined
       const { pid } = JSON.parse(readFileSync(this.#info, 'utf8')) as { readonly pid: number }

@@ -29,10 +29,10 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
       for (const afterUs of MOMENTS_US) {
         const killed = await dieAt(home, '--json-status-fd', afterUs)
         await sleep(200)
-        left.push(...madeBy(killed))
+        left.push(...findStartedBy(killed))
         // Recovery comes first: what is answered is answered by one that has ended what it found.
         await home.json(['sandbox', 'list', '--format', 'json'])
-        expect(madeBy(killed)).toEqual([])
+        expect(findStartedBy(killed)).toEqual([])
         await home.run(['supervisor', 'stop'])
       }
       // It is not that nothing ever was.
@@ -52,9 +52,9 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
         await dieAt(home, '--info-fd', afterUs)
         await sleep(200)
         const [id] = readdirSync(join(home.home, 'sandboxes'))
-        left += (await home.leftOf(id!)).length
+        left += (await home.findLeftovers(id!)).length
         expect(await home.json(['sandbox', 'list', '--format', 'json'])).toEqual([])
-        expect(await home.leftOf(id!)).toEqual([])
+        expect(await home.findLeftovers(id!)).toEqual([])
         expect(readdirSync(join(home.home, 'sandboxes'))).toEqual([])
         await home.run(['supervisor', 'stop'])
       }
@@ -94,10 +94,10 @@ async function livingProbe(home: SandboxHome): Promise<AsyncDisposable & { reado
     stdio: ['ignore', 'pipe', 'inherit'],
     ...home.user,
   })
-  const [said] = (await once(maker.stdout, 'data')) as [Buffer]
-  expect(said.toString()).toBe('here\n')
+  const [output] = (await once(maker.stdout, 'data')) as [Buffer]
+  expect(output.toString()).toBe('here\n')
   return {
-    probe: madeBy(maker.pid!)[0]!,
+    probe: findStartedBy(maker.pid!)[0]!,
     async [Symbol.asyncDispose]() {
       maker.kill('SIGKILL')
       await once(maker, 'exit')
@@ -108,7 +108,7 @@ async function livingProbe(home: SandboxHome): Promise<AsyncDisposable & { reado
 /** In one file, where every user of these tests can read it. */
 async function probeMaker(home: SandboxHome): Promise<string> {
   const bundle = await rolldown({
-    input: join(import.meta.dirname, 'living-probe.fixture.ts'),
+    input: join(import.meta.dirname, 'running-probe.fixture.ts'),
     platform: 'node',
   })
   const file = home.path('living-probe.mjs')
@@ -118,7 +118,7 @@ async function probeMaker(home: SandboxHome): Promise<string> {
 }
 
 /** All that runs and began in the folder of that process, and is still there. */
-function madeBy(pid: number): Owner[] {
+function findStartedBy(pid: number): Owner[] {
   const names = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return names.flatMap((name) => {
     const isThere = folderOf(name).startsWith(`/proc/${pid}/task/${pid}`)

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
 import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
-import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { createRandom, SEED, SupervisorKiller } from './supervisor-kill.ts'
 import { receiptsOf, requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const ROUNDS = process.env.CRAIK_SOAK === '1' ? 50 : 5
@@ -18,7 +18,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
     `a supervisor killed while it makes a sandbox (seed ${SEED}) leaves a whole one or none`,
     { timeout: LIMIT_MS },
     async () => {
-      const random = seeded(SEED)
+      const random = createRandom(SEED)
       await using home = await SandboxHome.open({ identity })
       const killer = new SupervisorKiller(home.home)
       for (let round = 0; round < ROUNDS; round++) {
@@ -46,7 +46,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
     `a supervisor killed while it removes a sandbox (seed ${SEED}) leaves a whole one or none`,
     { timeout: LIMIT_MS },
     async () => {
-      const random = seeded(SEED)
+      const random = createRandom(SEED)
       await using home = await SandboxHome.open({ identity })
       const killer = new SupervisorKiller(home.home)
       for (let round = 0; round < ROUNDS; round++) {

@@ -48,18 +48,18 @@ export async function fire(scene: LoginScene, unit: Unit): Promise<FireReport> {
   const { home, providers } = scene
   const boxes: LiveSandbox[] = []
   for (let at = 0; at < BOXES; at++) boxes.push(await scene.create())
-  const limitTo = (amount: number) => home.json(['budget', 'set', '--total', ...spelled(unit, amount)])
+  const limitTo = (amount: number) => home.json(['budget', 'set', '--total', ...limitOptions(unit, amount)])
   const budget = async (): Promise<Amounts> => {
     const [row] = await home.json<Record<string, number>[]>(['budget', 'show', '--format', 'json'])
     return { limit: row![`limit_${unit}`]!, spent: row![`spent_${unit}`]!, held: row![`held_${unit}`]! }
   }
-  const logged = async (text: string) =>
+  const findReceipts = async (text: string) =>
     (await scene.receipts()).split('\n').filter((line) => line.includes(text))
 
   await limitTo(1_000_000_000)
   const [first] = await scene.ask(boxes[0]!, [QUESTION])
   if (first?.status !== 200) throw new Error(`the first call: ${first?.status} ${first?.text}`)
-  const heldByOne: number = JSON.parse((await logged('"operation":"reserve"'))[0]!).body.metadata[unit]
+  const heldByOne: number = JSON.parse((await findReceipts('"operation":"reserve"'))[0]!).body.metadata[unit]
   const { spent: spentByOne } = await budget()
   const limit = spentByOne + AFFORDED * heldByOne
   await limitTo(limit)
@@ -72,7 +72,12 @@ export async function fire(scene: LoginScene, unit: Unit): Promise<FireReport> {
   const asking = boxes.map(async (box) => {
     const question = JSON.stringify(QUESTION)
     const ran = await box.exec([
-      ...[NODE_INSIDE, '--no-warnings', 'ask.ts', '--at-once', String(STREAMS_EACH), question],
+      NODE_INSIDE,
+      '--no-warnings',
+      'ask.ts',
+      '--at-once',
+      String(STREAMS_EACH),
+      question,
     ])
     if (ran.code !== 0) throw new Error(ran.stdout + ran.stderr)
     return JSON.parse(ran.stdout) as Reply[]
@@ -80,7 +85,7 @@ export async function fire(scene: LoginScene, unit: Unit): Promise<FireReport> {
   let height: Amounts
   let arrivedAtHeight: number
   try {
-    await when(async () => (await logged('"rule":"budget.exhausted"')).length >= STREAMS - AFFORDED)
+    await when(async () => (await findReceipts('"rule":"budget.exhausted"')).length >= STREAMS - AFFORDED)
     height = await budget()
     arrivedAtHeight = arrived
   } finally {
@@ -116,7 +121,7 @@ interface Verified {
   }
 }
 
-function spelled(unit: Unit, amount: number): string[] {
+function limitOptions(unit: Unit, amount: number): string[] {
   const [dollars, nanos] = [Math.floor(amount / 1e9), String(amount % 1e9).padStart(9, '0')]
   const limit = unit === 'tokens' ? ['--tokens', String(amount)] : ['--limit', `${dollars}.${nanos}usd`]
   return [...limit, '--format', 'json']

@@ -17,14 +17,14 @@ async function main(): Promise<DollarReport> {
   scene.configureAccounts({ 'secret/ANTHROPIC_API_KEY': { base_url: `https://${HOST}/v1` } })
   await scene.setKey('ANTHROPIC_API_KEY', 'anthropic')
   const { origin, pathname } = new URL(scene.providers.bases.anthropic)
-  const server = createServer({ ...certificate }, (asked, response) => {
-    const path = `${pathname}${asked.url?.slice('/v1'.length)}`
-    const { method, headers } = asked
+  const server = createServer({ ...certificate }, (requested, response) => {
+    const path = `${pathname}${requested.url?.slice('/v1'.length)}`
+    const { method, headers } = requested
     const passed = request(origin + path, { method: method!, headers, ca: certificate.cert }, (answer) => {
       response.writeHead(answer.statusCode!, answer.headers)
       answer.pipe(response)
     })
-    asked.pipe(passed)
+    requested.pipe(passed)
   })
   await new Promise<void>((listening) => server.listen(443, PUBLIC, listening))
   const report = await fire(scene, 'nano_usd')

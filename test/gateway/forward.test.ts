@@ -11,7 +11,7 @@ const identity = canBe('root') ? 'root' : 'user'
 const ISSUER = 'oauth2.googleapis.com'
 
 /** Of what lies in the home of a sandbox; undefined: nothing does. */
-async function installed(box: LiveSandbox, program: Program) {
+async function installLogin(box: LiveSandbox, program: Program) {
   const path = `/workspace/home/${FILES[program]}`
   const ran = await box.exec(['sh', '-c', `cat ${path} && stat -c '%a %U %h' ${path} >&2`])
   return ran.code === 0 ? { content: ran.stdout, stat: ran.stderr.trim() } : undefined
@@ -27,15 +27,15 @@ it('forward: the bytes of each login are at their place, for nobody but the owne
   const box = await scene.create(['--credentials', 'forward', '--name', 'trusted'])
   expect(box.body.notice).toContain(`cannot forward the Gemini login: its program checks it at ${ISSUER}`)
   for (const program of ['claude', 'codex'] as const)
-    expect(await installed(box, program)).toEqual({ content: original(program), stat: '400 agent 1' })
-  expect(await installed(box, 'gemini')).toBeUndefined()
+    expect(await installLogin(box, program)).toEqual({ content: original(program), stat: '400 agent 1' })
+  expect(await installLogin(box, 'gemini')).toBeUndefined()
   const events = await home.run(['sandbox', 'logs', 'trusted'])
   expect(events.stdout).toContain('logins_left_out')
 
   const allowed = await home.run(['egress', 'allow', ISSUER, '--sandbox', 'trusted'])
   expect(allowed).toMatchObject({ code: 0 })
   expect(await scene.bringUpToDate(box)).toEqual(['anthropic_token', 'openai_token', 'gemini_token'])
-  expect(await installed(box, 'gemini')).toEqual({ content: original('gemini'), stat: '400 agent 1' })
+  expect(await installLogin(box, 'gemini')).toEqual({ content: original('gemini'), stat: '400 agent 1' })
   expect((await home.json<SandboxBody>(['sandbox', 'show', 'trusted'])).notice).toBeNull()
   const passing = await box.exec(['sh', '-c', 'ls -A /run/secrets; stat -f -c %T /run/secrets'])
   expect(passing).toMatchObject({ code: 0, stdout: 'tmpfs\n' })
@@ -44,14 +44,14 @@ it('forward: the bytes of each login are at their place, for nobody but the owne
   expect(reply).toMatchObject({ status: 200, text: expect.stringContaining(ANSWER) })
   expect(reply!.credential).toBe(JSON.parse(original('claude')).claudeAiOauth.accessToken)
 
-  const places = programs.map((program) => `/workspace/home/${FILES[program]}`)
+  const searchedLocations = programs.map((program) => `/workspace/home/${FILES[program]}`)
   const disk = join(home.home, 'sandboxes', box.id, 'disk.img')
   const inside = await scene.hunt()
-  expect(inside.filter((found) => found !== `file: ${disk}`)).toHaveLength(places.length)
-  const elsewhere = await scene.hunt({}, places)
+  expect(inside.filter((found) => found !== `file: ${disk}`)).toHaveLength(searchedLocations.length)
+  const elsewhere = await scene.hunt({}, searchedLocations)
   expect(elsewhere.filter((found) => found !== `file: ${disk}`)).toEqual([])
-  const told = (await scene.receipts()).split('\n').filter((line) => line.includes('"logins":"forward"'))
-  expect(told.map((line) => JSON.parse(line).body.operation)).toEqual(['install', 'install', 'create'])
+  const message = (await scene.receipts()).split('\n').filter((line) => line.includes('"logins":"forward"'))
+  expect(message.map((line) => JSON.parse(line).body.operation)).toEqual(['install', 'install', 'create'])
 
   await home.json(['sandbox', 'snapshot', 'trusted', '--name', 'kept'])
   const copies = [
@@ -77,7 +77,7 @@ it('forward: the bytes of each login are at their place, for nobody but the owne
       '--',
       'sh',
       '-c',
-      `ls ${places.join(' ')}; ls ask.ts`,
+      `ls ${searchedLocations.join(' ')}; ls ask.ts`,
     ]
     expect(await home.run(looked)).toMatchObject({ code: 0, stdout: 'ask.ts\n' })
   }
@@ -91,7 +91,7 @@ it('none: nothing of the logins is inside, and a model that is asked all the sam
   for (const program of ['claude', 'codex', 'gemini'] as const) scene.logIn(program)
   const box = await scene.create(['--credentials', 'none'])
   for (const program of ['claude', 'codex', 'gemini'] as const)
-    expect(await installed(box, program)).toBeUndefined()
+    expect(await installLogin(box, program)).toBeUndefined()
   const gateway = 'http://127.0.0.1:8118'
   const environment = { ANTHROPIC_BASE_URL: gateway, CODE_ASSIST_ENDPOINT: gateway }
   const questions = JSON.stringify(

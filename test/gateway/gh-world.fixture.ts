@@ -36,8 +36,8 @@ async function main(folder: string): Promise<GhReport> {
     if (host === 'api.github.com') calls.push(await serveGithub(token, request, response))
     else if (authorization === '') response.writeHead(401, { 'www-authenticate': 'Basic' }).end()
     else {
-      const given = Buffer.from(authorization.replace(/^Basic /, ''), 'base64').toString()
-      calls.push({ host, what: 'git', authorization: given })
+      const provided = Buffer.from(authorization.replace(/^Basic /, ''), 'base64').toString()
+      calls.push({ host, what: 'git', authorization: provided })
       serveGit(repositories, request, response)
     }
   }

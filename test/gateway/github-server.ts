@@ -51,10 +51,10 @@ export async function serveGithub(
   for await (const piece of request) pieces.push(piece as Buffer)
   const { host = '', authorization = '' } = request.headers
   const { pathname } = new URL(request.url ?? '/', 'https://api.github.com')
-  const asked = pathname === '/graphql' ? JSON.parse(Buffer.concat(pieces).toString()) : undefined
-  const what = (asked && nameOf(asked.query)) ?? `${request.method} ${pathname}`
+  const requested = pathname === '/graphql' ? JSON.parse(Buffer.concat(pieces).toString()) : undefined
+  const what = (requested && nameOf(requested.query)) ?? `${request.method} ${pathname}`
   // Some fields are there for those only who say that they know them, as `gh` does.
-  const isWhole = asked === undefined || request.headers['graphql-features'] === 'merge_queue'
+  const isWhole = requested === undefined || request.headers['graphql-features'] === 'merge_queue'
   const isKnown = [`token ${token}`, `Bearer ${token}`].includes(authorization)
   const body = isKnown ? isWhole && answerTo(what) : { message: 'Bad credentials' }
   response.writeHead(isKnown ? (body ? 200 : 404) : 401, {

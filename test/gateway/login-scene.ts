@@ -66,7 +66,7 @@ export class LoginScene implements AsyncDisposable {
   }
 
   static async open(
-    place: HomeInstance,
+    instance: HomeInstance,
     certificate = selfSigned(['127.0.0.1']),
     answerer?: Answerer,
   ): Promise<LoginScene> {
@@ -77,8 +77,8 @@ export class LoginScene implements AsyncDisposable {
     const trusted = tempFolder('craik-trusted-')
     chmodSync(trusted, 0o755)
     writeFileSync(join(trusted, 'authority.pem'), certificate.cert)
-    const env = { NODE_EXTRA_CA_CERTS: join(trusted, 'authority.pem'), ...place.env }
-    const home = await SandboxHome.open({ ...place, env })
+    const env = { NODE_EXTRA_CA_CERTS: join(trusted, 'authority.pem'), ...instance.env }
+    const home = await SandboxHome.open({ ...instance, env })
     const { bases } = providers
     const at = (base_url: string) => ({ base_url, token_url: issuer.tokenUrl })
     const scene = new LoginScene(home, providers, issuer)
@@ -199,7 +199,11 @@ export class LoginScene implements AsyncDisposable {
   /** `craik sandbox logins`. */
   async bringUpToDate(box: LiveSandbox): Promise<readonly string[]> {
     const { logins } = await this.home.json<{ readonly logins: string[] }>([
-      ...['sandbox', 'logins', box.id, '--format', 'json'],
+      'sandbox',
+      'logins',
+      box.id,
+      '--format',
+      'json',
     ])
     return logins
   }
@@ -256,9 +260,9 @@ export class LoginScene implements AsyncDisposable {
     if (pid === '0') return false
     const { folder, containers, home } = this.home
     const names = [folder, ...containers, ...readdirSync(join(home, 'sandboxes'))]
-    const said =
+    const output =
       readFileSync(`/proc/${pid}/cmdline`, 'latin1') + readFileSync(`/proc/${pid}/cgroup`, 'latin1')
-    if (names.some((name) => said.includes(name))) return true
+    if (names.some((name) => output.includes(name))) return true
     const parent = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? '0'
     return this.#isOurs(parent)
   }

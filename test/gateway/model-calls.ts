@@ -29,7 +29,7 @@ export async function asksEachWay(scene: LoginScene): Promise<void> {
   }
   const box = await scene.create()
   const other = await scene.create()
-  const said: Record<string, string> = {}
+  const reply: Record<string, string> = {}
   const expectAll = async (questions: readonly GatewayRequest[]) => {
     const replies = await scene.ask(box, questions)
     const calls = providers.take()
@@ -46,7 +46,7 @@ export async function asksEachWay(scene: LoginScene): Promise<void> {
       if (form === 'claude')
         expect(call.headers['anthropic-beta']).toBe('interleaved-thinking-2025-05-14,oauth-2025-04-20')
       if (form === 'codex') expect(call.headers['chatgpt-account-id']).toBe('the-real-account-number')
-      said[form] = text
+      reply[form] = text
     }
     expect(calls).toHaveLength(questions.length)
     return replies
@@ -82,7 +82,7 @@ export async function asksEachWay(scene: LoginScene): Promise<void> {
   expect(scene.issuer.refreshes).toHaveLength(2)
 
   expect(scene.roots()).toHaveLength(2)
-  expect(await scene.hunt(said)).toEqual([])
+  expect(await scene.hunt(reply)).toEqual([])
   const verified = await scene.home.run(['receipts', 'verify', '--replay'])
   expect(verified).toMatchObject({ code: 0 })
 }

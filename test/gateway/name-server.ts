@@ -12,7 +12,7 @@ export interface NameServer {
 export async function startNameServer(
   names: Readonly<Record<string, readonly (readonly string[])[]>>,
 ): Promise<NameServer> {
-  const asked: string[] = []
+  const requests: string[] = []
   const turns = new Map<string, number>()
   const socket = createSocket('udp4', (message, from) => {
     const { name, type, end } = questionIn(message)
@@ -21,7 +21,7 @@ export async function startNameServer(
     const addresses = answers?.[Math.min(turn, answers.length - 1)] ?? []
     // One lookup asks for both kinds, the newer one last.
     if (type === AAAA) turns.set(name, turn + 1)
-    asked.push(name)
+    requests.push(name)
     const records = addresses
       .filter((each) => isIPv6(each) === (type === AAAA))
       .map((each) => record(each, type))
@@ -34,7 +34,7 @@ export async function startNameServer(
   })
   socket.bind(53, '127.0.0.1')
   await once(socket, 'listening')
-  return { asked, close: () => socket.close() }
+  return { asked: requests, close: () => socket.close() }
 }
 
 const AAAA = 28

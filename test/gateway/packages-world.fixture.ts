@@ -39,7 +39,10 @@ async function main(backend: 'process' | 'docker'): Promise<PackagesReport> {
   const workspace = home.workspace('project')
   writeFileSync(join(workspace, 'authority.pem'), certificate.cert)
   const box = await home.create([
-    ...['--workspace', workspace, '--credentials', 'none'],
+    '--workspace',
+    workspace,
+    '--credentials',
+    'none',
     ...(backend === 'process' ? ['--harness', 'npm'] : []),
   ])
   // Whom a registry of the public internet is vouched for by, every sandbox knows; this one by its own certificate.

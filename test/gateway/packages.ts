@@ -15,7 +15,7 @@ export function installsPackages(backend: 'process' | 'docker'): void {
   it('refuses both without a grant, reaches nothing, and says what to type', () => {
     expect(report.before.npm).toContain(`craik egress allow --preset npm --sandbox ${report.id}`)
     expect(report.before.pip).toContain(`craik egress allow --preset pypi --sandbox ${report.id}`)
-    for (const said of Object.values(report.before)) expect(said).toMatch(/^failed 1:/)
+    for (const output of Object.values(report.before)) expect(output).toMatch(/^failed 1:/)
     expect(report.seenBefore).toEqual([])
   })
 

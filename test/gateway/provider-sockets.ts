@@ -22,7 +22,7 @@ export function acceptSocket(
     let ready = 0
     socket.on('error', () => {})
     socket.on('message', async (data: Buffer) => {
-      const { type: _, previous_response_id: previous, generate, ...asked } = JSON.parse(String(data))
+      const { type: _, previous_response_id: previous, generate, ...requested } = JSON.parse(String(data))
       const before = previous === undefined ? [] : known.get(previous)
       const say = (event: unknown) => socket.send(JSON.stringify(event))
       if (before === undefined) {
@@ -34,7 +34,7 @@ export function acceptSocket(
         say({ type: 'error', status: 400, error })
         return
       }
-      const input = [...before, ...asked.input]
+      const input = [...before, ...requested.input]
       if (generate === false) {
         const id = `resp_ready_${ready++}`
         const usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 }
@@ -45,7 +45,7 @@ export function acceptSocket(
         })
         return
       }
-      for (const line of (await answer(JSON.stringify({ ...asked, input, stream: true }))).split('\n')) {
+      for (const line of (await answer(JSON.stringify({ ...requested, input, stream: true }))).split('\n')) {
         if (!line.startsWith('data: ')) continue
         const event = JSON.parse(line.slice('data: '.length))
         if (event.type === 'response.completed')

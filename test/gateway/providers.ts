@@ -62,7 +62,7 @@ export async function startProviders(
 ): Promise<Providers> {
   const rights = new Map<Service, (token: string) => boolean>()
   let calls: Call[] = []
-  const addressed = ({ url = '' }: IncomingMessage, headers: Call['headers']) => {
+  const parseAddress = ({ url = '' }: IncomingMessage, headers: Call['headers']) => {
     const [service, prefix] = Object.entries(PREFIXES).find(([, each]) => url.startsWith(each)) ?? []
     if (service === undefined) return undefined
     const of = service as Service
@@ -81,7 +81,7 @@ export async function startProviders(
     for await (const piece of request) pieces.push(piece as Buffer)
     const body = Buffer.concat(pieces).toString()
     const { headers } = request
-    const found = addressed(request, headers)
+    const found = parseAddress(request, headers)
     if (found === undefined) {
       response.writeHead(404).end()
       return
@@ -89,8 +89,8 @@ export async function startProviders(
     const { of, path, problem, status } = found
     await keep({ service: of, path, headers, body, status })
     if (status === 200) {
-      const { status: said = 200, isStream, text } = answerer(of, path, body)
-      response.writeHead(said, { 'content-type': isStream ? 'text/event-stream' : 'application/json' })
+      const { status: reply = 200, isStream, text } = answerer(of, path, body)
+      response.writeHead(reply, { 'content-type': isStream ? 'text/event-stream' : 'application/json' })
       response.end(text)
     } else {
       response.writeHead(status, { 'content-type': 'application/json' })
@@ -100,7 +100,7 @@ export async function startProviders(
   // Each message is a call, with the headers of the upgrade.
   server.on('upgrade', async (request, stream, head) => {
     const headers = { ...request.headers, 'content-type': 'application/json' }
-    const found = addressed(request, headers) ?? { of: 'openai' as const, path: '', status: 404 }
+    const found = parseAddress(request, headers) ?? { of: 'openai' as const, path: '', status: 404 }
     const { of, path } = found
     const status = found.status === 200 ? (answerer.failing?.(of) ?? 200) : found.status
     if (status !== 200 || path !== '/responses') {
@@ -168,15 +168,16 @@ function problemOf(service: Service, path: string, headers: Call['headers']): st
 
 const event = (data: unknown, name?: string) =>
   `${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`
-const named = (data: { readonly type: string; readonly [name: string]: unknown }) => event(data, data.type)
+const namedEvent = (data: { readonly type: string; readonly [name: string]: unknown }) =>
+  event(data, data.type)
 
 function answerOf(
   service: Service,
   path: string,
   body: string,
 ): { readonly isStream: boolean; readonly text: string } {
-  const asked = JSON.parse(body) as { readonly stream?: boolean; readonly model?: string }
-  const { model = 'gemini-x' } = asked
+  const requested = JSON.parse(body) as { readonly stream?: boolean; readonly model?: string }
+  const { model = 'gemini-x' } = requested
   if (service === 'gemini' || service === 'code-assist') {
     const usageMetadata = { promptTokenCount: 12, candidatesTokenCount: 6, totalTokenCount: 18 }
     const content = { role: 'model', parts: [{ text: ANSWER }] }
@@ -185,7 +186,7 @@ function answerOf(
     const isStream = path.includes(':streamGenerateContent')
     return { isStream, text: isStream ? event(whole) : JSON.stringify(whole) }
   }
-  const isStream = asked.stream === true
+  const isStream = requested.stream === true
   if (service === 'anthropic') {
     const usage = { input_tokens: 12, output_tokens: 6 }
     const message = { id: 'msg_1', type: 'message', role: 'assistant', model, stop_reason: null, usage }
@@ -202,7 +203,7 @@ function answerOf(
       { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 6 } },
       { type: 'message_stop' },
     ]
-    return { isStream, text: events.map(named).join('') }
+    return { isStream, text: events.map(namedEvent).join('') }
   }
   if (path === '/responses') {
     const usage = { input_tokens: 12, output_tokens: 6, total_tokens: 18 }
@@ -215,7 +216,7 @@ function answerOf(
       { type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, delta: ANSWER },
       { type: 'response.completed', response },
     ]
-    return { isStream, text: events.map(named).join('') }
+    return { isStream, text: events.map(namedEvent).join('') }
   }
   const usage = { prompt_tokens: 12, completion_tokens: 6, total_tokens: 18 }
   const common = { id: 'chatcmpl-1', created: 1, model }

@@ -97,7 +97,7 @@ async function killMidRefresh({ issuer, home }: LoginScene): Promise<void> {
   issuer.delayMs = 0
 }
 
-function startProgram({ home, issuer }: LoginScene, tell: (report: Report) => void): ChildProcess {
+function startProgram({ home, issuer }: LoginScene, report: (report: Report) => void): ChildProcess {
   const instructions: Instructions = {
     role: 'program',
     craikHome: home.home,
@@ -110,6 +110,6 @@ function startProgram({ home, issuer }: LoginScene, tell: (report: Report) => vo
   writeFileSync(path, JSON.stringify(instructions))
   const script = join(import.meta.dirname, '../accounts/host-program.ts')
   const child = fork(script, [path], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-  child.on('message', tell)
+  child.on('message', report)
   return child
 }

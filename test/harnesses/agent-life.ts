@@ -36,8 +36,8 @@ export async function worksAndGoesOn(
     for (const { path, headers } of calls)
       if (path === '/responses') expect(headers.upgrade).toBe('websocket')
   // What was said before is what it goes on from.
-  const asked = calls.filter(({ body }) => body.includes(`echo more >> ${proof}`))
-  expect(asked.some(({ body }) => body.includes(`echo made > ${proof}`))).toBe(true)
+  const requests = calls.filter(({ body }) => body.includes(`echo more >> ${proof}`))
+  expect(requests.some(({ body }) => body.includes(`echo made > ${proof}`))).toBe(true)
   return [first, second]
 }
 
@@ -49,14 +49,14 @@ export async function worksForEditor(
 ): Promise<readonly unknown[]> {
   const proof = `edited-${name}.txt`
   const args = ['--harness', name, '--sandbox', sandbox, '--permissions', 'ask']
-  const told = (editor: Editor) => `${editor.stderr} ${JSON.stringify(editor.heard)}`
+  const allOutput = (editor: Editor) => `${editor.stderr} ${JSON.stringify(editor.heard)}`
   await using first = new Editor(scene.home, args)
   await first.initialize()
   const { sessionId } = await first.begin(scene.home.folder)
   const made = await first.prompt(sessionId, `RUN: echo made > ${proof}`)
-  expect(made, told(first)).toEqual({ stopReason: 'end_turn' })
-  expect(first.asked, told(first)).toMatchObject([{ sessionId, toolCall: { kind: 'execute' } }])
-  expect(first.said(sessionId), told(first)).toContain(DONE)
+  expect(made, allOutput(first)).toEqual({ stopReason: 'end_turn' })
+  expect(first.asked, allOutput(first)).toMatchObject([{ sessionId, toolCall: { kind: 'execute' } }])
+  expect(first.textOf(sessionId), allOutput(first)).toContain(DONE)
   await first.hangUp()
 
   await using second = new Editor(scene.home, args)
@@ -66,9 +66,9 @@ export async function worksForEditor(
   await second.prompt(sessionId, `RUN: echo no >> ${proof}`)
   second.answer = 'allow'
   const more = await second.prompt(sessionId, `RUN: echo more >> ${proof}`)
-  expect(more, told(second)).toEqual({ stopReason: 'end_turn' })
+  expect(more, allOutput(second)).toEqual({ stopReason: 'end_turn' })
   const { stdout } = await scene.home.client().sandboxes.exec(sandbox, { argv: ['cat', proof] })
-  expect(stdout.data, told(second)).toBe('made\nmore\n')
+  expect(stdout.data, allOutput(second)).toBe('made\nmore\n')
   for (const { strange, reached } of [first, second]) expect([strange, reached]).toEqual([[], []])
   return [...first.heard, ...second.heard]
 }
@@ -76,7 +76,12 @@ export async function worksForEditor(
 /** Nothing happens inside that was not given leave for. */
 export async function isRefused(scene: LoginScene, name: AgentName, sandbox: string): Promise<Prompted> {
   const refused = await prompt(scene, 'RUN: echo no > refused.txt', [
-    ...['--harness', name, '--sandbox', sandbox, '--permissions', 'deny'],
+    '--harness',
+    name,
+    '--sandbox',
+    sandbox,
+    '--permissions',
+    'deny',
   ])
   const decided = refused.events.filter(({ type }) => type === 'permission')
   expect(decided, JSON.stringify(refused, null, 1)).toMatchObject([{ allowed: false }])
@@ -88,25 +93,30 @@ export async function isRefused(scene: LoginScene, name: AgentName, sandbox: str
 }
 
 /** What a provider refuses comes to the person as an error, and never as a success or a wait. */
-export async function isTold(
+export async function hasReported(
   scene: LoginScene,
   answers: FaultyAnswers,
   name: AgentName,
   sandbox: string,
 ): Promise<readonly Prompted[]> {
   const service: Service = AGENTS[name].service
-  const told: Prompted[] = []
+  const reported: Prompted[] = []
   for (const [status, code] of [
     [401, ERRORS.no_login.exit],
     [429, ERRORS.quota_exceeded.exit],
   ] as const) {
     answers.fail(service, status)
     const prompted = await prompt(scene, `RUN: echo ${status}`, [
-      ...['--harness', name, '--sandbox', sandbox, '--timeout', '2m'],
+      '--harness',
+      name,
+      '--sandbox',
+      sandbox,
+      '--timeout',
+      '2m',
     ])
     answers.fail(service, undefined)
     expect({ status, ...prompted }, JSON.stringify(prompted, null, 1)).toMatchObject({ code })
-    told.push(prompted)
+    reported.push(prompted)
   }
-  return told
+  return reported
 }

@@ -45,7 +45,7 @@ export async function isRenewed(scene: LoginScene, name: LoginName, sandbox: str
 }
 
 /** Told in time, with what to type; before anything is started when that is known; and over when the person logs in again. */
-export async function isToldOfItsEnd(
+export async function hasReportedEnd(
   scene: LoginScene,
   name: LoginName,
   sandbox: string,
@@ -58,11 +58,11 @@ export async function isToldOfItsEnd(
   const found = await ask('RUN: echo no > ended.txt')
   const known = await ask('RUN: echo no > ended.txt')
   scene.issuer.broken = undefined
-  for (const told of [found, known]) {
-    expect(told, JSON.stringify(told, null, 1)).toMatchObject({ code: ERRORS.no_login.exit })
-    expect(told.stderr).toMatch(new RegExp(`^craik: ${name}: the login in \\S+ has ended`))
-    expect(told.stderr).toContain(LOG_IN[name])
-    expect(told.stderr).not.toContain(access)
+  for (const reported of [found, known]) {
+    expect(reported, JSON.stringify(reported, null, 1)).toMatchObject({ code: ERRORS.no_login.exit })
+    expect(reported.stderr).toMatch(new RegExp(`^craik: ${name}: the login in \\S+ has ended`))
+    expect(reported.stderr).toContain(LOG_IN[name])
+    expect(reported.stderr).not.toContain(access)
   }
   expect(known.events).toEqual([])
   scene.logIn(login)

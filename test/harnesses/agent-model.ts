@@ -38,45 +38,63 @@ const SHELL_TOOLS = [
   'exec',
 ]
 
-export function answerOf(wire: Wire, path: string, body: Body): Answer {
-  const heard = HEARD[wire](body)
-  const said = say(heard)
-  return SPOKEN[wire](said, body, path)
+/** How the model acts on prompts. */
+export interface ModelScript {
+  /** Matches a prompt that asks for commands. */
+  readonly order: RegExp
+  /** Its next command, or without one its answer, after that many results of tools. */
+  next(prompt: string, results: number): { readonly command?: string | undefined; readonly text: string }
+}
+
+/** `RUN: command` runs that command. */
+const RUN_ORDERS: ModelScript = {
+  order: /RUN: /,
+  next(prompt, results) {
+    const command = results === 0 ? /RUN: (.+?)(?:"|\n|$)/.exec(prompt)?.[1] : undefined
+    return { command, text: `${results > 0 ? DONE : 'Heard'}: ${prompt.slice(0, 40)}` }
+  },
+}
+
+export function answerOf(wire: Wire, path: string, body: Body, script = RUN_ORDERS): Answer {
+  const heard = HEARD[wire](body, script)
+  const reply = say(heard, script)
+  return SPOKEN[wire](reply, body, path)
 }
 
 interface Heard {
   /** The newest text of the person that says to run something. */
   readonly prompt: string
-  /** Whether a tool's result came after it. */
-  readonly isRun: boolean
+  /** How many results of tools came after it. */
+  readonly results: number
   readonly tools: readonly Tool[]
 }
 
-function say({ prompt, isRun, tools }: Heard): Saying {
-  const command = /RUN: (.+?)(?:"|\n|$)/.exec(prompt)?.[1]
+function say({ prompt, results, tools }: Heard, script: ModelScript): Saying {
+  const { command, text } = script.next(prompt, results)
   const tool = tools.find(({ name }) => SHELL_TOOLS.includes(name))
-  if (command === undefined || isRun || tool === undefined)
-    return { kind: 'text', text: isRun ? `${DONE}: ${prompt.slice(0, 40)}` : `Heard: ${prompt.slice(0, 40)}` }
-  return { kind: 'call', tool, command }
+  return command === undefined || tool === undefined
+    ? { kind: 'text', text }
+    : { kind: 'call', tool, command }
 }
 
 /** The position of the last text with an order in it, and whether any result comes behind it. */
-function heardIn(
+function findHeard(
   items: readonly { readonly text?: string; readonly isResult?: boolean }[],
   tools: readonly Tool[],
+  { order }: ModelScript,
 ): Heard {
-  const at = items.findLastIndex(({ text }) => text !== undefined && /RUN: /.test(text))
+  const at = items.findLastIndex(({ text }) => text !== undefined && order.test(text))
   const last = at === -1 ? items.findLastIndex(({ text }) => text !== undefined) : at
   return {
     prompt: items[last]?.text ?? '',
-    isRun: items.slice(last + 1).some(({ isResult }) => isResult === true),
+    results: items.slice(last + 1).filter(({ isResult }) => isResult === true).length,
     tools,
   }
 }
 
-const HEARD: Readonly<Record<Wire, (body: Body) => Heard>> = {
-  anthropic: ({ messages, tools = [] }) =>
-    heardIn(
+const HEARD: Readonly<Record<Wire, (body: Body, script: ModelScript) => Heard>> = {
+  anthropic: ({ messages, tools = [] }, script) =>
+    findHeard(
       messages.flatMap(({ role, content }: Body) =>
         role !== 'user'
           ? []
@@ -85,9 +103,10 @@ const HEARD: Readonly<Record<Wire, (body: Body) => Heard>> = {
             : content.map((part: Body) => ({ text: part.text, isResult: part.type === 'tool_result' })),
       ),
       tools.map(({ name, input_schema }: Body) => ({ name, takes: input_schema ?? {} })),
+      script,
     ),
-  responses: ({ input, tools = [] }) =>
-    heardIn(
+  responses: ({ input, tools = [] }, script) =>
+    findHeard(
       (typeof input === 'string' ? [{ role: 'user', content: input }] : input).flatMap((item: Body) =>
         /_output$/.test(item.type ?? '')
           ? [{ isResult: true }]
@@ -104,9 +123,10 @@ const HEARD: Readonly<Record<Wire, (body: Body) => Heard>> = {
           takes: parameters ?? {},
           isCustom: type === 'custom',
         })),
+      script,
     ),
-  chat: ({ messages, tools = [] }) =>
-    heardIn(
+  chat: ({ messages, tools = [] }, script) =>
+    findHeard(
       messages.flatMap(({ role, content }: Body) =>
         role === 'tool'
           ? [{ isResult: true }]
@@ -117,10 +137,11 @@ const HEARD: Readonly<Record<Wire, (body: Body) => Heard>> = {
               : content.map((part: Body) => ({ text: part.text })),
       ),
       tools.map(({ function: of }: Body) => ({ name: of.name, takes: of.parameters ?? {} })),
+      script,
     ),
-  gemini: (body) => {
+  gemini: (body, script) => {
     const { contents = [], tools = [] } = body.request ?? body
-    return heardIn(
+    return findHeard(
       contents.flatMap(({ role, parts }: Body) =>
         role === 'model'
           ? []
@@ -132,6 +153,7 @@ const HEARD: Readonly<Record<Wire, (body: Body) => Heard>> = {
           takes: parametersJsonSchema ?? parameters ?? {},
         })),
       ),
+      script,
     )
   },
 }
@@ -147,10 +169,11 @@ function argumentsFor({ takes }: Tool, command: string): Record<string, unknown>
 
 const event = (data: unknown, name?: string) =>
   `${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`
-const named = (data: { readonly type: string; readonly [name: string]: unknown }) => event(data, data.type)
+const namedEvent = (data: { readonly type: string; readonly [name: string]: unknown }) =>
+  event(data, data.type)
 
-const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => Answer>> = {
-  anthropic(said, { model, stream }) {
+const SPOKEN: Readonly<Record<Wire, (reply: Saying, body: Body, path: string) => Answer>> = {
+  anthropic(reply, { model, stream }) {
     const usage = {
       input_tokens: 12,
       output_tokens: 6,
@@ -158,17 +181,17 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
       cache_read_input_tokens: 0,
     }
     const block =
-      said.kind === 'text'
-        ? { type: 'text', text: said.text }
+      reply.kind === 'text'
+        ? { type: 'text', text: reply.text }
         : {
             type: 'tool_use',
-            id: `toolu_${counted()}`,
-            name: said.tool.name,
-            input: argumentsFor(said.tool, said.command),
+            id: `toolu_${nextNumber()}`,
+            name: reply.tool.name,
+            input: argumentsFor(reply.tool, reply.command),
           }
-    const stop_reason = said.kind === 'text' ? 'end_turn' : 'tool_use'
+    const stop_reason = reply.kind === 'text' ? 'end_turn' : 'tool_use'
     const message = {
-      id: `msg_${counted()}`,
+      id: `msg_${nextNumber()}`,
       type: 'message',
       role: 'assistant',
       model,
@@ -180,7 +203,7 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
       block.type === 'text'
         ? { type: 'text_delta', text: block.text }
         : { type: 'input_json_delta', partial_json: JSON.stringify(block.input) }
-    return streamed([
+    return streamAnswer([
       { type: 'message_start', message: { ...message, content: [], stop_reason: null } },
       {
         type: 'content_block_start',
@@ -193,7 +216,7 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
       { type: 'message_stop' },
     ])
   },
-  responses(said, { model, stream }) {
+  responses(reply, { model, stream }) {
     const usage = {
       input_tokens: 12,
       output_tokens: 6,
@@ -201,9 +224,9 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
       input_tokens_details: { cached_tokens: 0 },
       output_tokens_details: { reasoning_tokens: 0 },
     }
-    const item = responsesItem(said)
+    const item = responsesItem(reply)
     const response = {
-      id: `resp_${counted()}`,
+      id: `resp_${nextNumber()}`,
       object: 'response',
       status: 'completed',
       model,
@@ -211,17 +234,17 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
       usage,
     }
     if (!stream) return whole(response)
-    return streamed([
+    return streamAnswer([
       { type: 'response.created', response: { ...response, status: 'in_progress', output: [], usage: null } },
       { type: 'response.output_item.added', output_index: 0, item },
-      ...(said.kind === 'text'
+      ...(reply.kind === 'text'
         ? [
             {
               type: 'response.output_text.delta',
               item_id: item.id,
               output_index: 0,
               content_index: 0,
-              delta: said.text,
+              delta: reply.text,
             },
           ]
         : []),
@@ -229,18 +252,18 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
       { type: 'response.completed', response },
     ])
   },
-  chat(said, { model, stream }) {
+  chat(reply, { model, stream }) {
     const usage = { prompt_tokens: 12, completion_tokens: 6, total_tokens: 18 }
-    const common = { id: `chatcmpl-${counted()}`, created: 1_767_225_600, model }
-    const call = said.kind === 'call' && {
-      id: `call_${counted()}`,
+    const common = { id: `chatcmpl-${nextNumber()}`, created: 1_767_225_600, model }
+    const call = reply.kind === 'call' && {
+      id: `call_${nextNumber()}`,
       type: 'function',
-      function: { name: said.tool.name, arguments: JSON.stringify(argumentsFor(said.tool, said.command)) },
+      function: { name: reply.tool.name, arguments: JSON.stringify(argumentsFor(reply.tool, reply.command)) },
     }
     const finish_reason = call ? 'tool_calls' : 'stop'
     const message = {
       role: 'assistant',
-      content: said.kind === 'text' ? said.text : null,
+      content: reply.kind === 'text' ? reply.text : null,
       ...(call && { tool_calls: [call] }),
     }
     if (!stream)
@@ -258,31 +281,39 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
       text: `${chunk([{ index: 0, delta, finish_reason: null }])}${chunk([{ index: 0, delta: {}, finish_reason }])}${chunk([], { usage })}data: [DONE]\n\n`,
     }
   },
-  gemini(said, body, path) {
+  gemini(reply, body, path) {
     const usageMetadata = { promptTokenCount: 12, candidatesTokenCount: 6, totalTokenCount: 18 }
     const schema = (body.request ?? body).generationConfig?.responseJsonSchema
     const part = schema
       ? { text: JSON.stringify(like(schema)) }
-      : said.kind === 'text'
-        ? { text: said.text }
-        : { functionCall: { name: said.tool.name, args: argumentsFor(said.tool, said.command) } }
+      : reply.kind === 'text'
+        ? { text: reply.text }
+        : { functionCall: { name: reply.tool.name, args: argumentsFor(reply.tool, reply.command) } }
     const answer = {
       candidates: [{ content: { role: 'model', parts: [part] }, finishReason: 'STOP', index: 0 }],
       usageMetadata,
       modelVersion: body.model ?? 'gemini',
     }
-    const given = body.request === undefined ? answer : { response: answer, traceId: `trace-${counted()}` }
-    return path.includes(':streamGenerateContent') ? { isStream: true, text: event(given) } : whole(given)
+    const provided =
+      body.request === undefined ? answer : { response: answer, traceId: `trace-${nextNumber()}` }
+    return path.includes(':streamGenerateContent')
+      ? { isStream: true, text: event(provided) }
+      : whole(provided)
   },
 }
 
-function responsesItem(said: Saying) {
-  if (said.kind === 'text') {
-    const content = [{ type: 'output_text', text: said.text, annotations: [] }]
-    return { type: 'message', id: `msg_${counted()}`, role: 'assistant', status: 'completed', content }
+function responsesItem(reply: Saying) {
+  if (reply.kind === 'text') {
+    const content = [{ type: 'output_text', text: reply.text, annotations: [] }]
+    return { type: 'message', id: `msg_${nextNumber()}`, role: 'assistant', status: 'completed', content }
   }
-  const { tool, command } = said
-  const common = { id: `fc_${counted()}`, call_id: `call_${counted()}`, name: tool.name, status: 'completed' }
+  const { tool, command } = reply
+  const common = {
+    id: `fc_${nextNumber()}`,
+    call_id: `call_${nextNumber()}`,
+    name: tool.name,
+    status: 'completed',
+  }
   // Codex's own models are given a program to write instead: it calls the tools by their names.
   if (tool.isCustom) {
     const input = `text(await tools.exec_command({ cmd: ${JSON.stringify(command)} }))`
@@ -299,12 +330,12 @@ function like({ properties = {} }: Body): Record<string, unknown> {
 }
 
 let count = 0
-const counted = () => ++count
+const nextNumber = () => ++count
 
 const whole = (value: unknown): Answer => ({ isStream: false, text: JSON.stringify(value) })
-const streamed = (
+const streamAnswer = (
   events: readonly { readonly type: string; readonly [name: string]: unknown }[],
 ): Answer => ({
   isStream: true,
-  text: events.map((each, sequence_number) => named({ ...each, sequence_number })).join(''),
+  text: events.map((each, sequence_number) => namedEvent({ ...each, sequence_number })).join(''),
 })

@@ -1,6 +1,6 @@
 /** Providers that answer agents: with what they do after a `RUN:`, and whatever else those ask before and beside it. */
 import type { Answerer, Service } from '../gateway/providers.ts'
-import { answerOf, type Wire } from './agent-model.ts'
+import { answerOf, type ModelScript, type Wire } from './agent-model.ts'
 
 const WIRES: Readonly<Record<Service, Wire>> = {
   anthropic: 'anthropic',
@@ -49,9 +49,14 @@ export class FaultyAnswers {
   }
 }
 
-const agentAnswers: Answerer = (service, path, body) => {
-  const side = SIDES.find(([pattern]) => pattern.test(path))
-  if (side !== undefined) return { isStream: false, text: JSON.stringify(side[1]) }
-  const wire = path === '/chat/completions' ? 'chat' : WIRES[service]
-  return answerOf(wire, path, JSON.parse(body))
+const agentAnswers = createScriptedAnswerer()
+
+/** Answers agents as the script says; without one, `RUN: command` runs a command. */
+export function createScriptedAnswerer(script?: ModelScript): Answerer {
+  return (service, path, body) => {
+    const side = SIDES.find(([pattern]) => pattern.test(path))
+    if (side !== undefined) return { isStream: false, text: JSON.stringify(side[1]) }
+    const wire = path === '/chat/completions' ? 'chat' : WIRES[service]
+    return answerOf(wire, path, JSON.parse(body), script)
+  }
 }

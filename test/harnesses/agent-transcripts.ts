@@ -24,15 +24,15 @@ export async function areExportedOnce(
   sandbox: string,
 ): Promise<string> {
   const runs = await scene.home.json<readonly Run[]>(['run', 'list', '--prompts', '--format', 'json'])
-  const asked = runs.filter((run) => run.sandbox_id === sandbox && run.agent_session !== null)
-  const sessions = Map.groupBy(asked, ({ harness, agent_session }) => `${harness} ${agent_session}`)
+  const requests = runs.filter((run) => run.sandbox_id === sandbox && run.agent_session !== null)
+  const sessions = Map.groupBy(requests, ({ harness, agent_session }) => `${harness} ${agent_session}`)
   const inbox = ['--inbox', scene.home.path('inbox'), '--format', 'json']
-  const exported = () =>
+  const exportTranscripts = () =>
     scene.home.json<readonly Exported[]>(['transcripts', 'export', '--sandbox', sandbox, ...inbox])
-  const rows = await exported()
+  const rows = await exportTranscripts()
   expect(rows.map(({ harness, id }) => `${harness} ${id}`).sort()).toEqual([...sessions.keys()].sort())
   expect(new Set(rows.map(({ path }) => path)).size).toBe(rows.length)
-  expect(await exported()).toEqual([])
+  expect(await exportTranscripts()).toEqual([])
 
   const texts = new Map(rows.map(({ harness, id, path }) => [`${harness} ${id}`, readFileSync(path, 'utf8')]))
   for (const [session, text] of texts) {

@@ -104,7 +104,7 @@ export class Editor implements AsyncDisposable {
   }
 
   /** Words of the agent, in one. */
-  said(sessionId: string): string {
+  textOf(sessionId: string): string {
     return this.heard
       .filter((each) => each.sessionId === sessionId)
       .map(({ update }) =>

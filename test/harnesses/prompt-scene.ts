@@ -38,8 +38,8 @@ export interface Prompted {
 }
 
 /** With the agents there already. */
-export async function openPrompts(place: HomeInstance, answers: Answerer): Promise<LoginScene> {
-  const scene = await LoginScene.open(place, selfSigned(['127.0.0.1']), answers)
+export async function openPrompts(instance: HomeInstance, answers: Answerer): Promise<LoginScene> {
+  const scene = await LoginScene.open(instance, selfSigned(['127.0.0.1']), answers)
   await shareHarnesses(scene.home.home)
   return scene
 }
@@ -52,7 +52,7 @@ export async function logInFor(scene: LoginScene, name: AgentName): Promise<stri
 }
 
 export async function prompt(scene: LoginScene, text: string, args: readonly string[]): Promise<Prompted> {
-  return promptedOf(await scene.home.run(['prompt', text, ...args], { timeoutMs: 150_000 }))
+  return parsePrompted(await scene.home.run(['prompt', text, ...args], { timeoutMs: 150_000 }))
 }
 
 export interface Prompting {
@@ -71,14 +71,14 @@ export function beginPrompt(scene: LoginScene, text: string, args: readonly stri
     killSignal: 'SIGKILL',
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const said = Promise.all([readAll(child.stdout), readAll(child.stderr), once(child, 'close')])
+  const reply = Promise.all([readAll(child.stdout), readAll(child.stderr), once(child, 'close')])
   return {
     interrupt: () => void child.kill('SIGINT'),
-    ended: said.then(([stdout, stderr, [code]]) => promptedOf({ code, stdout, stderr })),
+    ended: reply.then(([stdout, stderr, [code]]) => parsePrompted({ code, stdout, stderr })),
   }
 }
 
-function promptedOf({ code, stdout, stderr }: Ran): Prompted {
+function parsePrompted({ code, stdout, stderr }: Ran): Prompted {
   const events = stdout
     .split('\n')
     .filter(Boolean)

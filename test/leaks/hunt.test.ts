@@ -48,9 +48,12 @@ it.each([
   ['in two bytes per character', (secret: string) => Buffer.from(secret, 'utf16le')],
 ])('finds one that was planted in a file, %s', (_, spell) => {
   mkdirSync(join(folder, 'deep/er'), { recursive: true })
-  const spelled = Buffer.from(spell(SECRET))
+  const serialized = Buffer.from(spell(SECRET))
   // Across the border of two pieces that are read.
-  writeFileSync(join(folder, 'deep/er/planted'), Buffer.concat([Buffer.alloc(1024 * 1024 - 7, 'x'), spelled]))
+  writeFileSync(
+    join(folder, 'deep/er/planted'),
+    Buffer.concat([Buffer.alloc(1024 * 1024 - 7, 'x'), serialized]),
+  )
   expect(hunt()).toEqual([`file: ${folder}/deep/er/planted`])
   expect(hunt({ except: [`${folder}/deep`] })).toEqual([])
 })

@@ -106,15 +106,15 @@ function searchFile(path: string, { size, blocks }: Stats, needles: readonly Buf
   try {
     const overlap = Math.max(...needles.map(({ length }) => length))
     const buffer = Buffer.alloc(PIECE_BYTES + overlap)
-    let kept = 0
+    let stored = 0
     if (!fstatSync(file).isFile()) return false
     for (;;) {
-      const read = readSync(file, buffer, kept, PIECE_BYTES, null)
+      const read = readSync(file, buffer, stored, PIECE_BYTES, null)
       if (read === 0) return false
-      if (holds(buffer.subarray(0, kept + read), needles)) return true
-      const end = kept + read
-      kept = Math.min(overlap, end)
-      buffer.copyWithin(0, end - kept, end)
+      if (holds(buffer.subarray(0, stored + read), needles)) return true
+      const end = stored + read
+      stored = Math.min(overlap, end)
+      buffer.copyWithin(0, end - stored, end)
     }
   } catch {
     return false

@@ -52,10 +52,10 @@ export function hazards(scene: () => LoginSandboxScene): void {
 
   it('has logins as files for their owner alone, nothing left where they passed, and nothing real in them', async () => {
     const here = scene()
-    const said = await here.inside(
+    const output = await here.inside(
       'stat -c "%a %U" ~/.claude/.credentials.json ~/.config/gh/hosts.yml; ls -A /run/secrets 2>/dev/null | wc -l',
     )
-    expect(said).toBe('400 agent\n400 agent\n0\n')
+    expect(output).toBe('400 agent\n400 agent\n0\n')
     expect(await here.scene.hunt({}, ['/opt/craik-harnesses'])).toEqual([])
   })
 

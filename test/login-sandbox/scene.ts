@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type Ran, ROOT, type RunOptions, run } from '../craik.ts'
-import { Terminal } from '../e2e/person.ts'
+import { Terminal } from '../e2e/interactive-user.ts'
 import { LoginScene, randomToken } from '../gateway/login-scene.ts'
 import type { Answerer } from '../gateway/providers.ts'
 import { copyHarnesses, shareHarnesses } from '../harness-image.ts'
@@ -38,10 +38,10 @@ export class LoginSandboxScene implements AsyncDisposable {
     this.workspace = scene.home.workspace('project', { 'readme.txt': 'ours\n' })
   }
 
-  static async open(place: HomeInstance, answers?: Answerer): Promise<LoginSandboxScene> {
+  static async open(instance: HomeInstance, answers?: Answerer): Promise<LoginSandboxScene> {
     const certificate = selfSigned(['127.0.0.1'])
-    const scene = await LoginScene.open(place, certificate, answers)
-    if (place.identity === 'root') await shareHarnesses(scene.home.home)
+    const scene = await LoginScene.open(instance, certificate, answers)
+    if (instance.identity === 'root') await shareHarnesses(scene.home.home)
     else await copyHarnesses(scene.home.home, [FEWER], USER_UID)
     const holder: { made?: LoginSandboxScene } = {}
     const github = createServer(certificate, (request, response) => {
@@ -59,7 +59,7 @@ export class LoginSandboxScene implements AsyncDisposable {
       response.end(JSON.stringify({ login: user.login, id: 583_231, name: user.name ?? null, email: null }))
     })
     await new Promise<void>((done) => github.listen(0, '127.0.0.1', done))
-    holder.made = new LoginSandboxScene(scene, github, place.backend ?? 'process')
+    holder.made = new LoginSandboxScene(scene, github, instance.backend ?? 'process')
     const { port } = github.address() as AddressInfo
     scene.configureAccounts({ github: { base_url: `https://127.0.0.1:${port}/api/v3` } })
     return holder.made
@@ -130,7 +130,7 @@ export class LoginSandboxScene implements AsyncDisposable {
   }
 
   /** Every file below the inbox, by its path there. */
-  saved(): Record<string, string> {
+  readSaved(): Record<string, string> {
     if (!existsSync(this.inbox)) return {}
     const files = readdirSync(this.inbox, { recursive: true, withFileTypes: true }).filter((one) =>
       one.isFile(),

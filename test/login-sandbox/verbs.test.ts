@@ -44,8 +44,8 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         how: 'made',
         workspace_mode: 'in-place',
       })
-      const said = await here.inside('id -u; pwd; echo "$HOME"; cat readme.txt')
-      expect(said).toBe('1000\n/workspace/home/project\n/workspace/home\nours\n')
+      const output = await here.inside('id -u; pwd; echo "$HOME"; cat readme.txt')
+      expect(output).toBe('1000\n/workspace/home/project\n/workspace/home\nours\n')
       const programs = identity === 'root' ? 'claude codex gemini opencode kimi npm' : 'kimi npm'
       await here.inside(`for name in ${programs}; do command -v $name || exit; done`)
       expect(await here.up()).toMatchObject({ how: 'running' })
@@ -59,9 +59,9 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         expect(JSON.parse((await here.run([verb, '--format', 'json'])).stdout)).toMatchObject([
           { login: 'octo', sandbox: 'octo-sandbox', state: 'running', workspace: here.workspace },
         ])
-      const told = JSON.parse((await here.run(['inspect', 'octo', '--format', 'json'])).stdout)
-      expect(told).toMatchObject({ login: 'octo', place: { state: 'running' }, inbox: here.inbox })
-      expect(told.volumes.map(({ name }: { name: string }) => name)).toEqual([
+      const reported = JSON.parse((await here.run(['inspect', 'octo', '--format', 'json'])).stdout)
+      expect(reported).toMatchObject({ login: 'octo', place: { state: 'running' }, inbox: here.inbox })
+      expect(reported.volumes.map(({ name }: { name: string }) => name)).toEqual([
         'octo-llm',
         'octo-toolchains',
         'octo-gh',
@@ -88,7 +88,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const folder = join(here.inbox, 'headless-runs', run!)
       expect(statSync(folder).mode & 0o777).toBe(0o700)
       const files = Object.fromEntries(
-        Object.entries(here.saved()).flatMap(([path, text]) =>
+        Object.entries(here.readSaved()).flatMap(([path, text]) =>
           path.startsWith('headless-runs/') ? [[path.split('/').at(-1), text]] : [],
         ),
       )
@@ -121,7 +121,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     it('tells what changed since it was entered', async () => {
       await here.inside('mkdir -p ~/bin && echo x > ~/bin/tool && chmod +x ~/bin/tool')
       expect((await here.run(['save'])).code).toBe(0)
-      const changes = Object.entries(here.saved()).find(([path]) => path.endsWith('changes.md'))
+      const changes = Object.entries(here.readSaved()).find(([path]) => path.endsWith('changes.md'))
       expect(changes?.[1]).toContain('tool')
     })
 
@@ -147,10 +147,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       await here.scene.home.json(['grant', 'revoke', mine!.id])
       expect(await here.run(['run-headless', 'true'])).toMatchObject({ code: 77 })
       const runs = readdirSync(join(here.inbox, 'headless-runs')).sort()
-      const kept = (name: string) =>
+      const readSaved = (name: string) =>
         readFileSync(join(here.inbox, 'headless-runs', runs.at(-1)!, name), 'utf8')
-      expect(kept('exit_code')).toBe('77\n')
-      expect(kept('stderr.log')).toMatch(/^craik: /)
+      expect(readSaved('exit_code')).toBe('77\n')
+      expect(readSaved('stderr.log')).toMatch(/^craik: /)
       expect(await here.run(['rebuild'])).toMatchObject({ code: 0 })
       await here.inside('echo kept > ~/kept')
     })
@@ -168,10 +168,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
 
     it('is made anew with what persists, and without the rest of its home', async () => {
       await here.up(['--egress', 'npm,pypi'])
-      const anew = await here.run(['rebuild', '--egress', 'pypi', '--format', 'json'])
-      expect(anew).toMatchObject({ code: 0 })
+      const recreated = await here.run(['rebuild', '--egress', 'pypi', '--format', 'json'])
+      expect(recreated).toMatchObject({ code: 0 })
       // A grant is for the sandbox that it was given to.
-      expect(JSON.parse(anew.stdout).notes).toContainEqual(
+      expect(JSON.parse(recreated.stdout).notes).toContainEqual(
         expect.stringMatching(/no longer allowed: npm;.*craik up --login octo --egress npm$/),
       )
       expect(

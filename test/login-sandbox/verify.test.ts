@@ -20,9 +20,9 @@ describe.skipIf(missing !== undefined)(missing ?? 'an agent that does not answer
   it('is told with a next step, to a person and to a program', async () => {
     await logInFor(here.scene, 'claude-code')
     await here.up()
-    const asked = await here.run(['verify-llm-auth', '--format', 'json'])
-    expect(asked.code).toBe(77)
-    const rows = JSON.parse(asked.stdout) as { harness: string; result: string; next: string | null }[]
+    const requested = await here.run(['verify-llm-auth', '--format', 'json'])
+    expect(requested.code).toBe(77)
+    const rows = JSON.parse(requested.stdout) as { harness: string; result: string; next: string | null }[]
     expect(rows.find(({ harness }) => harness === 'claude-code')).toMatchObject({
       result: 'failed',
       next: expect.stringContaining('craik accounts --check'),

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { MIRRORS } from '../../src/login-sandbox/keep/mirrors.ts'
+import { parseState } from '../../src/login-sandbox/keep/sandbox-state.ts'
 import { setUpScript } from '../../src/login-sandbox/keep/set-up-script.ts'
-import { parseState } from '../../src/login-sandbox/keep/state.ts'
 import { stateScript } from '../../src/login-sandbox/keep/state-script.ts'
-import { LoginRecords } from '../../src/login-sandbox/records.ts'
+import { LoginRecords } from '../../src/login-sandbox/login-records.ts'
 import { INSIDE } from '../../src/sidecar/protocol.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { jsonl, LINES, PATHS } from '../../src/transcripts/transcripts.fixture.ts'
@@ -83,8 +83,8 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     )
 
     // By hand it is the same place, under the same name: nothing comes twice.
-    const asked = ['transcripts', 'export', '--sandbox', 'octo-sandbox', '--inbox', inbox]
-    expect(await home.json([...asked, '--format', 'json'])).toEqual([])
+    const requests = ['transcripts', 'export', '--sandbox', 'octo-sandbox', '--inbox', inbox]
+    expect(await home.json([...requests, '--format', 'json'])).toEqual([])
 
     // Said right before the end: nobody saves it until somebody asks.
     await say('codex', 'and at last?')

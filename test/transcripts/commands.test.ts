@@ -184,21 +184,21 @@ describe('an export that is killed', () => {
 })
 
 describe('transcripts of a sandbox', () => {
-  const place = new TestHome()
+  const home = new TestHome()
   beforeAll(async () => {
-    fill(place.path('made'))
-    await place.json(['sandbox', 'create', '--name', 'parser', '--credentials', 'none'])
+    fill(home.path('made'))
+    await home.json(['sandbox', 'create', '--name', 'parser', '--credentials', 'none'])
     for (const folder of ['.claude', '.codex', '.gemini', '.kimi-code', '.local'])
-      await place.json(['sandbox', 'cp', place.path('made', folder), `parser:../${folder}`])
+      await home.json(['sandbox', 'cp', home.path('made', folder), `parser:../${folder}`])
   })
   afterAll(async () => {
-    await place.run(['sandbox', 'delete', '--all', '--yes'])
-    await place.run(['supervisor', 'stop'])
-    place[Symbol.dispose]()
+    await home.run(['sandbox', 'delete', '--all', '--yes'])
+    await home.run(['supervisor', 'stop'])
+    home[Symbol.dispose]()
   })
 
   it('are read from its home, also while they are written', async () => {
-    const listed = await place.json<Listed[]>(['transcripts', 'list', '--sandbox', 'parser'])
+    const listed = await home.json<Listed[]>(['transcripts', 'list', '--sandbox', 'parser'])
     expect(listed.map(({ harness, turns }) => [harness, turns]).sort()).toEqual([
       ['claude-code', 4],
       ['codex', 4],
@@ -206,18 +206,18 @@ describe('transcripts of a sandbox', () => {
       ['kimi', 4],
       ['opencode', 4],
     ])
-    const { stdout } = await place.run(['transcripts', 'show', 'ses_', '--sandbox', 'parser'])
+    const { stdout } = await home.run(['transcripts', 'show', 'ses_', '--sandbox', 'parser'])
     expect(stdout).toMatch(/^sandbox: "sbx_/m)
   })
 
   it('are exported once, and go on in place', async () => {
-    const args = ['transcripts', 'export', '--sandbox', 'parser', '--inbox', place.path('inbox')]
-    expect(await place.json<ExportedRow[]>(args)).toHaveLength(5)
-    expect(await place.json(args)).toEqual([])
+    const args = ['transcripts', 'export', '--sandbox', 'parser', '--inbox', home.path('inbox')]
+    expect(await home.json<ExportedRow[]>(args)).toHaveLength(5)
+    expect(await home.json(args)).toEqual([])
     const more = jsonl(LINES.kimi([...TWO, { prompt: 'and then?', answer: 'Nothing more.' }]))
-    writeFileSync(place.path('more.jsonl'), more)
-    await place.json(['sandbox', 'cp', place.path('more.jsonl'), `parser:../${PATHS.kimi}`])
-    const [row, ...others] = await place.json<ExportedRow[]>(args)
+    writeFileSync(home.path('more.jsonl'), more)
+    await home.json(['sandbox', 'cp', home.path('more.jsonl'), `parser:../${PATHS.kimi}`])
+    const [row, ...others] = await home.json<ExportedRow[]>(args)
     expect([row!.outcome, others]).toEqual(['updated', []])
     expect(readFileSync(row!.path, 'utf8')).toContain('Nothing more.')
   })
@@ -231,33 +231,39 @@ describe('transcripts of a sandbox', () => {
       printf '{}' > .gemini/tmp/x/chats/session-closed.jsonl
       chmod 0 .gemini/tmp/x/chats/session-closed.jsonl
       truncate -s 300M .gemini/tmp/x/chats/session-hole.jsonl`
-    expect(await place.run(['sandbox', 'exec', 'parser', '--', 'sh', '-ec', inside])).toMatchObject({
+    expect(await home.run(['sandbox', 'exec', 'parser', '--', 'sh', '-ec', inside])).toMatchObject({
       code: 0,
     })
     const args = ['transcripts', 'list', '--sandbox', 'parser']
-    const { stdout, stderr } = await place.run(args)
+    const { stdout, stderr } = await home.run(args)
     expect((JSON.parse(stdout) as Listed[]).map(({ id }) => typeof id)).toEqual(Array(5).fill('string'))
-    for (const told of [
+    for (const message of [
       '.codex/sessions/2026/11/16/rollout-link.jsonl was skipped: it is a symbolic link, which Craik does not follow\n',
       '.gemini/tmp/x/chats/session-pipe.jsonl was skipped: it is a pipe\n',
       '.gemini/tmp/x/chats/session-closed.jsonl was skipped: it cannot be read by the sandbox user\n',
     ])
-      expect(stderr).toContain(told)
-    const exported = await place.run([
-      ...['transcripts', 'export', '--sandbox', 'parser', '--harness', 'codex'],
-      ...['--inbox', place.path('inbox')],
+      expect(stderr).toContain(message)
+    const exported = await home.run([
+      'transcripts',
+      'export',
+      '--sandbox',
+      'parser',
+      '--harness',
+      'codex',
+      '--inbox',
+      home.path('inbox'),
     ])
     expect(exported.stderr).toContain('rollout-link.jsonl was skipped: it is a symbolic link')
     expect(JSON.parse(exported.stdout)).toEqual([])
   })
 
   it('of one that is stopped, or runs on this machine itself, are told where they are', async () => {
-    await place.json(['sandbox', 'create', '--name', 'here', '--isolation', 'none'])
-    const here = await place.run(['transcripts', 'list', '--sandbox', 'here'])
+    await home.json(['sandbox', 'create', '--name', 'here', '--isolation', 'none'])
+    const here = await home.run(['transcripts', 'list', '--sandbox', 'here'])
     expect(here).toMatchObject({ code: ERRORS.usage.exit, stdout: '' })
     expect(here.stderr).toContain('craik transcripts list')
-    await place.json(['sandbox', 'stop', 'parser'])
-    const stopped = await place.run(['transcripts', 'list', '--sandbox', 'parser'])
+    await home.json(['sandbox', 'stop', 'parser'])
+    const stopped = await home.run(['transcripts', 'list', '--sandbox', 'parser'])
     expect(stopped).toMatchObject({ code: ERRORS.sandbox_stopped.exit, stdout: '' })
   })
 })

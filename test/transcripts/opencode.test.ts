@@ -9,7 +9,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { turnText } from '../../src/transcripts/conversation.ts'
 import { findConversations } from '../../src/transcripts/find-transcripts.ts'
 import { homeFolder } from '../../src/transcripts/home-folder.ts'
-import { ROW_BYTES } from '../../src/transcripts/opencode/rows.ts'
+import { ROW_BYTES } from '../../src/transcripts/opencode/database-lines.ts'
 import { readDatabase } from '../../src/transcripts/opencode/subprocess.ts'
 import {
   addOpencodeSession,
@@ -49,7 +49,7 @@ class Home {
 }
 
 /** With these conversations, closed, so that all of it is in one file. */
-function written(home: Home, fill: (database: DatabaseSync) => void): void {
+function writeDatabase(home: Home, fill: (database: DatabaseSync) => void): void {
   using database = openOpencodeDatabase(home.path)
   fill(database)
 }
@@ -75,8 +75,8 @@ describe('a database', () => {
     vi.stubEnv('TMPDIR', copies)
     onTestFinished(() => void vi.unstubAllEnvs())
     expect(tmpdir()).toBe(copies)
-    const { found, said, problems } = await home.read()
-    expect([said, problems]).toEqual([[SAID], []])
+    const { found, said: output, problems } = await home.read()
+    expect([output, problems]).toEqual([[SAID], []])
     expect(found[0]).toMatchObject({ id: 'ses_7c9e6679', cwd: FOLDER, model: 'model-1', title: 'the parser' })
     expect(found[0]!.turns[1]!.parts.map(({ type }) => type)).toEqual(['thinking', 'text', 'tool', 'text'])
     expect(found[0]!.turns[1]!.parts[2]).toMatchObject({ name: 'bash', output: 'one test failed', ok: true })
@@ -91,7 +91,7 @@ describe('a database', () => {
 
   it('has one conversation for each session of the user’s, less what was taken back', async () => {
     const home = new Home()
-    written(home, (database) => {
+    writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
       addOpencodeSession(database, [TWO[1]!], { id: 'ses_child', parent: 'ses_7c9e6679' })
       addOpencodeSession(database, TWO, { id: 'ses_back', revert: '{"messageID":"ses_back-000009"}' })
@@ -105,7 +105,7 @@ describe('a database', () => {
       prompt: `ask ${i}`,
       answer: `say ${i}`,
     }))
-    written(home, (database) => {
+    writeDatabase(home, (database) => {
       database.exec('BEGIN')
       addOpencodeSession(database, many)
       database.exec('COMMIT')
@@ -115,7 +115,7 @@ describe('a database', () => {
 
   it('with rows that are damaged or endless is read but for those', async () => {
     const home = new Home()
-    written(home, (database) => {
+    writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
       const rows = database.prepare('SELECT id FROM message ORDER BY id').all()
       const set = (id: unknown, data: string | Uint8Array) =>
@@ -124,14 +124,14 @@ describe('a database', () => {
       set(rows[4]!.id, `{"role":"assistant","x":"${'x'.repeat(ROW_BYTES)}"}`)
       database.prepare(`UPDATE part SET data = ? WHERE data LIKE '%reasoning%'`).run(randomBytes(40))
     })
-    const { found, said } = await home.read()
-    expect(said).toEqual([SAID.slice(0, 2)])
+    const { found, said: output } = await home.read()
+    expect(output).toEqual([SAID.slice(0, 2)])
     expect(found[0]!.damage).toMatchObject({ damaged: 2, oversized: 1 })
   })
 
   it('that is cut off or overwritten anywhere never makes it throw', async () => {
     const home = new Home()
-    written(home, (database) => addOpencodeSession(database, TWO))
+    writeDatabase(home, (database) => addOpencodeSession(database, TWO))
     const whole = readFileSync(home.path)
     await fc.assert(
       fc.asyncProperty(
@@ -172,7 +172,7 @@ describe('a hostile database', () => {
     ['no column', 'DROP TABLE part; CREATE TABLE part (id text, message_id text)'],
   ])('with %s is refused, and says why', async (_, change) => {
     const home = new Home()
-    written(home, (database) => {
+    writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
       database.exec(`PRAGMA foreign_keys = OFF; ${change}`)
     })
@@ -194,7 +194,7 @@ describe('a hostile database', () => {
 
   it('has triggers that are never fired', async () => {
     const home = new Home()
-    written(home, (database) => {
+    writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
       database.exec(`CREATE TRIGGER t AFTER INSERT ON message BEGIN SELECT hex(zeroblob(400000000)); END`)
     })
@@ -203,7 +203,7 @@ describe('a hostile database', () => {
 
   it('is not read for longer than its time, and leaves no process', async () => {
     const home = new Home()
-    written(home, (database) => addOpencodeSession(database, TWO))
+    writeDatabase(home, (database) => addOpencodeSession(database, TWO))
     expect(await all(readDatabase(home.path, signal, 1))).toEqual([{ refused: 'reading it timed out' }])
     const over = new AbortController()
     const reading = readDatabase(home.path, over.signal)
@@ -214,7 +214,7 @@ describe('a hostile database', () => {
 
   it('whose pages lead back and forth, so that a table of one row has no end, is given up in time', async () => {
     const home = new Home()
-    written(home, (database) => {
+    writeDatabase(home, (database) => {
       addOpencodeSession(database, [], { id: 'ses_asked_for' })
       addOpencodeSession(database, [TWO[1]!])
       database.exec('DROP INDEX message_session_time_created_id_idx')
@@ -229,7 +229,7 @@ describe('a hostile database', () => {
 
   it('whose copy cannot be told from another by its log is read all the same', async () => {
     const home = new Home()
-    written(home, (database) => addOpencodeSession(database, TWO))
+    writeDatabase(home, (database) => addOpencodeSession(database, TWO))
     const files = { [PATHS.opencode]: readFileSync(home.path), [`${PATHS.opencode}-wal`]: randomBytes(5000) }
     expect((await home.read(memoryHome(files))).said).toEqual([SAID])
     writeFileSync(`${home.path}-wal`, '')

@@ -1,18 +1,25 @@
 /** A server that speaks Anthropic Messages. */
 import type { Certificate } from './certificate.ts'
-import { type Act, frame, type SeenRequest, type Speech, startWire, type WireServer } from './wire-server.ts'
+import {
+  type Act,
+  frame,
+  type ScriptedAnswer,
+  type SeenRequest,
+  startWire,
+  type WireServer,
+} from './wire-server.ts'
 import { argumentText, halves, usageOf } from './wire-usage.ts'
 
 export function startAnthropic(script: readonly Act[], certificate?: Certificate): Promise<WireServer> {
   return startWire(SPEECH, script, certificate)
 }
 
-const SPEECH: Speech = {
+const SPEECH: ScriptedAnswer = {
   basePath: '/v1',
   keyHeader: 'x-api-key',
   check,
   answer,
-  errorFrame: (message) => named({ type: 'error', error: { type: 'overloaded_error', message } }),
+  errorFrame: (message) => namedEvent({ type: 'error', error: { type: 'overloaded_error', message } }),
   errorBody: (status, message) =>
     JSON.stringify({
       type: 'error',
@@ -67,12 +74,12 @@ function answer(act: Extract<Act, { kind: 'text' | 'tool_call' }>, model: string
   const message = { id: 'msg_1', type: 'message', role: 'assistant', content: [], model, stop_reason: null }
   const began =
     usage === undefined ? message : { ...message, usage: { ...(usage as object), output_tokens: 1 } }
-  const frames = [named({ type: 'message_start', message: began }), named({ type: 'ping' })]
+  const frames = [namedEvent({ type: 'message_start', message: began }), namedEvent({ type: 'ping' })]
   let index = 0
   const block = (content_block: unknown, deltas: unknown[]) => {
-    frames.push(named({ type: 'content_block_start', index, content_block }))
-    for (const delta of deltas) frames.push(named({ type: 'content_block_delta', index, delta }))
-    frames.push(named({ type: 'content_block_stop', index }))
+    frames.push(namedEvent({ type: 'content_block_start', index, content_block }))
+    for (const delta of deltas) frames.push(namedEvent({ type: 'content_block_delta', index, delta }))
+    frames.push(namedEvent({ type: 'content_block_stop', index }))
     index++
   }
   if (act.text) block({ type: 'text', text: '' }, [{ type: 'text_delta', text: act.text }])
@@ -86,15 +93,15 @@ function answer(act: Extract<Act, { kind: 'text' | 'tool_call' }>, model: string
   const stops = { end: 'end_turn', max_tokens: 'max_tokens', refused: 'refusal' }
   const stop_reason = act.stop ? stops[act.stop] : act.kind === 'tool_call' ? 'tool_use' : 'end_turn'
   frames.push(
-    named({
+    namedEvent({
       type: 'message_delta',
       delta: { stop_reason, stop_sequence: null },
       ...(usage !== undefined && { usage }),
     }),
   )
-  return [...frames, named({ type: 'message_stop' })]
+  return [...frames, namedEvent({ type: 'message_stop' })]
 }
 
-function named(data: { readonly type: string; readonly [name: string]: unknown }): string {
+function namedEvent(data: { readonly type: string; readonly [name: string]: unknown }): string {
   return frame(data, data.type)
 }

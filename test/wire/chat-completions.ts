@@ -1,6 +1,13 @@
 /** A server that speaks Chat Completions. */
 import type { Certificate } from './certificate.ts'
-import { type Act, frame, type SeenRequest, type Speech, startWire, type WireServer } from './wire-server.ts'
+import {
+  type Act,
+  frame,
+  type ScriptedAnswer,
+  type SeenRequest,
+  startWire,
+  type WireServer,
+} from './wire-server.ts'
 import { argumentText, halves, usageOf } from './wire-usage.ts'
 
 /** `capField`: the name under which this server takes an output cap; the other one is refused. */
@@ -15,7 +22,7 @@ export function startChatCompletions(
   return startWire(speech(options.key ?? true, options.capField ?? 'max_tokens'), script, options.certificate)
 }
 
-function speech(key: boolean, capField: string): Speech {
+function speech(key: boolean, capField: string): ScriptedAnswer {
   return {
     basePath: '/v1',
     keyHeader: 'authorization',

@@ -1,6 +1,13 @@
 /** A server that speaks Gemini's streamGenerateContent. */
 import type { Certificate } from './certificate.ts'
-import { type Act, frame, type SeenRequest, type Speech, startWire, type WireServer } from './wire-server.ts'
+import {
+  type Act,
+  frame,
+  type ScriptedAnswer,
+  type SeenRequest,
+  startWire,
+  type WireServer,
+} from './wire-server.ts'
 import { usageOf } from './wire-usage.ts'
 
 /** What the server signs its calls with; a conversation that does not give it back is refused, as Gemini 3 does. */
@@ -10,7 +17,7 @@ export function startGemini(script: readonly Act[], certificate?: Certificate): 
   return startWire(SPEECH, script, certificate)
 }
 
-const SPEECH: Speech = {
+const SPEECH: ScriptedAnswer = {
   basePath: '/v1beta',
   keyHeader: 'x-goog-api-key',
   check,

@@ -1,13 +1,20 @@
 /** A server that speaks OpenAI Responses. */
 import type { Certificate } from './certificate.ts'
-import { type Act, frame, type SeenRequest, type Speech, startWire, type WireServer } from './wire-server.ts'
+import {
+  type Act,
+  frame,
+  type ScriptedAnswer,
+  type SeenRequest,
+  startWire,
+  type WireServer,
+} from './wire-server.ts'
 import { argumentText, halves, usageOf } from './wire-usage.ts'
 
 export function startResponses(script: readonly Act[], certificate?: Certificate): Promise<WireServer> {
   return startWire(SPEECH, script, certificate)
 }
 
-const SPEECH: Speech = {
+const SPEECH: ScriptedAnswer = {
   basePath: '/v1',
   keyHeader: 'authorization',
   check,

@@ -102,23 +102,23 @@ export async function startResponsesSocket(
     })
   }
   const perform = (socket: WebSocket, act: SocketAct, id: string, body: SeenMessage['body']): boolean => {
-    const said = (text: string) => {
+    const sendText = (text: string) => {
       for (const event of beginning(id, body.model, text)) socket.send(JSON.stringify(event))
     }
     switch (act.kind) {
       case 'text':
-        if (body.generate !== false) said(act.text)
-        socket.send(JSON.stringify(completed(id, body, act)))
+        if (body.generate !== false) sendText(act.text)
+        socket.send(JSON.stringify(completedResponse(id, body, act)))
         return true
       case 'raw':
         for (const each of act.messages) socket.send(each)
         return false
       case 'break':
-        said(act.text)
+        sendText(act.text)
         setImmediate(() => socket.terminate())
         return false
       case 'hang':
-        said(act.text)
+        sendText(act.text)
         return false
       case 'silence':
         return false
@@ -179,7 +179,7 @@ function beginning(id: string, model: string, text: string): object[] {
   ]
 }
 
-function completed(
+function completedResponse(
   id: string,
   body: SeenMessage['body'],
   { text, usage = { input: 100, output: 20 } }: Extract<SocketAct, { kind: 'text' }>,

@@ -62,7 +62,7 @@ export type Act =
   | { readonly kind: 'slam' }
 
 /** How a dialect looks on the wire. */
-export interface Speech {
+export interface ScriptedAnswer {
   /** The path after the port. */
   readonly basePath: string
   readonly keyHeader: string
@@ -94,7 +94,7 @@ export interface WireServer extends AsyncDisposable {
 
 /** Each request takes the next act; the last one is repeated. With a certificate it speaks TLS. */
 export async function startWire(
-  speech: Speech,
+  speech: ScriptedAnswer,
   script: readonly Act[],
   certificate?: Certificate,
 ): Promise<WireServer> {
@@ -135,7 +135,12 @@ export function frame(data: unknown, name?: string): string {
   return `${name === undefined ? '' : `event: ${name}\n`}data: ${text}\n\n`
 }
 
-async function perform(speech: Speech, act: Act, outgoing: ServerResponse, model: string): Promise<void> {
+async function perform(
+  speech: ScriptedAnswer,
+  act: Act,
+  outgoing: ServerResponse,
+  model: string,
+): Promise<void> {
   const whole = (text: string) => speech.answer({ kind: 'text', text }, model)
   switch (act.kind) {
     case 'text':
@@ -187,7 +192,7 @@ function begin(outgoing: ServerResponse, headers: Readonly<Record<string, string
 }
 
 function refuse(
-  speech: Speech,
+  speech: ScriptedAnswer,
   outgoing: ServerResponse,
   refusal: Omit<Extract<Act, { kind: 'refuse' }>, 'kind'>,
 ): void {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { bearer, expiryFrom, type LoginFormat, optionalToken } from './format.ts'
 
-/** The public name of the program at its issuer. */
+/** The program's public client id at its issuer. */
 const CLIENT_ID = '9d1c250a-e61b-44d9-88ed-5944d1962f5e'
 const DEFAULT_SCOPES = ['user:inference', 'user:profile']
 
@@ -24,7 +24,7 @@ export const claudeCodeFormat: LoginFormat = {
     return {
       accessToken: found.accessToken,
       refreshToken: found.refreshToken,
-      // Zero is what is written when nothing is known.
+      // The program writes zero when it knows no expiry.
       expiresAtMs: found.expiresAt ? Math.trunc(found.expiresAt) : undefined,
       who: undefined,
       plan: found.subscriptionType ?? undefined,

@@ -1,9 +1,9 @@
-/** Codex's `auth.json`: the tokens of a ChatGPT login, and perhaps an API key beside them. */
+/** Codex's `auth.json`: the tokens of a ChatGPT login, and possibly an API key. */
 import { z } from 'zod'
 import { claimsOf, expiryOf } from '../jwt.ts'
 import { bearer, type LoginDocument, type LoginFormat, optionalToken } from './format.ts'
 
-/** The public name of the program at its issuer. */
+/** The program's public client id at its issuer. */
 const CLIENT_ID = 'app_EMoamEEZ73f0CkXaXp7hrann'
 
 const file = z.looseObject({
@@ -61,7 +61,7 @@ export const codexFormat: LoginFormat = {
   mergedHeaders: {},
 }
 
-/** The API key in the file, and whether the program itself uses that one. */
+/** Returns the API key in the file, and whether Codex itself uses the key. */
 export function codexKey(
   document: LoginDocument,
 ): { readonly key: string; readonly preferred: boolean } | undefined {

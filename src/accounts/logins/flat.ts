@@ -1,16 +1,16 @@
-/** Logins whose file holds an issuer’s answer as it came, with the time at which it ends. */
+/** Logins with a file that contains the issuer’s response unchanged, plus the expiry time. */
 import { z } from 'zod'
 import { claimsOf } from '../jwt.ts'
 import { bearer, expiryFrom, type LoginFormat, optionalToken } from './format.ts'
 
 interface FlatLogin extends Pick<LoginFormat, 'loginCommand' | 'tokenUrl'> {
   readonly clientId: string
-  /** What its issuer wants besides, of the program and not of a person. */
+  /** Further fields that the issuer requires of the program. They identify no user. */
   readonly fields?: Readonly<Record<string, string>>
   readonly expiry: {
     readonly field: string
     readonly unitMs: 1 | 1000
-    /** Whether the span that was answered is kept beside it. */
+    /** Whether the program also stores `expires_in` from the response. */
     readonly keepsSpan?: true
   }
 }
@@ -33,12 +33,12 @@ export function flatFormat({ loginCommand, tokenUrl, clientId, fields, expiry }:
     tokens(document) {
       const found = file.parse(document)
       const end = timed.parse(document)[field]
-      // A login that its issuer has turned down may be kept by its program without tokens.
+      // A program may keep a login without tokens after its issuer refused it.
       if (found.access_token === undefined) return undefined
       return {
         accessToken: found.access_token,
         refreshToken: found.refresh_token,
-        // Zero is what is written when nothing is known.
+        // The program writes zero when it knows no expiry.
         expiresAtMs: end ? Math.trunc(end * unitMs) : undefined,
         who: claimsOf(found.id_token)?.email,
         scopes: found.scope?.split(' ').filter((scope) => scope !== ''),
@@ -50,7 +50,7 @@ export function flatFormat({ loginCommand, tokenUrl, clientId, fields, expiry }:
       return {
         ...document,
         access_token,
-        // An issuer that keeps the refresh token as it is does not repeat it.
+        // An issuer that does not rotate the refresh token leaves it out of its response.
         ...(refresh_token !== undefined && { refresh_token }),
         ...(id_token !== undefined && { id_token }),
         ...(scope !== undefined && { scope }),

@@ -1,9 +1,9 @@
-/** How one program writes its login down, and what its issuer wants to see for a new one. */
+/** The format in which one program stores its login, and the request that renews it at its issuer. */
 import { z } from 'zod'
-import { isHeaderSafe } from '../keys.ts'
+import { isHeaderSafe } from '../api-keys.ts'
 import { VaultProblem } from '../vaults/vault.ts'
 
-/** The tokens in a login, and what it says of itself. */
+/** The tokens of a login, and the properties that it states. */
 export interface Tokens {
   readonly accessToken: string
   readonly refreshToken: string | undefined
@@ -11,13 +11,13 @@ export interface Tokens {
   readonly who: string | undefined
   readonly plan?: string | undefined
   readonly scopes?: readonly string[] | undefined
-  /** The account at the other end, where requests have to name it. */
+  /** The account id at the provider, for requests that must name it. */
   readonly upstreamAccount?: string | undefined
 }
 
 export type LoginDocument = Readonly<Record<string, unknown>>
 
-/** What an issuer answers. */
+/** An issuer's response. */
 export const issuerAnswer = z.object({
   access_token: z.string().min(1).max(65_536),
   refresh_token: z.string().min(1).max(65_536).optional(),
@@ -34,26 +34,29 @@ export interface TokenRequest {
 }
 
 export interface LoginFormat {
-  /** The command that a person types to log in again. */
+  /** The command that logs in again. */
   readonly loginCommand: string
   readonly tokenUrl: string
-  /** Undefined: the file is fine, and nobody is logged in by it. Throws for what does not fit (zod). */
+  /**
+   * Returns `undefined` when the file is valid and contains no login. Throws a zod error when the content does not
+   * match.
+   */
   tokens(document: LoginDocument): Tokens | undefined
-  /** The document with the new tokens; everything else in it stays. */
+  /** Returns the document with the new tokens and all other fields unchanged. */
   merge(document: LoginDocument, answer: IssuerAnswer, nowMs: number): LoginDocument
   request(tokens: Tokens & { readonly refreshToken: string }, clientId: string | undefined): TokenRequest
   headers(tokens: Tokens): Readonly<Record<string, string>>
   readonly mergedHeaders: Readonly<Record<string, string>>
 }
 
-/** Empty means absent, in every field of every program. */
+/** An empty string means absent, in every field of every program. */
 export const optionalToken = z
   .string()
   .max(65_536)
   .nullish()
   .transform((value) => (value === '' || value === null ? undefined : value))
 
-/** Throws `VaultProblem` for what is no login of this format, naming at most the field. */
+/** Throws `VaultProblem` for a file that is not a login of this format. The message names at most the field. */
 export function parseLoginFile(
   format: LoginFormat,
   text: string,
@@ -86,7 +89,7 @@ export function parseDocument(text: string, source: string, loginCommand: string
   throw new VaultProblem(`${source} is not a JSON object`, `log in again:  ${loginCommand}`)
 }
 
-/** In the manner of the text that it replaces: on one line or indented, with or without a last line break. */
+/** Formats the document like the text that it replaces: on one line or indented, with or without a final line break. */
 export function formatDocument(document: LoginDocument, like: string): string {
   const indent = /^\s*\{\s*\n([ \t]*)/.exec(like)?.[1]
   return JSON.stringify(document, null, indent) + (like.endsWith('\n') ? '\n' : '')

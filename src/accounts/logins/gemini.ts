@@ -2,8 +2,8 @@
 import { flatFormat } from './flat.ts'
 
 /**
- * Gemini CLI's own, as its public sources state them. Google's issuer asks an installed application for both, and says of the
- * second that it is not treated as a secret: every copy of the program holds it.
+ * Gemini CLI's own client id and secret, as published in its sources. Google's issuer requires both of an installed
+ * application. Google does not treat this secret as one, because every copy of the program contains it.
  */
 const CLIENT_ID = '681255809395-oo8ft2oprdrnp9e3aqf6av3hmdib135j.apps.googleusercontent.com'
 const CLIENT_SECRET = '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'

@@ -1,7 +1,7 @@
 /** Kimi Code's `credentials/kimi-code.json`. */
 import { flatFormat } from './flat.ts'
 
-/** The public name of the program at its issuer. */
+/** The program's public client id at its issuer. */
 const CLIENT_ID = '17e5f671-d194-4dfb-9706-5516cb48c098'
 
 export const kimiFormat = flatFormat({

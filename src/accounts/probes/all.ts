@@ -1,4 +1,4 @@
-/** Every probe, in the order in which their accounts are preferred. */
+/** All probes, in order of the preference of their accounts. */
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
 import type { Probe } from '../probe-result.ts'

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { CATALOGUE } from '../../providers/catalogue.ts'
+import { CATALOGUE } from '../../providers/provider-catalogue.ts'
 import { secretsFixture, NEVER as UNTIL } from '../../secrets/secrets.fixture.ts'
 import { bindSecret, storeSecret } from '../../secrets/secrets.ts'
-import { foundBy, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
-import { API_KEYS } from '../keys.ts'
+import { findWithProbe, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
+import { API_KEYS } from '../api-keys.ts'
 import { environmentProbe } from './environment.ts'
 import { secretStoreProbe } from './secret-store.ts'
 
@@ -13,7 +13,7 @@ describe('API keys', () => {
     expect([...names].filter((name) => !API_KEYS.some((key) => key.name === name))).toEqual([])
   })
 
-  it('in the environment count, except empty ones and those of GitHub', async () => {
+  it('in the environment are found, except empty ones and those of GitHub', async () => {
     using here = machine({
       OPENAI_API_KEY: 'made-up-key',
       GEMINI_API_KEY: '',
@@ -22,12 +22,12 @@ describe('API keys', () => {
       GH_TOKEN: 'never',
       GH_ENTERPRISE_TOKEN: 'never',
     })
-    const found = await foundBy(environmentProbe, here.surroundings)
+    const found = await findWithProbe(environmentProbe, here.hostEnvironment)
     expect(found.map(({ account }) => account.id)).toEqual(['env/OPENAI_API_KEY'])
     expect(found[0]?.account.billing).toBe('metered')
   })
 
-  it('in the secret store count; one that cannot be read is reported', async () => {
+  it('in the secret store are found; an unreadable one is reported', async () => {
     await using secrets = await secretsFixture()
     using here = machine()
     await storeSecret(
@@ -42,18 +42,18 @@ describe('API keys', () => {
       reference: 'MISSING',
     })
     const probe = secretStoreProbe(secrets.home, async () => secrets.store)
-    const [found] = await foundBy(probe, here.surroundings)
+    const [found] = await findWithProbe(probe, here.hostEnvironment)
     expect(found?.account).toMatchObject({ id: 'secret/GEMINI_API_KEY', family: 'gemini' })
     if (found?.login.kind !== 'key') throw new Error('expected a key')
     expect(found.login.headers(await found.login.read(UNTIL))).toEqual({ 'x-goog-api-key': 'made-up-key' })
-    expect((await problemsOf(probe, here.surroundings)).map(({ id }) => id)).toEqual([
+    expect((await problemsOf(probe, here.hostEnvironment)).map(({ id }) => id)).toEqual([
       'secret/OPENAI_API_KEY',
     ])
   })
 
-  it('are not looked for in a store that nobody made', async () => {
+  it('are not looked up in a store that does not exist', async () => {
     using here = machine()
     const probe = secretStoreProbe(here.home, async () => undefined)
-    expect(await probe.probe(here.surroundings, NEVER)).toEqual([])
+    expect(await probe.probe(here.hostEnvironment, NEVER)).toEqual([])
   })
 })

@@ -1,8 +1,8 @@
-/** Claude Code: its credentials file, then the keychain of macOS. */
+/** Claude Code: its credentials file, then the macOS keychain. */
 import { createHash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { BASE_URLS } from '../keys.ts'
+import { BASE_URLS } from '../api-keys.ts'
 import { claudeCodeFormat } from '../logins/claude-code.ts'
 import type { HostEnvironment, Probe, ProgramLock } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
@@ -15,40 +15,49 @@ const STALE_MS = 60_000
 
 export const claudeCodeProbe: Probe = {
   name: ID,
-  async stamp(surroundings) {
-    const file = await fileStamp([pathIn(surroundings)], surroundings.nowMs())
-    return file && file + keychainStamp(surroundings)
+  async stamp(hostEnvironment) {
+    const file = await fileStamp([pathIn(hostEnvironment)], hostEnvironment.nowMs())
+    return file && file + keychainStamp(hostEnvironment)
   },
-  places: (surroundings) => [
-    shortenHome(surroundings, pathIn(surroundings)),
-    ...keychainLocation(surroundings),
+  searchedLocations: (hostEnvironment) => [
+    shortenHome(hostEnvironment, pathIn(hostEnvironment)),
+    ...keychainLocation(hostEnvironment),
   ],
-  async probe(surroundings, until) {
-    const path = pathIn(surroundings)
-    const { platform } = surroundings
-    const places = [fileVault(path, shortenHome(surroundings, path))]
-    if (platform === 'darwin') places.push(keychainVault(itemOf(surroundings), surroundings))
+  async probe(hostEnvironment, until) {
+    const path = pathIn(hostEnvironment)
+    const { platform } = hostEnvironment
+    const searchedLocations = [fileVault(path, shortenHome(hostEnvironment, path))]
+    if (platform === 'darwin') searchedLocations.push(keychainVault(itemOf(hostEnvironment), hostEnvironment))
     const format = claudeCodeFormat
-    const locks = locksIn(surroundings)
+    const locks = locksIn(hostEnvironment)
     return probeProgram(
-      { id: ID, family: 'anthropic', baseUrl: BASE_URLS.anthropic, places, format, locks },
-      surroundings,
+      {
+        id: ID,
+        family: 'anthropic',
+        baseUrl: BASE_URLS.anthropic,
+        searchedLocations: searchedLocations,
+        format,
+        locks,
+      },
+      hostEnvironment,
       until,
     )
   },
 }
 
-function folderIn(surroundings: HostEnvironment): string {
-  return configFolderOf(surroundings, 'CLAUDE_CONFIG_DIR', ['.claude'])
+function folderIn(hostEnvironment: HostEnvironment): string {
+  return configFolderOf(hostEnvironment, 'CLAUDE_CONFIG_DIR', ['.claude'])
 }
 
-function pathIn(surroundings: HostEnvironment): string {
-  return join(folderIn(surroundings), '.credentials.json')
+function pathIn(hostEnvironment: HostEnvironment): string {
+  return join(folderIn(hostEnvironment), '.credentials.json')
 }
 
-/** Both of the folders that the program makes while it refreshes: the present one, and the one of earlier releases. */
-function locksIn(surroundings: HostEnvironment): readonly ProgramLock[] {
-  const folder = folderIn(surroundings)
+/**
+ * Returns both lock folders that the program creates while it refreshes: the present one and that of earlier releases.
+ */
+function locksIn(hostEnvironment: HostEnvironment): readonly ProgramLock[] {
+  const folder = folderIn(hostEnvironment)
   return [
     { path: join(folder, '.oauth_refresh.lock'), staleMs: STALE_MS },
     { path: `${realFolder(folder)}.lock`, staleMs: STALE_MS },
@@ -63,12 +72,12 @@ function realFolder(folder: string): string {
   }
 }
 
-/** A folder of its own gives the item a name of its own. */
-function itemOf(surroundings: HostEnvironment) {
-  const named = surroundings.environment.CLAUDE_CONFIG_DIR
+/** A custom config folder changes the name of the keychain item. */
+function itemOf(hostEnvironment: HostEnvironment) {
+  const named = hostEnvironment.environment.CLAUDE_CONFIG_DIR
   const suffix = named ? `-${createHash('sha256').update(named).digest('hex').slice(0, 8)}` : ''
   return {
     service: `Claude Code-credentials${suffix}`,
-    account: surroundings.environment.USER || 'claude-code-user',
+    account: hostEnvironment.environment.USER || 'claude-code-user',
   }
 }

@@ -1,9 +1,9 @@
-/** Codex: the ChatGPT login in its auth.json, the API key beside it, then the keychain of macOS. */
+/** Codex: the ChatGPT login in its auth.json, the API key in the same file, then the macOS keychain. */
 import { createHash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
-import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import { BASE_URLS, isHeaderSafe, keyHeaders } from '../api-keys.ts'
 import { codexFormat, codexKey } from '../logins/codex.ts'
 import { parseDocument } from '../logins/format.ts'
 import type { Found, HostEnvironment, Probe, ProbeResult } from '../probe-result.ts'
@@ -11,7 +11,7 @@ import { isProbeProblem } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
 import { keychainVault } from '../vaults/keychain-vault.ts'
 import type { Vault } from '../vaults/vault.ts'
-import { probeProgram, settled } from './program-login.ts'
+import { probeProgram, readUntilSettled } from './program-login.ts'
 import { configFolderOf, keychainLocation, keychainStamp, shortenHome } from './searched-locations.ts'
 
 const ID = 'codex'
@@ -19,36 +19,44 @@ const KEY_ID = 'codex/OPENAI_API_KEY'
 
 export const codexProbe: Probe = {
   name: ID,
-  async stamp(surroundings) {
-    const file = await fileStamp([pathIn(surroundings)], surroundings.nowMs())
-    return file && file + keychainStamp(surroundings)
+  async stamp(hostEnvironment) {
+    const file = await fileStamp([pathIn(hostEnvironment)], hostEnvironment.nowMs())
+    return file && file + keychainStamp(hostEnvironment)
   },
-  places: (surroundings) => [
-    shortenHome(surroundings, pathIn(surroundings)),
-    ...keychainLocation(surroundings),
+  searchedLocations: (hostEnvironment) => [
+    shortenHome(hostEnvironment, pathIn(hostEnvironment)),
+    ...keychainLocation(hostEnvironment),
   ],
-  async probe(surroundings, until) {
-    const path = pathIn(surroundings)
-    const places = [fileVault(path, shortenHome(surroundings, path))]
-    if (surroundings.platform === 'darwin') places.push(keychainVault(itemOf(surroundings), surroundings))
+  async probe(hostEnvironment, until) {
+    const path = pathIn(hostEnvironment)
+    const searchedLocations = [fileVault(path, shortenHome(hostEnvironment, path))]
+    if (hostEnvironment.platform === 'darwin')
+      searchedLocations.push(keychainVault(itemOf(hostEnvironment), hostEnvironment))
     const baseUrl = 'https://chatgpt.com/backend-api/codex'
     const login = await probeProgram(
-      // It takes no lock while it refreshes.
-      { id: ID, family: 'openai', baseUrl, places, format: codexFormat, locks: [] },
-      surroundings,
+      // Codex takes no lock while it refreshes.
+      {
+        id: ID,
+        family: 'openai',
+        baseUrl,
+        searchedLocations: searchedLocations,
+        format: codexFormat,
+        locks: [],
+      },
+      hostEnvironment,
       until,
     )
-    // A file that cannot be read is told once.
+    // An unreadable file is reported once.
     if (login.some(isProbeProblem)) return login
-    const keys = await Promise.all(places.map((place) => probeKey(place, surroundings, until)))
+    const keys = await Promise.all(searchedLocations.map((place) => probeKey(place, hostEnvironment, until)))
     const key = keys.find((found) => found !== undefined)
     if (key === undefined) return login
     return key.preferred ? [key.finding, ...login] : [...login, key.finding]
   },
 }
 
-function pathIn(surroundings: HostEnvironment): string {
-  return join(configFolderOf(surroundings, 'CODEX_HOME', ['.codex']), 'auth.json')
+function pathIn(hostEnvironment: HostEnvironment): string {
+  return join(configFolderOf(hostEnvironment, 'CODEX_HOME', ['.codex']), 'auth.json')
 }
 
 async function probeKey(
@@ -60,7 +68,7 @@ async function probeKey(
     const snapshot = await vault.read(until)
     return snapshot && codexKey(parseDocument(snapshot.text, vault.source, codexFormat.loginCommand))
   }
-  const seen = await settled(KEY_ID, vault, until, read)
+  const seen = await readUntilSettled(KEY_ID, vault, until, read)
   if (seen === undefined || 'problem' in seen || !isHeaderSafe(seen.key)) return undefined
   const finding: Found = {
     account: {
@@ -89,14 +97,14 @@ async function probeKey(
   return { finding, preferred: seen.preferred }
 }
 
-/** The item is named after the folder that the file would be in. */
-function itemOf(surroundings: HostEnvironment) {
-  const folder = configFolderOf(surroundings, 'CODEX_HOME', ['.codex'])
+/** The item is named after the folder of the file. */
+function itemOf(hostEnvironment: HostEnvironment) {
+  const folder = configFolderOf(hostEnvironment, 'CODEX_HOME', ['.codex'])
   let real = folder
   try {
     real = realpathSync(folder)
   } catch {
-    // Not there: named as it is.
+    // The folder does not exist: use its path unresolved.
   }
   return {
     service: 'Codex Auth',

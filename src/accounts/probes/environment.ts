@@ -1,11 +1,11 @@
-/** API keys in the environment of Craik's own process: the lowest in order. */
+/** API keys in the environment of Craik's own process. They have the lowest preference. */
 
-import { API_KEYS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import { API_KEYS, isHeaderSafe, keyHeaders } from '../api-keys.ts'
 import type { Found, Probe } from '../probe-result.ts'
 
 export const environmentProbe: Probe = {
   name: 'env',
-  places: () => API_KEYS.map(({ name }) => name),
+  searchedLocations: () => API_KEYS.map(({ name }) => name),
   stamp: async () => undefined,
   async probe({ environment, overrides }) {
     return API_KEYS.flatMap(({ name, family, baseUrl }): Found[] => {

@@ -1,4 +1,4 @@
-/** Gemini CLI: its file of today, then the one that earlier tools used. */
+/** Gemini CLI: its present file, then the file that earlier tools used. */
 import { join } from 'node:path'
 import { geminiFormat } from '../logins/gemini.ts'
 import type { HostEnvironment, Probe } from '../probe-result.ts'
@@ -10,26 +10,29 @@ const ID = 'gemini'
 
 export const geminiProbe: Probe = {
   name: ID,
-  stamp: (surroundings) => fileStamp(pathsIn(surroundings), surroundings.nowMs()),
-  places: (surroundings) => pathsIn(surroundings).map((path) => shortenHome(surroundings, path)),
-  probe: (surroundings, until) =>
+  stamp: (hostEnvironment) => fileStamp(pathsIn(hostEnvironment), hostEnvironment.nowMs()),
+  searchedLocations: (hostEnvironment) =>
+    pathsIn(hostEnvironment).map((path) => shortenHome(hostEnvironment, path)),
+  probe: (hostEnvironment, until) =>
     probeProgram(
       {
         id: ID,
         family: 'gemini',
         baseUrl: 'https://cloudcode-pa.googleapis.com/v1internal',
-        places: pathsIn(surroundings).map((path) => fileVault(path, shortenHome(surroundings, path))),
+        searchedLocations: pathsIn(hostEnvironment).map((path) =>
+          fileVault(path, shortenHome(hostEnvironment, path)),
+        ),
         format: geminiFormat,
-        // It takes no lock while it refreshes, and its issuer does not rotate refresh tokens.
+        // Gemini CLI takes no lock while it refreshes, and its issuer does not rotate refresh tokens.
         locks: [],
       },
-      surroundings,
+      hostEnvironment,
       until,
     ),
 }
 
-function pathsIn(surroundings: HostEnvironment): readonly string[] {
-  const home = configFolderOf(surroundings, 'GEMINI_CLI_HOME', [])
-  const config = configFolderOf(surroundings, 'XDG_CONFIG_HOME', ['.config'])
+function pathsIn(hostEnvironment: HostEnvironment): readonly string[] {
+  const home = configFolderOf(hostEnvironment, 'GEMINI_CLI_HOME', [])
+  const config = configFolderOf(hostEnvironment, 'XDG_CONFIG_HOME', ['.config'])
   return [join(home, '.gemini', 'oauth_creds.json'), join(config, 'gemini', 'credentials.json')]
 }

@@ -1,7 +1,7 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { foundBy, type Machine, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
+import { findWithProbe, type Machine, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
 import { githubProbe } from './github.ts'
 
 describe('GitHub', () => {
@@ -19,11 +19,11 @@ describe('GitHub', () => {
     })
   }
 
-  it('is what gh says, asked without the tokens of the environment', async () => {
+  it('is the token that gh prints, called without the environment’s tokens', async () => {
     using here = machine()
     here.write('.config/gh/hosts.yml', 'github.com:\n    user: ada\n')
-    const surroundings = withGh(here, 'echo "gho_$GITHUB_TOKEN$GH_TOKEN"from-$3-$4')
-    const [found] = await foundBy(githubProbe, surroundings)
+    const hostEnvironment = withGh(here, 'echo "gho_$GITHUB_TOKEN$GH_TOKEN"from-$3-$4')
+    const [found] = await findWithProbe(githubProbe, hostEnvironment)
     expect(found?.account).toMatchObject({
       id: 'github',
       family: 'github',
@@ -37,27 +37,29 @@ describe('GitHub', () => {
     expect(await found.login.read(NEVER)).toBe('gho_from---hostname-github.com')
   })
 
-  it('is absent when gh knows nobody, whatever an old file says', async () => {
+  it('is absent when gh is not logged in, even if an old file has a token', async () => {
     using here = machine()
     here.write('.config/gh/hosts.yml', HOSTS)
     expect(await githubProbe.probe(withGh(here, 'exit 1'), NEVER)).toEqual([])
   })
 
-  it('is what its file says where there is no gh', async () => {
+  it('is read from its file when gh is not installed', async () => {
     using here = machine({ PATH: '/nonexistent' })
     here.write('.config/gh/hosts.yml', HOSTS)
-    expect((await foundBy(githubProbe, here.surroundings))[0]?.account.source).toBe('~/.config/gh/hosts.yml')
+    expect((await findWithProbe(githubProbe, here.hostEnvironment))[0]?.account.source).toBe(
+      '~/.config/gh/hosts.yml',
+    )
     here.write('.config/gh/hosts.yml', 'github.com: [not: what')
-    expect(await problemsOf(githubProbe, here.surroundings)).toHaveLength(1)
+    expect(await problemsOf(githubProbe, here.hostEnvironment)).toHaveLength(1)
   })
 
-  it('of an enterprise is asked for by its host', async () => {
+  it('of an enterprise is requested by its host', async () => {
     using here = machine()
-    const surroundings = {
+    const hostEnvironment = {
       ...withGh(here, 'echo "token-for-$4"'),
       overrides: { github: { base_url: 'https://git.example/api/v3' } },
     }
-    const [found] = await foundBy(githubProbe, surroundings)
+    const [found] = await findWithProbe(githubProbe, hostEnvironment)
     expect(found?.account.gitBaseUrl).toBe('https://git.example')
     if (found?.login.kind === 'key') expect(await found.login.read(NEVER)).toBe('token-for-git.example')
   })

@@ -1,10 +1,10 @@
-/** GitHub: what `gh auth token` says, or where there is no `gh`, the file that it would have kept. */
+/** GitHub: the output of `gh auth token`, or the file of `gh` when `gh` is not installed. */
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { hostEnvironment, runChild } from '../../lib/child.ts'
 import { type FoundProgram, findHostProgram, PINNED } from '../../lib/host-programs.ts'
-import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import { BASE_URLS, isHeaderSafe, keyHeaders } from '../api-keys.ts'
 import { LOGIN_COMMANDS } from '../log-in-again.ts'
 import type { Found, HostEnvironment, Probe, ProbeProblem } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
@@ -14,7 +14,7 @@ import { configFolderOf, shortenHome } from './searched-locations.ts'
 const ID = 'github'
 const LOGIN = LOGIN_COMMANDS.github
 const TIMEOUT_MS = 10_000
-/** How long an answer of `gh` is good for; a change of its file, as by a logout, ends it at once. */
+/** How long an answer of `gh` is valid. A change of its file, as by a logout, makes it invalid at once. */
 const GOOD_FOR_MS = 5 * 60_000
 
 const hostEntry = z.looseObject({
@@ -28,24 +28,24 @@ const hostsFile = z.record(z.string().max(300), hostEntry.nullable())
 
 export const githubProbe: Probe = {
   name: ID,
-  async stamp(surroundings) {
-    const file = await fileStamp([pathIn(surroundings)], surroundings.nowMs())
-    const pinned = surroundings.environment[PINNED] ?? ''
-    return file && `${file}|${Math.floor(surroundings.nowMs() / GOOD_FOR_MS)}|${pinned}`
+  async stamp(host) {
+    const file = await fileStamp([pathIn(host)], host.nowMs())
+    const pinned = host.environment[PINNED] ?? ''
+    return file && `${file}|${Math.floor(host.nowMs() / GOOD_FOR_MS)}|${pinned}`
   },
-  places: (surroundings) => ['`gh auth token`', shortenHome(surroundings, pathIn(surroundings))],
-  async probe(surroundings, until) {
-    const path = pathIn(surroundings)
-    const source = shortenHome(surroundings, path)
+  searchedLocations: (host) => ['`gh auth token`', shortenHome(host, pathIn(host))],
+  async probe(host, until) {
+    const path = pathIn(host)
+    const source = shortenHome(host, path)
     try {
-      const entry = await readEntry(surroundings, path, source, until)
-      const gh = findHostProgram('gh', surroundings.environment, await surroundings.mounted())
-      const asked = gh === undefined ? undefined : await askGh(gh, surroundings, until)
-      if (asked !== undefined && typeof asked !== 'string') return [asked]
+      const entry = await readEntry(host, path, source, until)
+      const gh = findHostProgram('gh', host.environment, await host.mounted())
+      const requested = gh === undefined ? undefined : await askGh(gh, host, until)
+      if (requested !== undefined && typeof requested !== 'string') return [requested]
       const token =
-        gh === undefined ? entry?.oauth_token || entry?.users?.[entry.user ?? '']?.oauth_token : asked
+        gh === undefined ? entry?.oauth_token || entry?.users?.[entry.user ?? '']?.oauth_token : requested
       if (token === undefined || token === '') return []
-      return [found(surroundings, token, gh === undefined ? source : '`gh auth token`', entry?.user)]
+      return [toFound(host, token, gh === undefined ? source : '`gh auth token`', entry?.user)]
     } catch (error) {
       if (!(error instanceof VaultProblem)) throw error
       return [{ id: ID, source, problem: error.message, hint: error.hint }]
@@ -53,20 +53,20 @@ export const githubProbe: Probe = {
   },
 }
 
-function pathIn(surroundings: HostEnvironment): string {
-  const folder = surroundings.environment.GH_CONFIG_DIR
-    ? configFolderOf(surroundings, 'GH_CONFIG_DIR', [])
-    : join(configFolderOf(surroundings, 'XDG_CONFIG_HOME', ['.config']), 'gh')
+function pathIn(host: HostEnvironment): string {
+  const folder = host.environment.GH_CONFIG_DIR
+    ? configFolderOf(host, 'GH_CONFIG_DIR', [])
+    : join(configFolderOf(host, 'XDG_CONFIG_HOME', ['.config']), 'gh')
   return join(folder, 'hosts.yml')
 }
 
-/** The host that a person logs in to: another one for GitHub Enterprise. */
+/** Returns the host that the user logs in to. GitHub Enterprise has its own. */
 function hostOf({ overrides }: HostEnvironment): string {
   const base = overrides[ID]?.base_url
   return base === undefined ? 'github.com' : new URL(base).host
 }
 
-function found(surroundings: HostEnvironment, token: string, source: string, who: string | undefined): Found {
+function toFound(host: HostEnvironment, token: string, source: string, who: string | undefined): Found {
   if (!isHeaderSafe(token))
     throw new VaultProblem(`${source} did not return a token`, `log in again:  ${LOGIN}`)
   return {
@@ -78,15 +78,15 @@ function found(surroundings: HostEnvironment, token: string, source: string, who
       who,
       billing: 'subscription',
       kind: token.startsWith('gho_') ? 'oauth' : 'api_key',
-      baseUrl: surroundings.overrides[ID]?.base_url ?? BASE_URLS.github,
-      gitBaseUrl: `https://${hostOf(surroundings)}`,
+      baseUrl: host.overrides[ID]?.base_url ?? BASE_URLS.github,
+      gitBaseUrl: `https://${hostOf(host)}`,
     },
     login: { kind: 'key', headers: keyHeaders('github'), read: async () => token },
   }
 }
 
 async function readEntry(
-  surroundings: HostEnvironment,
+  host: HostEnvironment,
   path: string,
   source: string,
   until: AbortSignal,
@@ -95,28 +95,26 @@ async function readEntry(
   if (snapshot === undefined) return undefined
   try {
     const { parse } = await import('yaml')
-    return (
-      hostsFile.parse(parse(snapshot.text, { maxAliasCount: 0 }) ?? {})[hostOf(surroundings)] ?? undefined
-    )
+    return hostsFile.parse(parse(snapshot.text, { maxAliasCount: 0 }) ?? {})[hostOf(host)] ?? undefined
   } catch {
     throw new VaultProblem(`${source} is damaged or half-written`, `log in again:  ${LOGIN}`)
   }
 }
 
-/** The token, undefined when nobody is logged in, or why there is no answer. */
+/** Returns the token, `undefined` when nobody is logged in, or the reason for a failure. */
 async function askGh(
   gh: FoundProgram,
-  surroundings: HostEnvironment,
+  host: HostEnvironment,
   until: AbortSignal,
 ): Promise<string | undefined | ProbeProblem> {
-  const { environment } = surroundings
-  // Neither GH_TOKEN nor GITHUB_TOKEN is among these: gh would answer with them.
-  const env: Record<string, string> = { ...hostEnvironment(environment), HOME: surroundings.userHome }
+  const { environment } = host
+  // GH_TOKEN and GITHUB_TOKEN are left out: gh would print them.
+  const env: Record<string, string> = { ...hostEnvironment(environment), HOME: host.userHome }
   for (const name of ['GH_CONFIG_DIR', 'XDG_CONFIG_HOME', 'DBUS_SESSION_BUS_ADDRESS', 'XDG_RUNTIME_DIR'])
     if (environment[name]) env[name] = environment[name]
   const chunks: Buffer[] = []
   const result = await runChild({
-    argv: [...gh.argv, 'auth', 'token', '--hostname', hostOf(surroundings)],
+    argv: [...gh.argv, 'auth', 'token', '--hostname', hostOf(host)],
     argv0: gh.argv0,
     cwd: '/',
     env,

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { foundBy, type Machine, machine, NEVER } from '../accounts.fixture.ts'
+import { findWithProbe, type Machine, machine, NEVER } from '../accounts.fixture.ts'
 import { claudeCodeProbe } from './claude-code.ts'
 import { codexProbe } from './codex.ts'
 
@@ -8,8 +8,8 @@ const CLAUDE = JSON.stringify({
   claudeAiOauth: { accessToken: 'made-up-access', expiresAt: 1_900_000_000_000 },
 })
 
-describe('the keychain of macOS', () => {
-  /** Keeps what it is told in files named after service and account; takes commands from its input as the real one does. */
+describe('the macOS keychain', () => {
+  /** Stores values in files named after service and account. Like the real `security`, it reads commands from stdin. */
   const SECURITY = `#!/bin/sh
 store="$HOME/keychain"; mkdir -p "$store"
 if [ "$1" = find-generic-password ]; then
@@ -27,18 +27,18 @@ exit 1
     })
   }
 
-  it('holds Claude Code’s login where there is no file, and is asked on macOS only', async () => {
+  it('contains Claude Code’s login when there is no file, and is read on macOS only', async () => {
     using here = machine()
     here.write('keychain/Claude_Code-credentials.ada', CLAUDE)
     const mac = onMac(here)
-    const [found] = await foundBy(claudeCodeProbe, mac)
+    const [found] = await findWithProbe(claudeCodeProbe, mac)
     expect(found?.account).toMatchObject({
       id: 'claude-code',
       source: 'macOS keychain, “Claude Code-credentials”',
     })
     expect(await claudeCodeProbe.probe({ ...mac, platform: 'linux' }, NEVER)).toEqual([])
     here.write('keychain/Claude_Code-credentials.ada', Buffer.from(CLAUDE).toString('hex'))
-    expect(await foundBy(claudeCodeProbe, mac)).toHaveLength(1)
+    expect(await findWithProbe(claudeCodeProbe, mac)).toHaveLength(1)
   })
 
   it('without an item means that nobody is logged in', async () => {

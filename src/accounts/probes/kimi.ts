@@ -1,8 +1,8 @@
-/** Kimi Code: the login for its own service. One for another address lies under another name, and is not looked for. */
+/** Kimi Code: the login for its own service. A login for another address has another file name, and is not probed. */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BASE_URLS } from '../keys.ts'
+import { BASE_URLS } from '../api-keys.ts'
 import { kimiFormat } from '../logins/kimi.ts'
 import type { HostEnvironment, Probe } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
@@ -16,44 +16,48 @@ const STALE_MS = 5_000
 
 export const kimiProbe: Probe = {
   name: ID,
-  stamp: (surroundings) => fileStamp([pathIn(surroundings), markerIn(surroundings)], surroundings.nowMs()),
-  places: (surroundings) => [shortenHome(surroundings, pathIn(surroundings))],
-  probe(surroundings, until) {
-    const path = pathIn(surroundings)
-    const folder = folderIn(surroundings)
-    const vault = unlessRemoved(fileVault(path, shortenHome(surroundings, path)), markerIn(surroundings))
+  stamp: (hostEnvironment) =>
+    fileStamp([pathIn(hostEnvironment), markerIn(hostEnvironment)], hostEnvironment.nowMs()),
+  searchedLocations: (hostEnvironment) => [shortenHome(hostEnvironment, pathIn(hostEnvironment))],
+  probe(hostEnvironment, until) {
+    const path = pathIn(hostEnvironment)
+    const folder = folderIn(hostEnvironment)
+    const vault = unlessRemoved(
+      fileVault(path, shortenHome(hostEnvironment, path)),
+      markerIn(hostEnvironment),
+    )
     return probeProgram(
       {
         id: ID,
         family: 'kimi',
         baseUrl: BASE_URLS.kimi,
         format: kimiFormat,
-        places: [vault],
-        // The lock of its refresh, and that of its file.
+        searchedLocations: [vault],
+        // The lock of the refresh, and the lock of the file.
         locks: [
           { path: join(folder, 'oauth', `${NAME}.lock`), staleMs: STALE_MS },
           { path: join(folder, 'credentials', `${NAME}.lock-target.lock`), staleMs: STALE_MS },
         ],
       },
-      surroundings,
+      hostEnvironment,
       until,
     )
   },
 }
 
-function folderIn(surroundings: HostEnvironment): string {
-  return configFolderOf(surroundings, 'KIMI_CODE_HOME', ['.kimi-code'])
+function folderIn(hostEnvironment: HostEnvironment): string {
+  return configFolderOf(hostEnvironment, 'KIMI_CODE_HOME', ['.kimi-code'])
 }
 
-function pathIn(surroundings: HostEnvironment): string {
-  return join(folderIn(surroundings), 'credentials', `${NAME}.json`)
+function pathIn(hostEnvironment: HostEnvironment): string {
+  return join(folderIn(hostEnvironment), 'credentials', `${NAME}.json`)
 }
 
-function markerIn(surroundings: HostEnvironment): string {
-  return join(folderIn(surroundings), 'credentials', `${NAME}.removed`)
+function markerIn(hostEnvironment: HostEnvironment): string {
+  return join(folderIn(hostEnvironment), 'credentials', `${NAME}.removed`)
 }
 
-/** A logout leaves a mark with the digest of the file that it is about; that file does not count any more. */
+/** A logout writes a marker with the digest of the login file. A file with that digest counts as removed. */
 function unlessRemoved(vault: Vault, marker: string): Vault {
   return {
     ...vault,

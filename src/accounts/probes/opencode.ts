@@ -1,20 +1,20 @@
-/** OpenCode's auth.json: the API keys in it whose family Craik knows. */
+/** OpenCode's auth.json: its API keys of the families that Craik knows. */
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { AccountFamily } from '../account.ts'
-import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import { BASE_URLS, isHeaderSafe, keyHeaders } from '../api-keys.ts'
 import { LOGIN_COMMANDS } from '../log-in-again.ts'
 import { parseDocument } from '../logins/format.ts'
 import type { HostEnvironment, Probe, ProbeResult } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
-import { settled } from './program-login.ts'
+import { readUntilSettled } from './program-login.ts'
 import { configFolderOf, shortenHome } from './searched-locations.ts'
 
 const ID = 'opencode'
 const LOGIN = LOGIN_COMMANDS.opencode
 
-/** By the names that OpenCode gives them. */
+/** By OpenCode's provider names. */
 const KNOWN: Readonly<Record<string, AccountFamily>> = {
   openrouter: 'openrouter',
   anthropic: 'anthropic',
@@ -27,16 +27,16 @@ const entry = z.looseObject({ type: z.string().max(100), key: z.string().max(65_
 
 export const opencodeProbe: Probe = {
   name: ID,
-  stamp: (surroundings) => fileStamp([pathIn(surroundings)], surroundings.nowMs()),
-  places: (surroundings) => [shortenHome(surroundings, pathIn(surroundings))],
-  async probe(surroundings, until) {
-    const path = pathIn(surroundings)
-    const vault = fileVault(path, shortenHome(surroundings, path))
+  stamp: (hostEnvironment) => fileStamp([pathIn(hostEnvironment)], hostEnvironment.nowMs()),
+  searchedLocations: (hostEnvironment) => [shortenHome(hostEnvironment, pathIn(hostEnvironment))],
+  async probe(hostEnvironment, until) {
+    const path = pathIn(hostEnvironment)
+    const vault = fileVault(path, shortenHome(hostEnvironment, path))
     const read = async () => {
       const snapshot = await vault.read(until)
       return snapshot && { document: parseDocument(snapshot.text, vault.source, LOGIN) }
     }
-    const seen = await settled(ID, vault, until, read)
+    const seen = await readUntilSettled(ID, vault, until, read)
     if (seen === undefined) return []
     if ('problem' in seen) return [seen]
     return Object.keys(KNOWN).flatMap((name) => findingFor(name, seen.document[name]))
@@ -72,7 +72,7 @@ export const opencodeProbe: Probe = {
             expiresAtMs: undefined,
             who: undefined,
             billing: 'metered',
-            baseUrl: surroundings.overrides[id]?.base_url ?? BASE_URLS[family],
+            baseUrl: hostEnvironment.overrides[id]?.base_url ?? BASE_URLS[family],
           },
           login: {
             kind: 'key',
@@ -92,6 +92,6 @@ export const opencodeProbe: Probe = {
   },
 }
 
-function pathIn(surroundings: HostEnvironment): string {
-  return join(configFolderOf(surroundings, 'XDG_DATA_HOME', ['.local', 'share']), 'opencode', 'auth.json')
+function pathIn(hostEnvironment: HostEnvironment): string {
+  return join(configFolderOf(hostEnvironment, 'XDG_DATA_HOME', ['.local', 'share']), 'opencode', 'auth.json')
 }

@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { fakeJwt, foundBy, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
+import { fakeJwt, findWithProbe, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
 import { claudeCodeFormat } from '../logins/claude-code.ts'
 import { codexFormat } from '../logins/codex.ts'
 import { parseLoginFile } from '../logins/format.ts'
@@ -104,10 +104,10 @@ const CASES: Record<string, Case> = {
 }
 
 describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, content, moved, expected }) => {
-  it('is found where its program keeps it', async () => {
+  it('is found in its program’s own file', async () => {
     using here = machine()
     here.write(file, content)
-    const [found, ...more] = await foundBy(probe, here.surroundings)
+    const [found, ...more] = await findWithProbe(probe, here.hostEnvironment)
     expect(more).toEqual([])
     expect(found?.account).toMatchObject({
       id,
@@ -119,18 +119,18 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
     expect(JSON.stringify(found?.account)).not.toContain('made-up')
   })
 
-  it('is found where a variable of that program says', async () => {
+  it('is found where a variable of that program points', async () => {
     using here = machine()
     const [variable, folder, inside] = moved
     here.write(join(folder, inside), content)
     const named = here.with({ environment: { [variable]: join(here.userHome, folder) } })
-    expect(await foundBy(probe, here.surroundings)).toEqual([])
-    expect(await foundBy(probe, named)).toHaveLength(1)
+    expect(await findWithProbe(probe, here.hostEnvironment)).toEqual([])
+    expect(await findWithProbe(probe, named)).toHaveLength(1)
   })
 
-  it('is absent when there is no file, an empty one, or one that nobody is logged in by', async () => {
+  it('is absent when its file is missing, empty, or without a login', async () => {
     using here = machine()
-    expect(await probe.probe(here.surroundings, NEVER)).toEqual([])
+    expect(await probe.probe(here.hostEnvironment, NEVER)).toEqual([])
     for (const nothing of [
       '',
       ' \n',
@@ -138,11 +138,11 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
       '{"access_token":"","claudeAiOauth":{"accessToken":""},"tokens":null}',
     ]) {
       here.write(file, nothing)
-      expect(await probe.probe(here.surroundings, NEVER)).toEqual([])
+      expect(await probe.probe(here.hostEnvironment, NEVER)).toEqual([])
     }
   })
 
-  it('is reported in one line, and left as it is, when its file is damaged', async () => {
+  it('is reported in one line and not changed when its file is damaged', async () => {
     using here = machine()
     const damaged = [
       content.slice(0, -5),
@@ -153,7 +153,7 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
     ]
     for (const text of damaged) {
       here.write(file, text, 0o640)
-      const [problem, ...more] = await probe.probe(here.surroundings, NEVER)
+      const [problem, ...more] = await probe.probe(here.hostEnvironment, NEVER)
       expect(more).toEqual([])
       expect(problem).toMatchObject({ id, problem: expect.stringContaining(file), hint: expect.any(String) })
       expect(JSON.stringify(problem)).not.toMatch(/\n|made-up/)
@@ -162,42 +162,44 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
     }
   })
 
-  it('is not read when it is no file, or too large for one', async () => {
+  it('is not read when it is not a regular file, or is too large', async () => {
     using here = machine()
     mkdirSync(join(here.userHome, file), { recursive: true })
-    expect(await problemsOf(probe, here.surroundings)).toHaveLength(1)
+    expect(await problemsOf(probe, here.hostEnvironment)).toHaveLength(1)
     using large = machine()
     large.write(file, `${content}${' '.repeat(1024 * 1024)}`)
-    expect((await problemsOf(probe, large.surroundings))[0]?.problem).toContain('larger than 1 MiB')
+    expect((await problemsOf(probe, large.hostEnvironment))[0]?.problem).toContain('larger than 1 MiB')
   })
 
   it('has a stamp that changes with its file, and none while the file is young', async () => {
     using here = machine()
-    const before = await probe.stamp(here.surroundings)
+    const before = await probe.stamp(here.hostEnvironment)
     here.write(file, content)
-    const after = await probe.stamp(here.surroundings)
+    const after = await probe.stamp(here.hostEnvironment)
     expect(after).toBeDefined()
     expect(after).not.toBe(before)
-    expect(await probe.stamp(here.surroundings)).toBe(after)
+    expect(await probe.stamp(here.hostEnvironment)).toBe(after)
     writeFileSync(join(here.userHome, file), content)
-    expect(await probe.stamp(here.surroundings)).toBeUndefined()
+    expect(await probe.stamp(here.hostEnvironment)).toBeUndefined()
   })
 
-  it('goes where config/accounts.yaml says', async () => {
+  it('goes to the address in config/accounts.yaml', async () => {
     using here = machine({}, { [id]: { base_url: 'https://models.example/v1' } })
     here.write(file, content)
-    expect((await foundBy(probe, here.surroundings))[0]?.account.baseUrl).toBe('https://models.example/v1')
+    expect((await findWithProbe(probe, here.hostEnvironment))[0]?.account.baseUrl).toBe(
+      'https://models.example/v1',
+    )
   })
 })
 
-it('a login whose folder is a link to elsewhere is found', async () => {
+it('a login in a linked folder is found', async () => {
   using here = machine()
   here.write('dotfiles/claude/.credentials.json', CLAUDE)
   symlinkSync(join(here.userHome, 'dotfiles/claude'), join(here.userHome, '.claude'))
-  expect(await foundBy(claudeCodeProbe, here.surroundings)).toHaveLength(1)
+  expect(await findWithProbe(claudeCodeProbe, here.hostEnvironment)).toHaveLength(1)
 })
 
-it('whatever a login file holds, it is a login, none, or a problem that shows nothing of it', () => {
+it('any content of a login file gives a login, none, or a problem that repeats nothing of it', () => {
   const formats = [claudeCodeFormat, codexFormat, geminiFormat, kimiFormat]
   fc.assert(
     fc.property(fc.constantFrom(...formats), fc.oneof(fc.json(), fc.string()), (format, text) => {
@@ -211,20 +213,21 @@ it('whatever a login file holds, it is a login, none, or a problem that shows no
 })
 
 describe('Codex', () => {
-  it('has an API key beside its login, after it unless the file prefers the key', async () => {
+  it('has an API key beside its login, ranked after it unless the file prefers the key', async () => {
     using here = machine()
     const both = { ...JSON.parse(CODEX), OPENAI_API_KEY: 'made-up-key' }
     here.write('.codex/auth.json', JSON.stringify(both))
-    const ids = async () => (await foundBy(codexProbe, here.surroundings)).map(({ account }) => account.id)
+    const ids = async () =>
+      (await findWithProbe(codexProbe, here.hostEnvironment)).map(({ account }) => account.id)
     expect(await ids()).toEqual(['codex', 'codex/OPENAI_API_KEY'])
     here.write('.codex/auth.json', JSON.stringify({ ...both, auth_mode: 'apikey' }))
     expect(await ids()).toEqual(['codex/OPENAI_API_KEY', 'codex'])
   })
 
-  it('with a key alone is metered, and its key is read again when it is used', async () => {
+  it('with only a key is metered, and its key is read again at each use', async () => {
     using here = machine()
     here.write('.codex/auth.json', '{"OPENAI_API_KEY":"made-up-key"}')
-    const [found] = await foundBy(codexProbe, here.surroundings)
+    const [found] = await findWithProbe(codexProbe, here.hostEnvironment)
     expect(found?.account).toMatchObject({ kind: 'api_key', billing: 'metered', family: 'openai' })
     if (found?.login.kind !== 'key') throw new Error('expected a key')
     here.write('.codex/auth.json', '{"OPENAI_API_KEY":"another-key"}')
@@ -237,24 +240,24 @@ describe('Codex', () => {
 it('Gemini’s earlier file is used when the present one is absent, and the present one is reported when damaged', async () => {
   using here = machine()
   here.write('.config/gemini/credentials.json', GEMINI)
-  expect((await foundBy(geminiProbe, here.surroundings))[0]?.account.source).toBe(
+  expect((await findWithProbe(geminiProbe, here.hostEnvironment))[0]?.account.source).toBe(
     '~/.config/gemini/credentials.json',
   )
   here.write('.gemini/oauth_creds.json', '{"access')
-  const findings = await geminiProbe.probe(here.surroundings, NEVER)
+  const findings = await geminiProbe.probe(here.hostEnvironment, NEVER)
   expect(findings.map((finding) => 'problem' in finding)).toEqual([true, false])
 })
 
-it('a logout of Kimi counts although its file is still there', async () => {
+it('a logout of Kimi applies although its file still exists', async () => {
   using here = machine()
   here.write('.kimi-code/credentials/kimi-code.json', KIMI)
   const { createHash } = await import('node:crypto')
   const digest = createHash('sha256').update(KIMI).digest('hex')
   here.write('.kimi-code/credentials/kimi-code.removed', JSON.stringify({ version: 1, file_digest: digest }))
-  expect(await kimiProbe.probe(here.surroundings, NEVER)).toEqual([])
+  expect(await kimiProbe.probe(here.hostEnvironment, NEVER)).toEqual([])
 })
 
-it('OpenCode gives the API keys of known families, and says of its own logins that it alone renews them', async () => {
+it('OpenCode’s API keys of known families are found, and its own logins are reported as refreshed by OpenCode only', async () => {
   using here = machine()
   here.write(
     '.local/share/opencode/auth.json',
@@ -266,7 +269,7 @@ it('OpenCode gives the API keys of known families, and says of its own logins th
       somebody: { type: 'api', key: 'unknown' },
     }),
   )
-  const findings = await opencodeProbe.probe(here.surroundings, NEVER)
+  const findings = await opencodeProbe.probe(here.hostEnvironment, NEVER)
   expect(findings.map((finding) => ('problem' in finding ? `! ${finding.id}` : finding.account.id))).toEqual([
     'opencode/openrouter',
     '! opencode/anthropic',

@@ -1,4 +1,7 @@
-/** Finds the login of a program: the first place that holds one, and one line for each place that cannot be read. */
+/**
+ * Finds the login of a program: at the first location that contains one, with a one-line problem for each unreadable
+ * location.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Account } from '../account.ts'
 import { parseLoginFile } from '../logins/format.ts'
@@ -13,19 +16,19 @@ export interface ProgramLogin {
   readonly id: string
   readonly family: Account['family']
   readonly baseUrl: string
-  readonly places: readonly Vault[]
+  readonly searchedLocations: readonly Vault[]
   readonly format: OAuthLogin['format']
   readonly locks: OAuthLogin['locks']
 }
 
 export async function probeProgram(
-  { id, family, baseUrl, places, format, locks }: ProgramLogin,
+  { id, family, baseUrl, searchedLocations: places, format, locks }: ProgramLogin,
   { overrides }: HostEnvironment,
   until: AbortSignal,
 ): Promise<readonly ProbeResult[]> {
   const findings: ProbeResult[] = []
   for (const vault of places) {
-    const seen = await settled(id, vault, until, async () => {
+    const seen = await readUntilSettled(id, vault, until, async () => {
       const snapshot = await vault.read(until)
       return snapshot && parseLoginFile(format, snapshot.text, vault.source)
     })
@@ -52,8 +55,10 @@ export async function probeProgram(
   return findings
 }
 
-/** What `read` gives; a problem that is still one after the moments in which a file may be in the middle of being written. */
-export async function settled<T>(
+/**
+ * Returns the result of `read`. A problem is returned only if it persists, because a program may be writing the file.
+ */
+export async function readUntilSettled<T>(
   id: string,
   { source }: Pick<Vault, 'source'>,
   until: AbortSignal,

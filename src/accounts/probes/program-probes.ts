@@ -1,4 +1,4 @@
-/** The logins that a program refreshes, and that Craik refreshes in its place. */
+/** The logins that a program refreshes itself, and that Craik can refresh for it. */
 import type { Probe } from '../probe-result.ts'
 import { claudeCodeProbe } from './claude-code.ts'
 import { codexProbe } from './codex.ts'

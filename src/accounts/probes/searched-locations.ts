@@ -1,8 +1,8 @@
-/** Where programs keep their files, by the variables that they themselves go by. */
+/** The locations of the programs' files, by the environment variables that the programs read. */
 import { isAbsolute, join, relative } from 'node:path'
 import type { HostEnvironment } from '../probe-result.ts'
 
-/** The folder that a variable names; what is empty or relative counts as not set. */
+/** Returns the folder that a variable names. An empty or relative value counts as not set. */
 export function configFolderOf(
   { environment, userHome }: HostEnvironment,
   variable: string,
@@ -12,13 +12,13 @@ export function configFolderOf(
   return named !== undefined && isAbsolute(named) ? named : join(userHome, ...usual)
 }
 
-/** A path as a person knows it. */
+/** Returns the path with `~` for the home folder. */
 export function shortenHome({ userHome }: HostEnvironment, path: string): string {
   const inside = relative(userHome, path)
   return inside.startsWith('..') || isAbsolute(inside) ? path : `~/${inside}`
 }
 
-/** How long an answer of the keychain is good for: a logout ends access within seconds. */
+/** How long an answer of the keychain is valid. A logout therefore ends access within seconds. */
 const KEYCHAIN_MS = 5_000
 
 export function keychainLocation({ platform }: HostEnvironment): readonly string[] {

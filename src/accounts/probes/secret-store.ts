@@ -1,18 +1,21 @@
-/** API keys in Craik's own secret store, under the names that the provider catalogue gives them. */
+/** API keys in Craik's own secret store, under the names of the provider catalogue. */
 import { CraikError } from '../../errors.ts'
 import { resolveSecret } from '../../secrets/resolve.ts'
 import type { Home } from '../../store/home.ts'
 import type { SecretRow, Store } from '../../store/store.ts'
-import { API_KEYS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import { API_KEYS, isHeaderSafe, keyHeaders } from '../api-keys.ts'
 import type { HostEnvironment, Probe, ProbeProblem, ProbeResult } from '../probe-result.ts'
 
-/** How long a value is good for that a program had to be run for. */
+/** How long a value that came from a program stays valid. */
 const GOOD_FOR_MS = 5 * 60_000
 
-/** These are read to see whether there is a value; a keyring or a command may ask the person something, and is not. */
+/**
+ * Sources that the probe reads to check for a value. A keyring or a command may prompt the user, so the probe does not
+ * read those.
+ */
 const READ_AT_ONCE: ReadonlySet<string> = new Set(['stored', 'env', 'file'])
 
-/** `store` gives undefined where nothing was ever kept: looking makes no database. */
+/** `store` returns `undefined` when no database exists: a probe must not create one. */
 export function secretStoreProbe(home: Home, store: () => Promise<Store | undefined>): Probe {
   const rowsNow = async (): Promise<readonly SecretRow[]> => {
     const opened = await store()
@@ -21,21 +24,21 @@ export function secretStoreProbe(home: Home, store: () => Promise<Store | undefi
   }
   return {
     name: 'secret',
-    places: () => API_KEYS.map(({ name }) => name),
+    searchedLocations: () => API_KEYS.map(({ name }) => name),
     async stamp({ nowMs }) {
       const rows = await rowsNow()
-      // Files and variables change without a trace in the store.
+      // Files and variables change without a change in the store.
       if (rows.some(({ source }) => source === 'env' || source === 'file')) return undefined
       const bucket = Math.floor(nowMs() / GOOD_FOR_MS)
       return JSON.stringify([bucket, ...rows.map((row) => [row.name, row.source, row.updatedAtMs])])
     },
-    async probe(surroundings, until) {
+    async probe(hostEnvironment, until) {
       const rows = await rowsNow()
       const opened = await store()
       if (opened === undefined) return []
       const findings = API_KEYS.map(({ name }) => rows.find((row) => row.name === name))
         .filter((row) => row !== undefined)
-        .map((row) => findingFor(row, opened, home, surroundings, until))
+        .map((row) => findingFor(row, opened, home, hostEnvironment, until))
       return (await Promise.all(findings)).filter((finding) => finding !== undefined)
     },
   }
@@ -53,7 +56,7 @@ async function findingFor(
   const source = `secret ${row.name} (${row.source})`
   let value: Promise<string> | undefined
   const read = (stop: AbortSignal) => {
-    value ??= resolved(store, home, environment, row.name, stop)
+    value ??= resolveText(store, home, environment, row.name, stop)
     value.catch(() => {
       value = undefined
     })
@@ -78,7 +81,7 @@ async function findingFor(
   }
 }
 
-async function resolved(
+async function resolveText(
   store: Store,
   home: Home,
   environment: NodeJS.ProcessEnv,

@@ -1,4 +1,6 @@
-/** Asks an issuer for new tokens: one request over verified TLS, bounded in time and size, no redirect followed. */
+/**
+ * Requests new tokens from an issuer: one request over verified TLS, with limits on time and size, without redirects.
+ */
 import { Agent, request } from 'undici'
 import { z } from 'zod'
 import { codeOfFailure, jsonIn } from '../../lib/foreign-answer.ts'
@@ -9,12 +11,12 @@ const MAX_ANSWER_BYTES = 256 * 1024
 
 export type IssuerReply =
   | { readonly kind: 'tokens'; readonly answer: IssuerAnswer }
-  /** The issuer does not know this token any more. */
+  /** The issuer rejects this refresh token permanently. */
   | { readonly kind: 'ended' }
-  /** Perhaps another time. */
+  /** A later attempt may succeed. */
   | { readonly kind: 'failed'; readonly reason: string }
 
-/** What issuers call it when a refresh token was used, revoked or ran out. */
+/** Error codes of issuers for a refresh token that was used, revoked or has expired. */
 const ENDED: ReadonlySet<string> = new Set([
   'invalid_grant',
   'refresh_token_expired',
@@ -49,7 +51,7 @@ export async function askIssuer(
       body:
         contentType === 'application/json' ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
     })
-    return understood(statusCode, await body.text())
+    return parseReply(statusCode, await body.text())
   } catch (error) {
     return { kind: 'failed', reason: `the issuer could not be reached (${codeOfFailure(error)})` }
   } finally {
@@ -57,7 +59,7 @@ export async function askIssuer(
   }
 }
 
-function understood(status: number, text: string): IssuerReply {
+function parseReply(status: number, text: string): IssuerReply {
   const content = jsonIn(text)
   if (status === 200) {
     const answer = issuerAnswer.safeParse(content)

@@ -1,6 +1,6 @@
 /**
- * What an issuer answered, kept in a private file until it is in the login's own. Without it, whoever is killed in
- * between would take the only copy of a rotated token along.
+ * The issuer's response, in a private file until it is in the login's own file. Without the journal, a process killed
+ * in between would lose the only copy of a rotated token.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, unlinkSync } from 'node:fs'
@@ -14,9 +14,12 @@ const MAX_BYTES = 512 * 1024
 
 const entry = z.object({
   version: z.literal(1),
-  /** Which token the answer stands for: while the login still holds that one, the answer belongs into it. */
+  /**
+   * The digest of the refresh token that the response replaces. While the login still has that token, the response
+   * applies to it.
+   */
   used: z.string(),
-  /** Digest of the access token that it replaces. */
+  /** The digest of the access token that the response replaces. */
   unwanted: z.string(),
   answeredAtMs: z.number(),
   answer: issuerAnswer,
@@ -27,7 +30,10 @@ export function tokenDigest(token: string): string {
   return createHash('sha256').update(token).digest('hex')
 }
 
-/** The names of one login's files in the home: from where the login lies, so that two of them never meet. */
+/**
+ * Returns the path of one of a login's files in the home. The name includes a digest of the vault key, so that two
+ * logins never share a file.
+ */
 export function refreshFile(
   home: Home,
   accountId: string,
@@ -47,7 +53,7 @@ export function writeJournal(home: Home, path: string, content: Omit<JournalEntr
   writePrivateFile(path, JSON.stringify({ version: 1, ...content }), 'journal of a refreshed login')
 }
 
-/** Undefined when there is none, or none that can be made sense of: then it is removed. */
+/** Returns `undefined` when there is no journal, or an invalid one, which is then removed. */
 export function readJournal(path: string): JournalEntry | undefined {
   if (!existsSync(path)) return undefined
   try {

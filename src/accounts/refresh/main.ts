@@ -1,15 +1,15 @@
 /**
- * The process that refreshes one login and ends. It is not Craik's child to be ended with it: a supervisor that is killed while
- * an issuer answers must not take the only copy of a rotated token along.
+ * The process that refreshes one login and exits. It is detached from Craik: a supervisor that is killed while an
+ * issuer responds must not lose the only copy of a rotated token.
  */
 import { homeAt } from '../../store/home.ts'
 import { parseOverrides } from '../overrides.ts'
 import { isProbeProblem } from '../probe-result.ts'
 import { PROGRAM_PROBES } from '../probes/program-probes.ts'
-import { type RefreshRequest, refreshRequest } from './request.ts'
+import { type RefreshRequest, refreshRequest } from './refresh-request.ts'
 import { type RefreshOutcome, refreshLogin } from './transaction.ts'
 
-// Whoever asked may be gone, and its pipe with it.
+// The requesting process may have exited and closed its pipe.
 process.stdout.on('error', () => {})
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {})
 
@@ -25,7 +25,7 @@ async function start(): Promise<void> {
 async function outcome(task: RefreshRequest): Promise<RefreshOutcome> {
   const { accountId } = task
   const until = AbortSignal.timeout(task.deadlineMs)
-  const surroundings = {
+  const hostEnvironment = {
     userHome: task.userHome,
     environment: process.env,
     mounted: async () => task.mounted,
@@ -35,7 +35,7 @@ async function outcome(task: RefreshRequest): Promise<RefreshOutcome> {
   }
   const probe = PROGRAM_PROBES.find(({ name }) => name === accountId)
   if (probe === undefined) return { outcome: 'failed', reason: 'it is not a login that is refreshed' }
-  const findings = await probe.probe(surroundings, until)
+  const findings = await probe.probe(hostEnvironment, until)
   const found = findings.find((finding) => !isProbeProblem(finding) && finding.account.id === accountId)
   if (found === undefined || isProbeProblem(found) || found.login.kind !== 'oauth')
     return { outcome: 'absent' }
@@ -44,7 +44,7 @@ async function outcome(task: RefreshRequest): Promise<RefreshOutcome> {
       home: homeAt(task.craikHome),
       accountId,
       login: found.login,
-      surroundings,
+      hostEnvironment: hostEnvironment,
       unwanted: task.unwanted,
       authorities: task.authorities,
     },

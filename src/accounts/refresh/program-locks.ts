@@ -1,4 +1,4 @@
-/** The lock that a program itself takes while it refreshes: a folder, made by whoever holds it and kept young by touching it. */
+/** The lock that a program itself takes while it refreshes: a folder that the holder creates and touches regularly. */
 import { mkdir, rmdir, stat, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProgramLock } from '../probe-result.ts'
@@ -10,7 +10,9 @@ export interface ProgramLocks {
   release(): Promise<void>
 }
 
-/** Undefined when they could not be had before `until`. Where the folder around a lock is missing, nobody takes it. */
+/**
+ * Returns `undefined` when the locks could not be taken before `until`. A lock with a missing parent folder is skipped.
+ */
 export async function takeProgramLocks(
   locks: readonly ProgramLock[],
   until: AbortSignal,
@@ -58,7 +60,7 @@ async function take(
   }
 }
 
-/** Dead by its age; also when it was last touched in what is now the future, because the clock was set back. */
+/** A lock is stale by its age. It is also stale if its mtime lies in the future, because the clock was set back. */
 async function isStale(path: string, staleMs: number): Promise<boolean> {
   try {
     return Math.abs(Date.now() - (await stat(path)).mtimeMs) > staleMs

@@ -1,20 +1,20 @@
-/** Has a login refreshed by a process of its own, which finishes also when this one is killed. */
+/** Refreshes a login in a separate process, which finishes even if this one is killed. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { hostEnvironment } from '../../lib/child.ts'
 import { PINNED, pinPrograms } from '../../lib/host-programs.ts'
 import { packageFile } from '../../lib/package-files.ts'
-import type { RefreshRequest } from './request.ts'
-import { refreshResult } from './request.ts'
+import type { RefreshRequest } from './refresh-request.ts'
+import { refreshResult } from './refresh-request.ts'
 import type { RefreshOutcome, RefreshTask } from './transaction.ts'
 
 /** Longer than the longest time for which a program's lock counts as alive after its holder was killed. */
 const DEADLINE_MS = 100_000
-/** Then nobody waits for it any more; it has ended long before. */
+/** The caller stops waiting after this. The process itself stops earlier, at `DEADLINE_MS`. */
 const GIVE_UP_MS = 110_000
 const MAX_ANSWER_BYTES = 16_384
 
-/** Where programs keep their logins, what is trusted, and how the keychain is reached. */
+/** Variables that locate logins, set trusted certificates and reach the keychain. */
 const PASSED_ON = [
   'CLAUDE_CONFIG_DIR',
   'CODEX_HOME',
@@ -32,8 +32,8 @@ const PASSED_ON = [
 const HELPER = import.meta.url.endsWith('.ts') ? 'src/accounts/refresh/main.ts' : 'src/refresh-login.cjs'
 
 export async function refreshInSubprocess(task: RefreshTask): Promise<RefreshOutcome> {
-  const { environment, userHome, platform, overrides } = task.surroundings
-  const mounted = [...(await task.surroundings.mounted())]
+  const { environment, userHome, platform, overrides } = task.hostEnvironment
+  const mounted = [...(await task.hostEnvironment.mounted())]
   const env: Record<string, string> = hostEnvironment(environment)
   for (const name of PASSED_ON) if (environment[name]) env[name] = environment[name]
   env[PINNED] ??= JSON.stringify(pinPrograms(environment))
@@ -44,10 +44,10 @@ export async function refreshInSubprocess(task: RefreshTask): Promise<RefreshOut
     stdio: ['pipe', 'pipe', 'ignore'],
   })
   const { promise, resolve } = Promise.withResolvers<RefreshOutcome>()
-  const broken = (reason: string) => resolve({ outcome: 'failed', reason })
-  const timer = setTimeout(() => broken('refreshing it took too long'), GIVE_UP_MS)
+  const fail = (reason: string) => resolve({ outcome: 'failed', reason })
+  const timer = setTimeout(() => fail('refreshing it took too long'), GIVE_UP_MS)
   let answer = ''
-  child.on('error', () => broken('the process that refreshes it could not be started'))
+  child.on('error', () => fail('the process that refreshes it could not be started'))
   child.stdin.on('error', () => {})
   child.stdout.on('data', (chunk: Buffer) => {
     if (answer.length < MAX_ANSWER_BYTES) answer += chunk.toString()
@@ -55,7 +55,7 @@ export async function refreshInSubprocess(task: RefreshTask): Promise<RefreshOut
   child.on('close', () => {
     const parsed = refreshResult.safeParse(parse(answer))
     if (parsed.success) resolve(parsed.data)
-    else broken('the process that refreshes it ended without an answer')
+    else fail('the process that refreshes it ended without an answer')
   })
   const request: RefreshRequest = {
     craikHome: task.home.root,

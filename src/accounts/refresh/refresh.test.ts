@@ -20,29 +20,29 @@ beforeEach(() => {
 })
 
 const here = (variables?: Readonly<Record<string, string>>) => machineOf(issuer, variables)
-const brokerAt = (place: Machine, more?: Partial<BrokerOptions>) => brokerOf(issuer, place, more)
+const brokerAt = (machine: Machine, more?: Partial<BrokerOptions>) => brokerOf(issuer, machine, more)
 
-describe('a login that is being refreshed', () => {
-  it('whose token was used up by its own program is adopted when that has written its own', async () => {
-    using place = here()
+describe('a login during a refresh', () => {
+  it('is adopted when its own program used the token up and has written a new one', async () => {
+    using machine = here()
     const pair = issuer.login()
-    place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + 1_000))
+    machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + 1_000))
     const theirs = issuer.login()
     issuer.broken = { status: 400, text: '{"error":"invalid_grant"}' }
-    const asked = brokerAt(place).credential('claude-code', NEVER)
+    const pending = brokerAt(machine).credential('claude-code', NEVER)
     await expect.poll(() => issuer.refreshes.at(-1)?.fields.refresh_token).toBe(pair.refresh_token)
-    place.write(CLAUDE.file, CLAUDE.write(theirs, Date.now() + HOUR_MS))
-    expect((await asked).headers.authorization).toBe(`Bearer ${theirs.access_token}`)
+    machine.write(CLAUDE.file, CLAUDE.write(theirs, Date.now() + HOUR_MS))
+    expect((await pending).headers.authorization).toBe(`Bearer ${theirs.access_token}`)
   })
 
-  it('is not rotated when what comes back could not be written', async () => {
-    using place = here()
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
+  it('is not rotated when the new token could not be written', async () => {
+    using machine = here()
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
     const before = issuer.refreshes.length
     const unwritable: Probe = {
       ...claudeCodeProbe,
-      async probe(surroundings, until) {
-        const findings = await claudeCodeProbe.probe(surroundings, until)
+      async probe(hostEnvironment, until) {
+        const findings = await claudeCodeProbe.probe(hostEnvironment, until)
         return findings.map((finding) =>
           'login' in finding && finding.login.kind === 'oauth'
             ? {
@@ -56,89 +56,89 @@ describe('a login that is being refreshed', () => {
         )
       },
     }
-    await expect(brokerAt(place, { probes: [unwritable] }).credential('claude-code', NEVER)).rejects.toThrow(
-      'it is closed',
-    )
+    await expect(
+      brokerAt(machine, { probes: [unwritable] }).credential('claude-code', NEVER),
+    ).rejects.toThrow('it is closed')
     expect(issuer.refreshes).toHaveLength(before)
   })
 
-  it('waits for the lock of its own program, takes it over when its holder is dead, and gives it back', async () => {
-    using place = here()
-    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
-    const locks = ['.claude/.oauth_refresh.lock', '.claude.lock'].map((name) => join(place.userHome, name))
+  it('waits for its own program’s lock, takes over a dead holder’s lock, and releases it', async () => {
+    using machine = here()
+    machine.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
+    const locks = ['.claude/.oauth_refresh.lock', '.claude.lock'].map((name) => join(machine.userHome, name))
     for (const lock of locks) mkdirSync(lock)
     const dead = new Date(Date.now() - 120_000)
     utimesSync(locks[1]!, dead, dead)
     const before = issuer.refreshes.length
-    const asked = brokerAt(place).credential('claude-code', NEVER)
+    const pending = brokerAt(machine).credential('claude-code', NEVER)
     await new Promise((later) => setTimeout(later, 300))
     expect(issuer.refreshes).toHaveLength(before)
     rmSync(locks[0]!, { recursive: true })
-    await asked
+    await pending
     expect(issuer.refreshes).toHaveLength(before + 1)
     expect(locks.filter((lock) => existsSync(lock))).toEqual([])
   })
 
-  it('gets the answer that a killed process had kept, without asking again', async () => {
-    using place = here()
+  it('gets the response that a killed process recorded, without a second request', async () => {
+    using machine = here()
     const pair = issuer.login()
-    place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + HOUR_MS))
+    machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + HOUR_MS))
     const journal = refreshFile(
-      place.home,
+      machine.home,
       'claude-code',
-      `file:${join(place.userHome, CLAUDE.file)}`,
+      `file:${join(machine.userHome, CLAUDE.file)}`,
       'json',
     )
     const answer = { access_token: 'kept-access', refresh_token: 'kept-refresh', expires_in: 3600 }
-    const kept = { used: tokenDigest(pair.refresh_token), unwanted: tokenDigest(pair.access_token), answer }
-    writeJournal(place.home, journal, { ...kept, answeredAtMs: Date.now() })
+    const stored = { used: tokenDigest(pair.refresh_token), unwanted: tokenDigest(pair.access_token), answer }
+    writeJournal(machine.home, journal, { ...stored, answeredAtMs: Date.now() })
     const before = issuer.refreshes.length
-    const { headers } = await brokerAt(place).credential('claude-code', NEVER)
+    const { headers } = await brokerAt(machine).credential('claude-code', NEVER)
     expect(headers.authorization).toBe('Bearer kept-access')
-    expect(CLAUDE.refreshToken(place.read(CLAUDE.file))).toBe('kept-refresh')
+    expect(CLAUDE.refreshToken(machine.read(CLAUDE.file))).toBe('kept-refresh')
     expect(existsSync(journal)).toBe(false)
     expect(issuer.refreshes).toHaveLength(before)
   })
 
-  it('keeps what somebody else has written since, and forgets a kept answer for another token', async () => {
-    using place = here()
+  it('keeps later changes by others, and drops a recorded response for another token', async () => {
+    using machine = here()
     const theirs = issuer.login()
-    place.write(CLAUDE.file, CLAUDE.write(theirs, Date.now() + HOUR_MS))
+    machine.write(CLAUDE.file, CLAUDE.write(theirs, Date.now() + HOUR_MS))
     const journal = refreshFile(
-      place.home,
+      machine.home,
       'claude-code',
-      `file:${join(place.userHome, CLAUDE.file)}`,
+      `file:${join(machine.userHome, CLAUDE.file)}`,
       'json',
     )
     const answer = { access_token: 'kept-access', refresh_token: 'kept-refresh', expires_in: 3600 }
-    writeJournal(place.home, journal, { used: tokenDigest('old'), unwanted: '', answer, answeredAtMs: 1 })
-    const { headers } = await brokerAt(place).credential('claude-code', NEVER)
+    writeJournal(machine.home, journal, { used: tokenDigest('old'), unwanted: '', answer, answeredAtMs: 1 })
+    const { headers } = await brokerAt(machine).credential('claude-code', NEVER)
     expect(headers.authorization).toBe(`Bearer ${theirs.access_token}`)
     expect(existsSync(journal)).toBe(false)
   })
 
-  it('is left as its own program wrote it while the issuer was answering', async () => {
-    using place = here()
+  it('keeps the tokens that its own program wrote while the issuer was responding', async () => {
+    using machine = here()
     const pair = issuer.login()
-    place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
+    machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
     issuer.delayMs = 200
-    const asked = brokerAt(place).credential('claude-code', NEVER)
+    const pending = brokerAt(machine).credential('claude-code', NEVER)
     await expect.poll(() => issuer.refreshes.at(-1)?.fields.refresh_token).toBe(pair.refresh_token)
     const theirs = issuer.login()
-    writeFileSync(join(place.userHome, CLAUDE.file), CLAUDE.write(theirs, Date.now() + HOUR_MS))
-    expect((await asked).headers.authorization).toBe(`Bearer ${theirs.access_token}`)
+    writeFileSync(join(machine.userHome, CLAUDE.file), CLAUDE.write(theirs, Date.now() + HOUR_MS))
+    expect((await pending).headers.authorization).toBe(`Bearer ${theirs.access_token}`)
   })
 
-  it('that nobody is logged in by any more when the answer comes stays logged out', async () => {
-    using place = here()
+  it('stays logged out when the user logs out before the response arrives', async () => {
+    using machine = here()
     const pair = issuer.login()
-    place.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
+    machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
     issuer.delayMs = 200
-    const asked = brokerAt(place).credential('claude-code', NEVER)
-    const refusal = expect(asked).rejects.toMatchObject({ code: 'unavailable' })
+    const pending = brokerAt(machine).credential('claude-code', NEVER)
+    const refusal = expect(pending).rejects.toMatchObject({ code: 'unavailable' })
     await expect.poll(() => issuer.refreshes.at(-1)?.fields.refresh_token).toBe(pair.refresh_token)
-    rmSync(join(place.userHome, CLAUDE.file))
+    rmSync(join(machine.userHome, CLAUDE.file))
     await refusal
-    expect(existsSync(join(place.userHome, CLAUDE.file))).toBe(false)
+    expect(existsSync(join(machine.userHome, CLAUDE.file))).toBe(false)
   })
 })

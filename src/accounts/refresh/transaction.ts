@@ -1,4 +1,4 @@
-/** One refresh of one login, from the locks to the file: whatever else happens on the machine at the same time. */
+/** One refresh of one login, from the locks to the file. It is safe against any concurrent change on the machine. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type FileLock, takeFileLock } from '../../lib/file-lock.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
@@ -21,10 +21,13 @@ export interface RefreshTask {
   readonly home: Home
   readonly accountId: string
   readonly login: OAuthLogin
-  readonly surroundings: HostEnvironment
-  /** Digest of the access token that is about to end or was refused: once the login holds another, nothing is left to do. */
+  readonly hostEnvironment: HostEnvironment
+  /**
+   * The digest of the access token that is about to expire or was refused. If the login has another one, there is
+   * nothing to do.
+   */
   readonly unwanted: string
-  /** Trusted in place of the system's own. */
+  /** Certificate authorities that replace the system's. */
   readonly authorities?: readonly string[] | undefined
 }
 
@@ -33,7 +36,7 @@ export type RefreshOutcome =
   | { readonly outcome: 'failed'; readonly reason: string }
 
 const LOCK_POLL_MS = 25
-/** A program that takes no lock may have its answer already, and be about to write it. */
+/** A program that takes no lock may already have a response and be about to write it. */
 const ADOPT_TRIES = 10
 const ADOPT_POLL_MS = 200
 const WRITE_TRIES = 5
@@ -42,17 +45,17 @@ export async function refreshLogin(task: RefreshTask, until: AbortSignal): Promi
   const { home, accountId, login } = task
   ensurePrivateFolder(home.secrets, 'secrets folder of this home')
   const ours = await waitForLock(refreshFile(home, accountId, login.vault.key, 'lock'), until)
-  if (ours === undefined) return failed('another process is refreshing it, and has not finished')
+  if (ours === undefined) return failedRefresh('another process is refreshing it, and has not finished')
   try {
     const theirs = await takeProgramLocks(login.locks, until)
-    if (theirs === undefined) return failed('its own program is refreshing it, and has not finished')
+    if (theirs === undefined) return failedRefresh('its own program is refreshing it, and has not finished')
     try {
       return await underLocks(task, until)
     } finally {
       await theirs.release()
     }
   } catch (error) {
-    if (error instanceof VaultProblem) return failed(error.message)
+    if (error instanceof VaultProblem) return failedRefresh(error.message)
     throw error
   } finally {
     ours.release()
@@ -60,38 +63,38 @@ export async function refreshLogin(task: RefreshTask, until: AbortSignal): Promi
 }
 
 async function underLocks(task: RefreshTask, until: AbortSignal): Promise<RefreshOutcome> {
-  const { home, accountId, login, surroundings, unwanted } = task
+  const { home, accountId, login, hostEnvironment, unwanted } = task
   const { vault, format } = login
   const journal = refreshFile(home, accountId, vault.key, 'json')
   await replay(login, journal, until)
 
-  const seen = await look(login, until)
+  const seen = await readLogin(login, until)
   if (seen === undefined) return { outcome: 'absent' }
   const { tokens } = seen
   if (tokenDigest(tokens.accessToken) !== unwanted) return { outcome: 'adopted' }
   if (tokens.refreshToken === undefined) return { outcome: 'ended' }
-  // What cannot be written back must not be rotated.
+  // A login that cannot be written must not be rotated.
   const unwritable = await vault.unwritable()
-  if (unwritable !== undefined) return failed(unwritable)
+  if (unwritable !== undefined) return failedRefresh(unwritable)
 
-  const { token_url, client_id } = surroundings.overrides[accountId] ?? {}
+  const { token_url, client_id } = hostEnvironment.overrides[accountId] ?? {}
   const { refreshToken } = tokens
   const body = format.request({ ...tokens, refreshToken }, client_id)
   const reply = await askIssuer(token_url ?? format.tokenUrl, body, task.authorities, until)
-  if (reply.kind === 'failed') return failed(reply.reason)
+  if (reply.kind === 'failed') return failedRefresh(reply.reason)
   if (reply.kind === 'ended') return adoptOrEnd(login, refreshToken, until)
 
-  const answeredAtMs = surroundings.nowMs()
+  const answeredAtMs = hostEnvironment.nowMs()
   const used = tokenDigest(refreshToken)
   const entry = { used, unwanted, answeredAtMs, answer: reply.answer }
   writeJournal(home, journal, entry)
-  // From here on nothing is given up halfway: what is cut short is finished from the journal.
+  // From here on, the write cannot be aborted. If the process dies, the journal completes it.
   const written = await writeBack(login, entry, new AbortController().signal)
   removeJournal(journal)
   return { outcome: written ? 'refreshed' : 'adopted' }
 }
 
-/** Finishes what a process that was killed had begun. */
+/** Completes the refresh of a process that was killed. */
 async function replay(login: OAuthLogin, journal: string, until: AbortSignal): Promise<void> {
   const entry = readJournal(journal)
   if (entry === undefined) return
@@ -100,8 +103,8 @@ async function replay(login: OAuthLogin, journal: string, until: AbortSignal): P
 }
 
 /**
- * Puts the answer where the token that it stands for still is. False when that token is there no more: somebody logged in
- * anew, out, or refreshed, and theirs is later.
+ * Writes the response while the login still has the token that it replaces. Returns `false` when the login has another
+ * one: somebody logged in, logged out or refreshed later.
  */
 async function writeBack(
   { vault, format }: OAuthLogin,
@@ -114,7 +117,7 @@ async function writeBack(
     if (snapshot === undefined || login?.tokens.refreshToken === undefined) return false
     if (tokenDigest(login.tokens.refreshToken) !== used) return false
     const merged = format.merge(login.document, answer, answeredAtMs)
-    // Where refresh tokens stay as they are, another access token may have come meanwhile: the later one is kept.
+    // Without rotation of refresh tokens, another access token may have arrived meanwhile. The later one is kept.
     const rotated = answer.refresh_token !== undefined && tokenDigest(answer.refresh_token) !== used
     const changed = tokenDigest(login.tokens.accessToken) !== unwanted
     if (!rotated && changed && isOlder(format.tokens(merged)?.expiresAtMs, login.tokens.expiresAtMs))
@@ -134,7 +137,7 @@ async function adoptOrEnd(
   until: AbortSignal,
 ): Promise<RefreshOutcome> {
   for (let tries = 0; ; tries++) {
-    const now = await look(login, until)
+    const now = await readLogin(login, until)
     if (now === undefined) return { outcome: 'absent' }
     if (now.tokens.refreshToken !== refreshToken) return { outcome: 'adopted' }
     if (tries >= ADOPT_TRIES || until.aborted) return { outcome: 'ended' }
@@ -142,7 +145,7 @@ async function adoptOrEnd(
   }
 }
 
-async function look({ vault, format }: OAuthLogin, until: AbortSignal) {
+async function readLogin({ vault, format }: OAuthLogin, until: AbortSignal) {
   const snapshot = await vault.read(until)
   return snapshot && parseLoginFile(format, snapshot.text, vault.source)
 }
@@ -155,6 +158,6 @@ async function waitForLock(path: string, until: AbortSignal): Promise<FileLock |
   }
 }
 
-function failed(reason: string): RefreshOutcome {
+function failedRefresh(reason: string): RefreshOutcome {
   return { outcome: 'failed', reason }
 }

@@ -1,4 +1,4 @@
-/** A login in a file of the user's: read through links, replaced in one step, its owner and mode kept. */
+/** A login in a file of the user. It is read through links and replaced atomically, with its owner and mode kept. */
 import { createHash, randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, type FileHandle, open, realpath, rename, stat, unlink } from 'node:fs/promises'
@@ -8,13 +8,13 @@ import { type Snapshot, type Vault, VaultProblem } from './vault.ts'
 
 export const MAX_LOGIN_BYTES = 1024 * 1024
 const REWRITE_MS = 50
-/** More than a login usually has. */
+/** Larger than most logins. */
 const PIECE_BYTES = 16 * 1024
 
 /**
- * Links are followed: the folder is the user's own, dotfile managers link it, and whoever could place a link there could
- * as well place the file. What is opened must be a regular file of this user (or root's). It is replaced where it really
- * lies, so that a link stays a link.
+ * Links are followed: the folder is the user's own, and dotfile managers link it. An attacker who could place a link
+ * there could also place the file. The target must be a regular file of this user (or root's). The target itself is
+ * replaced, so that a link stays a link.
  */
 export function fileVault(path: string, source: string): Vault {
   return {
@@ -23,7 +23,7 @@ export function fileVault(path: string, source: string): Vault {
     async read() {
       const file = await readHostFile(path, source)
       if (file === undefined || file.snapshot.text.trim() !== '') return file?.snapshot
-      // Some programs empty their file before they write it anew.
+      // Some programs empty their file before they write it again.
       await sleep(REWRITE_MS)
       const again = (await readHostFile(path, source))?.snapshot
       return again?.text.trim() === '' ? undefined : again
@@ -72,8 +72,8 @@ async function readHostFile(path: string, source: string): Promise<HostFile | un
 }
 
 /**
- * Whoever reads sees the old or the new. Between the last look and the rename some microseconds remain in which another
- * writer could be lost; there is no system call that closes them.
+ * Readers see either the old or the new content. Between the last check and the rename, another writer's change could
+ * be lost for some microseconds. No system call closes that window.
  */
 async function replaceHostFile(
   path: string,
@@ -85,17 +85,17 @@ async function replaceHostFile(
   if (before?.snapshot.identity !== expected.identity) return false
   const folder = dirname(before.realPath)
   const temporary = join(folder, `.${basename(before.realPath)}.${randomBytes(6).toString('hex')}.craik`)
-  let placed = false
+  let isPlaced = false
   try {
     await writeLike(temporary, text, before)
     const now = await readHostFile(path, source)
     if (now?.snapshot.identity !== expected.identity || now.realPath !== before.realPath) return false
     await rename(temporary, before.realPath)
-    placed = true
+    isPlaced = true
     await syncFolder(folder)
     return true
   } finally {
-    if (!placed) await unlink(temporary).catch(() => {})
+    if (!isPlaced) await unlink(temporary).catch(() => {})
   }
 }
 
@@ -105,7 +105,7 @@ async function writeLike(path: string, text: string, { mode, uid, gid }: HostFil
   const made = await file.stat()
   if (made.uid !== uid || made.gid !== gid) await file.chown(uid, gid)
   await file.writeFile(text)
-  // The umask may have taken away what the user's file had.
+  // The umask may have removed permissions that the user's file had.
   await file.chmod(mode)
   await file.sync()
 }
@@ -113,7 +113,7 @@ async function writeLike(path: string, text: string, { mode, uid, gid }: HostFil
 async function syncFolder(folder: string): Promise<void> {
   await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
   await handle.sync().catch((error: unknown) => {
-    // Some file systems cannot sync folders, and say so.
+    // Some file systems cannot sync folders, and report EINVAL.
     if (codeOf(error) !== 'EINVAL') throw error
   })
 }
@@ -130,7 +130,7 @@ async function statOf(file: FileHandle) {
   }
 }
 
-/** To its end, wherever that is by then: a file may grow between a look at its size and the reading. */
+/** Reads to the end of the file, because it may grow after a look at its size. */
 async function readAtMost(file: FileHandle, maxBytes: number): Promise<Buffer> {
   const pieces: Buffer[] = []
   let length = 0
@@ -144,10 +144,10 @@ async function readAtMost(file: FileHandle, maxBytes: number): Promise<Buffer> {
   return Buffer.concat(pieces)
 }
 
-/** Files changed this lately may change again within the same tick of the file system's clock. */
+/** A recently changed file may change again within the same tick of the file system's clock. */
 const SETTLED_AFTER_MS = 2_000
 
-/** Another one whenever a file may have changed; undefined while it is too young to tell. */
+/** Returns a different stamp whenever a file may have changed, and `undefined` while a file is too young to tell. */
 export async function fileStamp(paths: readonly string[], nowMs: number): Promise<string | undefined> {
   const parts: string[] = []
   for (const path of paths) {

@@ -1,4 +1,4 @@
-/** A login in the keychain of macOS, through the system's own `security`: what is secret goes by its pipes alone. */
+/** A login in the macOS keychain, through the system's `security` program. Secrets pass only through its pipes. */
 import { createHash } from 'node:crypto'
 import { hostEnvironment, runChild } from '../../lib/child.ts'
 import { findHostProgram } from '../../lib/host-programs.ts'
@@ -7,9 +7,9 @@ import { MAX_LOGIN_BYTES } from './file-vault.ts'
 import { type Vault, VaultProblem } from './vault.ts'
 
 const TIMEOUT_MS = 10_000
-/** What `security` answers for an item that is not there. */
+/** The exit code of `security` for a missing item. */
 const NOT_FOUND = 44
-/** `security -i` reads its commands by lines of at most this length. */
+/** `security -i` accepts command lines of at most this length. */
 const MAX_LINE_BYTES = 4_000
 
 export interface KeychainItem {
@@ -17,9 +17,9 @@ export interface KeychainItem {
   readonly account: string
 }
 
-export function keychainVault({ service, account }: KeychainItem, surroundings: HostEnvironment): Vault {
+export function keychainVault({ service, account }: KeychainItem, host: HostEnvironment): Vault {
   const source = `macOS keychain, “${service}”`
-  const find = async () => findHostProgram('security', surroundings.environment, await surroundings.mounted())
+  const find = async () => findHostProgram('security', host.environment, await host.mounted())
   const ask = async (argv: readonly string[], input: string | undefined, until: AbortSignal) => {
     const program = await find()
     if (program === undefined) return undefined
@@ -28,7 +28,7 @@ export function keychainVault({ service, account }: KeychainItem, surroundings: 
       argv: [...program.argv, ...argv],
       argv0: program.argv0,
       cwd: '/',
-      env: { ...hostEnvironment(surroundings.environment), HOME: surroundings.userHome },
+      env: { ...hostEnvironment(host.environment), HOME: host.userHome },
       timeoutMs: TIMEOUT_MS,
       signal: until,
       maxOutputBytes: MAX_LOGIN_BYTES,
@@ -60,7 +60,7 @@ export function keychainVault({ service, account }: KeychainItem, surroundings: 
       return (await find()) === undefined ? 'there is no `security` on PATH that can be trusted' : undefined
     },
     async replace(expected, text, until) {
-      const line = `add-generic-password -U -s ${quoted(service)} -a ${quoted(account)} -X ${Buffer.from(text).toString('hex')}\n`
+      const line = `add-generic-password -U -s ${quote(service)} -a ${quote(account)} -X ${Buffer.from(text).toString('hex')}\n`
       if (Buffer.byteLength(line) > MAX_LINE_BYTES)
         throw new VaultProblem(
           'the login is too long for `security` to take from a pipe',
@@ -76,11 +76,14 @@ export function keychainVault({ service, account }: KeychainItem, surroundings: 
   return vault
 }
 
-/** Values that are not plain text in its eyes, `security` shows in hexadecimal. A login is JSON, which never looks like that. */
+/**
+ * `security` prints values in hexadecimal that it does not consider plain text. A login is JSON, which never looks like
+ * that.
+ */
 function unhex(value: string): string {
   return /^(?:[0-9a-f]{2})+$/i.test(value) ? Buffer.from(value, 'hex').toString('utf8') : value
 }
 
-function quoted(text: string): string {
+function quote(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`
 }

@@ -1,25 +1,25 @@
-/** Where a login is kept on this machine: read as it is, replaced only by whoever has seen the latest. */
+/** The storage of a login on this machine. A writer can replace it only if its last read is still current. */
 
 export interface Snapshot {
   readonly text: string
-  /** Of the text and of the file that it came from: the same text in another file is another snapshot. */
+  /** Identifies the text and its file: the same text in another file is another snapshot. */
   readonly identity: string
 }
 
 export interface Vault {
-  /** For a person. */
+  /** For display. */
   readonly source: string
-  /** Tells two vaults apart, on this machine and for good. */
+  /** A stable id of the vault, unique on this machine. */
   readonly key: string
-  /** Undefined: there is nothing, or nothing but blanks. Throws `VaultProblem`. */
+  /** Returns `undefined` when the vault is missing or blank. Throws `VaultProblem`. */
   read(until: AbortSignal): Promise<Snapshot | undefined>
-  /** Why `replace` would fail, known before anything is asked of an issuer; undefined when it should work. */
+  /** Returns why `replace` would fail, before a request to an issuer. `undefined` when it should succeed. */
   unwritable(): Promise<string | undefined>
-  /** False: it is not what was read any more, and was left alone. */
+  /** Returns `false`, and changes nothing, when the content differs from `expected`. */
   replace(expected: Snapshot, text: string, until: AbortSignal): Promise<boolean>
 }
 
-/** What is there cannot be read as a login. The message is for a person and holds nothing of the content. */
+/** The vault's content cannot be read as a login. The message is for the user and repeats nothing of the content. */
 export class VaultProblem extends Error {
   readonly hint: string
 

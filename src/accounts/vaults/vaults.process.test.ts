@@ -7,7 +7,7 @@ import { fileVault } from './file-vault.ts'
 import { keychainVault } from './keychain-vault.ts'
 
 describe('a login in a file', () => {
-  it('is replaced whole, with its mode, and nothing is left beside it', async () => {
+  it('is replaced completely, with its mode, and without leftover files', async () => {
     using here = machine()
     here.write('folder/login.json', '{"old":1}', 0o640)
     const vault = fileVault(join(here.userHome, 'folder/login.json'), 'it')
@@ -18,14 +18,14 @@ describe('a login in a file', () => {
     expect(readdirSync(join(here.userHome, 'folder'))).toEqual(['login.json'])
   })
 
-  it('is left alone when it was changed, exchanged or removed since it was read', async () => {
+  it('is not changed when it was modified, replaced or removed since it was read', async () => {
     using here = machine()
     const path = join(here.userHome, 'login.json')
     const vault = fileVault(path, 'it')
     const change = {
       changed: () => writeFileSync(path, '{"theirs":1}'),
       exchanged: () => {
-        // The same bytes in another file are somebody else's write all the same.
+        // The same bytes in another file still mean that somebody else wrote it.
         writeFileSync(`${path}.new`, '{"old":1}')
         renameSync(`${path}.new`, path)
       },
@@ -40,7 +40,7 @@ describe('a login in a file', () => {
     expect(readdirSync(here.userHome).sort()).toEqual(['login.json.gone'])
   })
 
-  it('behind a link is replaced where it lies, and the link stays', async () => {
+  it('behind a link is replaced at its target, and the link stays', async () => {
     using here = machine()
     here.write('dotfiles/login.json', '{"old":1}')
     symlinkSync('dotfiles/login.json', join(here.userHome, 'login.json'))
@@ -51,7 +51,7 @@ describe('a login in a file', () => {
     expect(readFileSync(join(here.userHome, 'login.json'), 'utf8')).toBe('{"new":1}')
   })
 
-  it('that is being rewritten in place is read when it is whole again', async () => {
+  it('that is being rewritten in place is read when it is complete again', async () => {
     using here = machine()
     const path = join(here.userHome, 'login.json')
     writeFileSync(path, '')
@@ -59,7 +59,7 @@ describe('a login in a file', () => {
     expect((await fileVault(path, 'it').read(NEVER))?.text).toBe('{"whole":1}')
   })
 
-  it('is read to its end, and no further than a login may be long', async () => {
+  it('is read to its end, up to the maximum size of a login', async () => {
     using here = machine()
     const path = join(here.userHome, 'login.json')
     for (const length of [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 1024 * 1024]) {
@@ -70,7 +70,7 @@ describe('a login in a file', () => {
     await expect(fileVault(path, 'it').read(NEVER)).rejects.toThrow('larger than 1 MiB')
   })
 
-  it('that is rewritten again and again is read whole or not at all', async () => {
+  it('that is rewritten again and again is read completely or not at all', async () => {
     using here = machine()
     const path = join(here.userHome, 'login.json')
     const whole = '{"whole":1}'
@@ -92,12 +92,12 @@ describe('a login in a file', () => {
     expect([...seen]).toEqual([whole])
   })
 
-  it('of a folder that cannot be written is known before anything is asked', async () => {
+  it('in a folder that cannot be written is reported before any request', async () => {
     expect(await fileVault('/nonexistent/login.json', 'it').unwritable()).toContain('ENOENT')
   })
 })
 
-it('a login in the keychain is replaced through a pipe, by whoever has seen the latest', async () => {
+it('a login in the keychain is replaced through a pipe, and only by a writer that has read the latest', async () => {
   using here = machine()
   here.write(
     'bin/security',

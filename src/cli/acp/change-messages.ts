@@ -13,20 +13,20 @@ export interface ChangeMessages {
 
 const NAMED = 8
 
-export async function tellChanges(
+export async function describeChanges(
   context: CliContext,
-  { run, kept }: EndedRun,
+  { run, kept: changeSet }: EndedRun,
   isApplied: boolean,
 ): Promise<ChangeMessages> {
-  const changes = kept?.record.changes ?? []
+  const changes = changeSet?.record.changes ?? []
   if (changes.length === 0) return { words: undefined, isBroughtOver: false }
-  const what = `${count(changes.length)} changed in the sandbox: ${named(changes.map(({ path }) => path))}.`
+  const what = `${count(changes.length)} changed in the sandbox: ${formatPaths(changes.map(({ path }) => path))}.`
   if (!isApplied || run.status !== 'completed') {
     const words = `${what} Apply: \`craik run apply ${run.id}\`; review first: \`craik run diff ${run.id}\`.`
     return { words, isBroughtOver: false }
   }
   try {
-    return await applied(context, run.id, what)
+    return await applyAndDescribe(context, run.id, what)
   } catch (error) {
     const why = error instanceof CraikError ? error.message : String(error)
     const words = `${what} Not applied (${why}): \`craik run apply ${run.id}\`.`
@@ -34,11 +34,11 @@ export async function tellChanges(
   }
 }
 
-async function applied(context: CliContext, runId: string, what: string): Promise<ChangeMessages> {
-  const { applyRun } = await import('../run-changes/bring-over.ts')
+async function applyAndDescribe(context: CliContext, runId: string, what: string): Promise<ChangeMessages> {
+  const { applyRun } = await import('../run-changes/apply-run.ts')
   const { outcomes, counts } = (await applyRun(context, runId, {}, 'craik acp --apply')).result
   const of = (status: string) =>
-    named(outcomes.flatMap((each) => (each.status === status ? [each.change.path] : [])))
+    formatPaths(outcomes.flatMap((each) => (each.status === status ? [each.change.path] : [])))
   if (counts.conflict > 0)
     return {
       words: `${what} Nothing was applied, because these files changed here too: ${of('conflict')}. Apply the others: \`craik run apply ${runId} --skip-conflicts\`.`,
@@ -47,7 +47,7 @@ async function applied(context: CliContext, runId: string, what: string): Promis
   const over = counts.applied + counts.already
   return {
     words: [
-      `${count(over)} applied${over > 0 ? `: ${named(outcomes.filter(({ status }) => status === 'applied' || status === 'already').map(({ change }) => change.path))}` : ''}.`,
+      `${count(over)} applied${over > 0 ? `: ${formatPaths(outcomes.filter(({ status }) => status === 'applied' || status === 'already').map(({ change }) => change.path))}` : ''}.`,
       ...(counts.left > 0
         ? [`Still in the sandbox: ${of('left')} (\`craik run apply ${runId}\` shows why).`]
         : []),
@@ -60,7 +60,7 @@ async function applied(context: CliContext, runId: string, what: string): Promis
 const count = (files: number) => `${files.toLocaleString('en')} ${files === 1 ? 'file' : 'files'}`
 
 /** Names come from inside: none of them ends the code that it is shown as. */
-function named(paths: readonly string[]): string {
+function formatPaths(paths: readonly string[]): string {
   const shown = paths
     .slice(0, NAMED)
     .map((path) => `\`${printable(path).replaceAll('`', '�').slice(0, 200)}\``)

@@ -20,16 +20,16 @@ export class Outbox {
       .notify('session/update', { sessionId, update })
       // It hung up: that ends everything else too.
       .catch(() => {})
-      .finally(() => this.#taken(bytes))
+      .finally(() => this.#onTaken(bytes))
   }
 
   /** What a program says, read on only while there is room. */
-  paced(output: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  limitOutput(output: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
     const reader = output.getReader()
     return new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
-          await this.#room()
+          await this.#waitUntilDrained()
           const { value, done } = await reader.read()
           if (done) controller.close()
           else controller.enqueue(value)
@@ -40,12 +40,12 @@ export class Outbox {
     )
   }
 
-  #room(): Promise<void> | undefined {
+  #waitUntilDrained(): Promise<void> | undefined {
     if (this.#pendingBytes <= MOST_BYTES) return undefined
     return new Promise((resume) => this.#waiting.push(resume))
   }
 
-  #taken(bytes: number): void {
+  #onTaken(bytes: number): void {
     this.#pendingBytes -= bytes
     if (this.#pendingBytes > MOST_BYTES) return
     for (const resume of this.#waiting.splice(0)) resume()

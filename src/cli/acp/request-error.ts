@@ -21,7 +21,7 @@ function requestErrorOf(error: unknown): RequestError {
 }
 
 /** A handler whose errors are the protocol's. */
-export async function answered<T>(work: () => Promise<T>): Promise<T> {
+export async function withRequestErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -7,16 +7,16 @@ import { CraikError } from '../../errors.ts'
 import type { Harness, HarnessLogin } from '../../harnesses/harness.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import type { PermissionMode } from '../../run/prompts/permissions.ts'
-import type { PromptRun } from '../../run/prompts/record.ts'
+import type { PromptRun } from '../../run/prompts/prompt-record.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { limitSandbox } from '../prompt/budget.ts'
-import { loginsHere, NO_LOGINS, requireHarnessLogin } from '../prompt/logins.ts'
+import { NO_LOGINS, readHarnessLogins, requireHarnessLogin } from '../prompt/harness-logins.ts'
+import { limitSandbox } from '../prompt/prompt-budget.ts'
 import { openPromptSandbox, type PromptSandboxOptions } from '../prompt/prompt-sandbox.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
+import { EditorSession } from './editor-session.ts'
 import { Outbox } from './outbox.ts'
-import { answered } from './request-error.ts'
-import { EditorSession } from './session.ts'
+import { withRequestErrors } from './request-error.ts'
 import { runOfSession } from './session-id.ts'
 
 export interface ServeOptions extends PromptSandboxOptions {
@@ -53,7 +53,7 @@ export async function serveEditor(context: CliContext, options: ServeOptions): P
       ),
     )
   server.editor = connection.client
-  await Promise.race([connection.closed, aborted(context.signal)])
+  await Promise.race([connection.closed, waitForAbort(context.signal)])
   over.abort(new CraikError('interrupted', 'the editor disconnected'))
   connection.close()
   await server.close()
@@ -67,7 +67,7 @@ class Server {
   readonly #working = new Set<Promise<unknown>>()
   #client: Promise<ApiClient> | undefined
   #outbox: Outbox | undefined
-  #isTold = false
+  #isReported = false
   editor: AgentContext | undefined
 
   constructor(context: CliContext, options: ServeOptions) {
@@ -97,7 +97,7 @@ class Server {
           this.#sayWhatIsLeft(params)
           const { session, answer } = await this.#open(params.cwd)
           // The answer goes first: until then the editor does not know whose words they are.
-          setImmediate(() => session.tell())
+          setImmediate(() => session.release())
           return { sessionId: session.id, ...answer }
         }),
       )
@@ -147,7 +147,7 @@ class Server {
   }
 
   #work<T>(work: () => Promise<T>): Promise<T> {
-    const doing = answered(work)
+    const doing = withRequestErrors(work)
     this.#working.add(doing)
     void doing.catch(() => {}).finally(() => this.#working.delete(doing))
     return doing
@@ -163,7 +163,7 @@ class Server {
     const { harness } = this.#options
     return requireHarnessLogin(
       harness,
-      harness.logins.length === 0 ? NO_LOGINS : await loginsHere(this.#context),
+      harness.logins.length === 0 ? NO_LOGINS : await readHarnessLogins(this.#context),
     )
   }
 
@@ -179,9 +179,15 @@ class Server {
     this.#client ??= connect(this.#context)
     const client = await this.#client
     const context = this.#context
-    const place = await openPromptSandbox(context, client, harness, { ...this.#options, workspace: cwd }, run)
-    if (budgetNanoUsd !== undefined && place.made)
-      await limitSandbox(context, place.sandbox.id, budgetNanoUsd)
+    const sandbox = await openPromptSandbox(
+      context,
+      client,
+      harness,
+      { ...this.#options, workspace: cwd },
+      run,
+    )
+    if (budgetNanoUsd !== undefined && sandbox.made)
+      await limitSandbox(context, sandbox.sandbox.id, budgetNanoUsd)
     const editor = this.editor!
     this.#outbox ??= new Outbox(editor)
     const session = new EditorSession(
@@ -197,7 +203,7 @@ class Server {
         timeoutMs,
         isApplied,
       },
-      place,
+      sandbox,
     )
     const answer = known === undefined ? await session.begin() : await session.load(known.id, known.run)
     if (known === undefined && this.#sessions.has(session.id)) {
@@ -208,7 +214,7 @@ class Server {
       )
     }
     this.#sessions.set(session.id, session)
-    context.stderr.write(`craik: ${harness.name} in ${place.sandbox.name}\n`)
+    context.stderr.write(`craik: ${harness.name} in ${sandbox.sandbox.name}\n`)
     return { session, answer }
   }
 
@@ -218,8 +224,8 @@ class Server {
       ...(mcpServers.length > 0 ? ['MCP servers'] : []),
       ...((additionalDirectories?.length ?? 0) > 0 ? ['additional folders'] : []),
     ]
-    if (left.length === 0 || this.#isTold) return
-    this.#isTold = true
+    if (left.length === 0 || this.#isReported) return
+    this.#isReported = true
     this.#context.stderr.write(`craik: the editor's ${left.join(' and ')} are not available in the sandbox\n`)
   }
 }
@@ -237,7 +243,7 @@ interface Left {
 
 const LOGIN = 'host-login'
 
-function aborted(signal: AbortSignal): Promise<void> {
+function waitForAbort(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve()
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }

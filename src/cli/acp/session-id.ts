@@ -1,7 +1,7 @@
 /** What an editor calls a session: our own name of the sandbox, and what the agent inside calls it. Two sandboxes cannot have the same. */
 import { CraikError } from '../../errors.ts'
 import type { HarnessName } from '../../harnesses/harness.ts'
-import type { PromptRun } from '../../run/prompts/record.ts'
+import type { PromptRun } from '../../run/prompts/prompt-record.ts'
 import { getPromptRun, listPromptRuns } from '../../run/prompts/runs.ts'
 import type { CliContext } from '../context.ts'
 
@@ -20,11 +20,11 @@ export async function runOfSession(
   harness: HarnessName,
   sessionId: string,
 ): Promise<PromptRun & { readonly agent_session: string }> {
-  const place = { store: await context.store(), home: context.home }
+  const deps = { store: await context.store(), home: context.home }
   const operator = await context.operator()
   const run = sessionId.startsWith('run_')
-    ? await getPromptRun(place, operator, sessionId)
-    : (await listPromptRuns(place, operator)).runs.find(
+    ? await getPromptRun(deps, operator, sessionId)
+    : (await listPromptRuns(deps, operator)).runs.find(
         ({ sandbox_id, agent_session }) => `${sandbox_id}.${agent_session}` === sessionId,
       )
   if (run === undefined || run.agent_session === null)

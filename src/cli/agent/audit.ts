@@ -3,8 +3,8 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
-import { actingFor, requireOwnRecord } from './own.ts'
-import { recordDeps } from './run-deps.ts'
+import { recordDeps } from './open-run-deps.ts'
+import { actingFor, requireOwnRecord } from './own-records.ts'
 
 export function auditCommand(context: CliContext): Command {
   return new Command('audit')
@@ -22,11 +22,11 @@ Example:
     )
     .action(async (id: string, flags: { readonly format?: string }) => {
       const operator = await actingFor(context, 'agent')
-      const { getSession } = await import('../../run/agents/records.ts')
-      const place = await recordDeps(context)
-      await requireOwnRecord(context, operator, 'audit', 'session', await getSession(place, id))
+      const { getSession } = await import('../../run/agents/read-agent-records.ts')
+      const deps = await recordDeps(context)
+      await requireOwnRecord(context, operator, 'audit', 'session', await getSession(deps, id))
       const { auditSession } = await import('../../run/agents/audit.ts')
-      const audit = await auditSession(place, id)
+      const audit = await auditSession(deps, id)
       printRecord(context, flags, audit as unknown as Json, () => {
         const width = Math.max(...audit.checks.map(({ name }) => name.length))
         const rows = audit.checks.map(

@@ -3,8 +3,8 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
-import { addRouting, type RoutingFlags, routingOf } from './options.ts'
-import { openRunDeps } from './run-deps.ts'
+import { openRunDeps } from './open-run-deps.ts'
+import { addRouting, type RoutingFlags, routingOf } from './run-options.ts'
 
 interface LaunchFlags extends RoutingFlags {
   readonly sessionId?: string
@@ -19,9 +19,9 @@ export function launchAgentCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik agent launch --provider-id provider_openai --fixture\n')
     .action(async (flags: LaunchFlags) => {
-      const { requireLogin } = await import('../../run/agents/login.ts')
+      const { requireLogin } = await import('../../run/agents/operator-login.ts')
       const { subject, issuer } = await requireLogin(await context.store())
-      const { launchAgent } = await import('../../run/agents/launch.ts')
+      const { launchAgent } = await import('../../run/agents/launch-agent.ts')
       const { session, seal, availability } = await launchAgent(await openRunDeps(context), {
         ...routingOf(flags),
         operator: subject,

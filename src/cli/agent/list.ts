@@ -1,23 +1,28 @@
 /** `agent list` and `agent status`: looking at sessions, and at whether they are as Craik left them. */
 import { Command, Option } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
-import type { Checked, Listed } from '../../run/agents/records.ts'
-import type { Session } from '../../run/agents/session.ts'
+import type { Session } from '../../run/agents/agent-session.ts'
+import type { Checked, Listed } from '../../run/agents/read-agent-records.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
-import { actingFor, requireOwnRecord, sayOthers } from './own.ts'
-import { recordDeps } from './run-deps.ts'
+import { recordDeps } from './open-run-deps.ts'
+import { actingFor, printHiddenRecords, requireOwnRecord } from './own-records.ts'
 
 const COLUMNS: readonly Column<Listed<Session>>[] = [
   { title: 'id', value: ({ id }) => id },
   {
     title: 'name',
     value: ({ id, record }) => (!record || record.display_name === id ? '–' : record.display_name),
+    canShorten: true,
   },
   { title: 'status', value: ({ record }) => record?.status ?? '–' },
-  { title: 'provider', value: ({ record }) => record?.provider_id ?? '–' },
-  { title: 'receipts', value: ({ record }) => (record ? String(record.receipt_count) : '–') },
-  { title: 'seal', value: ({ status }) => status },
+  { title: 'provider', value: ({ record }) => record?.provider_id ?? '–', dropOrder: 2 },
+  {
+    title: 'receipts',
+    value: ({ record }) => (record ? String(record.receipt_count) : '–'),
+    dropOrder: 1,
+  },
+  { title: 'seal', value: ({ status }) => status, dropOrder: 3 },
 ]
 
 export function sessionListCommand(context: CliContext, noun: 'agent' | 'session'): Command {
@@ -28,11 +33,11 @@ export function sessionListCommand(context: CliContext, noun: 'agent' | 'session
     .addHelpText('after', `\nExample:\n  craik ${noun} list --status idle\n`)
     .action(async (flags: { readonly status?: string; readonly format?: string }) => {
       const operator = await actingFor(context, noun)
-      const { listOwnSessions } = await import('../../run/agents/records.ts')
+      const { listOwnSessions } = await import('../../run/agents/read-agent-records.ts')
       const filter = { ...(flags.status !== undefined && { status: flags.status }) }
       const list = await listOwnSessions(await recordDeps(context), operator, filter)
       printRows(context, flags, list.own, COLUMNS, sessionJson)
-      sayOthers(context, list, 'session')
+      printHiddenRecords(context, list, 'session')
     })
 }
 
@@ -48,7 +53,7 @@ export function sessionShowCommand(
     .addHelpText('after', `\nExample:\n  craik ${noun} ${verb} agent_craik_fixture_local_20261115091244\n`)
     .action(async (id: string, flags: { readonly format?: string }) => {
       const operator = await actingFor(context, noun)
-      const { getSession } = await import('../../run/agents/records.ts')
+      const { getSession } = await import('../../run/agents/read-agent-records.ts')
       const found = await getSession(await recordDeps(context), id)
       await requireOwnRecord(context, operator, verb, 'session', found)
       printRecord(context, flags, sessionJson({ id, ...found }), () => describeSession(found))

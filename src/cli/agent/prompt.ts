@@ -3,8 +3,8 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
-import { addLimits, type LimitFlags, promptLimits } from './options.ts'
-import { openRunDeps } from './run-deps.ts'
+import { openRunDeps } from './open-run-deps.ts'
+import { addLimits, type LimitFlags, promptLimits } from './run-options.ts'
 
 export function promptAgentCommand(context: CliContext): Command {
   return addLimits(
@@ -27,26 +27,26 @@ Examples:
 `,
     )
     .action(async (sessionId: string, text: string, flags: LimitFlags) => {
-      const { requireLogin } = await import('../../run/agents/login.ts')
+      const { requireLogin } = await import('../../run/agents/operator-login.ts')
       const { subject } = await requireLogin(await context.store())
-      const { promptSession } = await import('../../run/agents/prompt.ts')
+      const { promptSession } = await import('../../run/agents/prompt-session.ts')
       const { executionRecord, runExitCode, summary, Watcher } = await import('./run-view.ts')
-      const { promptFrom } = await import('./prompt-text.ts')
+      const { promptFrom } = await import('./read-prompt.ts')
       const prompt = await promptFrom(context, text)
-      const place = await openRunDeps(context)
+      const deps = await openRunDeps(context)
       using watcher = new Watcher(context, flags)
-      const executed = await promptSession(place, subject, sessionId, prompt, {
+      const executed = await promptSession(deps, subject, sessionId, prompt, {
         ...promptLimits(flags),
         onProgress: watcher.onProgress,
       })
-      const { getSession, listEvents } = await import('../../run/agents/records.ts')
-      const { record: session } = await getSession(place, sessionId)
+      const { getSession, listEvents } = await import('../../run/agents/read-agent-records.ts')
+      const { record: session } = await getSession(deps, sessionId)
       const record = {
         schema: 'craik.agent_prompt_execution',
         ...executionRecord(executed),
         exit_behavior: executed.run.status,
         session: session as unknown as Json,
-        events: (await listEvents(place, { runId: executed.run.id })) as unknown as Json,
+        events: (await listEvents(deps, { runId: executed.run.id })) as unknown as Json,
       }
       printRecord(context, flags, record, () => summary(executed))
       context.setExitCode(runExitCode(executed.run))

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ExecutedRun } from '../../run/agents/execute.ts'
 import { summary } from './run-view.ts'
 
-const executed = (...costs: readonly (number | null)[]) =>
+const executedRun = (...costs: readonly (number | null)[]) =>
   ({
     run: { status: 'completed', tokens_used: 574, iteration: 2, stop_reason: 'end', receipt_ids: [] },
     handoff: { id: 'handoff_1', status: 'completed', answered_by: [] },
@@ -17,12 +17,12 @@ describe('the sum of a run', () => {
     [[5, null], '574 tokens\n'],
     [[], '574 tokens\n'],
   ])('of costs %j is exact, and none is shown that is not known', (costs, shown) => {
-    expect(summary(executed(...costs))).toContain(shown)
+    expect(summary(executedRun(...costs))).toContain(shown)
   })
 
   it('says who answered where that was not the provider asked', () => {
     const by = (...answered_by: readonly string[]) => {
-      const { run, handoff, ...rest } = executed(0)
+      const { run, handoff, ...rest } = executedRun(0)
       return summary({
         ...rest,
         run: { ...run, provider_id: 'provider_a' },

@@ -29,7 +29,7 @@ export function ledgerCommand(context: CliContext): Command {
       const store = await context.store()
       const rows = await store.read((tables) => entries(tables, id, options.limit))
       if (id !== undefined && rows.length === 0) {
-        const { unknownLimit } = await import('../../providers/ledger/limits.ts')
+        const { unknownLimit } = await import('../../providers/ledger/budgets-and-quotas.ts')
         throw unknownLimit('budget', id)
       }
       printRows(context, options, rows, COLUMNS, toJson)
@@ -108,14 +108,16 @@ function numberOf(value: unknown): number | null {
 }
 
 const COLUMNS: readonly Column<Line>[] = [
-  { title: 'time', value: ({ at }) => at.slice(0, 19).replace('T', ' ') },
+  { title: 'no', value: ({ seq }) => String(seq) },
+  { title: 'time (UTC)', value: ({ at }) => at.slice(0, 19).replace('T', ' '), dropOrder: 5 },
   { title: 'entry', value: ({ entry }) => entry },
-  { title: 'provider', value: ({ provider }) => provider ?? '–' },
-  { title: 'session', value: ({ session }) => session ?? '–' },
+  { title: 'provider', value: ({ provider }) => provider ?? '–', dropOrder: 4 },
+  { title: 'session', value: ({ session }) => session ?? '–', dropOrder: 2 },
   { title: 'amount', value: ({ nanoUsd }) => (nanoUsd === null ? '–' : formatUsd(nanoUsd)) },
-  { title: 'tokens', value: ({ tokens }) => (tokens === null ? '–' : formatTokens(tokens)) },
-  { title: 'note', value: ({ note }) => note },
-  { title: 'receipt', value: ({ receiptId }) => receiptId },
+  { title: 'tokens', value: ({ tokens }) => (tokens === null ? '–' : formatTokens(tokens)), dropOrder: 3 },
+  { title: 'note', value: ({ note }) => note, canShorten: true },
+  // The number is as good.
+  { title: 'receipt', value: ({ receiptId }) => receiptId, dropOrder: 1 },
 ]
 
 function toJson({ seq, at, receiptId, entry, provider, session, nanoUsd, tokens, note, body }: Line): Json {

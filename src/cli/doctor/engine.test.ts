@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { falseEngine, knownEngine } from '../../sandboxes/backends/docker/engine/engine.fixture.ts'
+import { falseEngine, serveEngine } from '../../sandboxes/backends/docker/engine/engine.fixture.ts'
 import { engineHealth } from './engine.ts'
 
 const runc = (version: string) => ({ Components: [{ Name: 'runc', Version: version }] })
 
 it.skipIf(process.platform !== 'linux')('says what an engine says of itself', async () => {
-  await using place = await knownEngine({ Runtimes: { runc: {}, runsc: {} } })
-  expect(await engineHealth(place.address)).toEqual({
+  await using engine = await serveEngine({ Runtimes: { runc: {}, runsc: {} } })
+  expect(await engineHealth(engine.address)).toEqual({
     name: 'docker',
     version: '28.5.2',
     state: 'ok',
@@ -27,14 +27,14 @@ it('warns of a runc from before the fixes of November 2025', async () => {
     ['1.4.0', 'ok'],
     ['1.10.0', 'ok'],
   ] as const) {
-    await using place = await knownEngine({}, runc(version))
-    expect((await engineHealth(place.address)).state, version).toBe(state)
+    await using engine = await serveEngine({}, runc(version))
+    expect((await engineHealth(engine.address)).state, version).toBe(state)
   }
 })
 
 it('warns of limits that the engine does not hold', async () => {
-  await using place = await knownEngine({ MemoryLimit: false })
-  expect(await engineHealth(place.address)).toMatchObject({
+  await using engine = await serveEngine({ MemoryLimit: false })
+  expect(await engineHealth(engine.address)).toMatchObject({
     state: 'warn',
     detail: expect.stringContaining('does not limit memory'),
   })
@@ -47,8 +47,8 @@ it('warns of one that answers nonsense, nothing, or too much', async () => {
     (_, response) => response.end('x'.repeat(1024 * 1024)),
     (request) => request.socket.destroy(),
   ] satisfies Parameters<typeof falseEngine>[0][]) {
-    await using place = await falseEngine(answer)
-    expect(await engineHealth(place.address)).toMatchObject({ state: 'warn', fix: expect.any(String) })
+    await using engine = await falseEngine(answer)
+    expect(await engineHealth(engine.address)).toMatchObject({ state: 'warn', fix: expect.any(String) })
   }
 })
 

@@ -20,9 +20,12 @@ export async function limitsHealth(context: CliContext): Promise<HealthRow> {
     const rows = existsSync(context.home.database)
       ? await (await context.store()).read((tables) => tables.sandboxes.list({}, ALL))
       : []
-    const rooms = capacityOf(rows, admission).map(({ inUse, ...room }) => ({ ...room, in_use: inUse }))
-    const near = nearCapacity(rooms)
-    if (near.length === 0) return { name, state: 'ok', detail: describeCapacity(rooms) }
+    const capacities = capacityOf(rows, admission).map(({ inUse, ...capacity }) => ({
+      ...capacity,
+      in_use: inUse,
+    }))
+    const near = nearCapacity(capacities)
+    if (near.length === 0) return { name, state: 'ok', detail: describeCapacity(capacities) }
     return {
       name,
       state: 'warn',

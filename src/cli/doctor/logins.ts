@@ -1,7 +1,7 @@
 /** Which logins of this machine a sandbox would work with; and whether `craik up` would be refused as things are. */
 import { CraikError } from '../../errors.ts'
-import { refuseHostVariables } from '../../login-sandbox/refuse.ts'
-import { loadSettings } from '../../login-sandbox/settings.ts'
+import { loadSettings } from '../../login-sandbox/login-sandbox-settings.ts'
+import { refuseHostVariables } from '../../login-sandbox/refuse-host-variables.ts'
 import type { CliContext } from '../context.ts'
 import { hostLogins } from '../host-logins.ts'
 import type { HealthRow } from './row.ts'

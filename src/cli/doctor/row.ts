@@ -16,13 +16,13 @@ export async function withinTime(
   deadlineMs: number,
   check: () => Promise<HealthRow | readonly HealthRow[]>,
 ): Promise<HealthRow | readonly HealthRow[]> {
-  const { promise: late, resolve } = Promise.withResolvers<HealthRow>()
+  const { promise: deadline, resolve } = Promise.withResolvers<HealthRow>()
   const timer = setTimeout(
     () => resolve({ name, state: 'warn', detail: `did not answer within ${deadlineMs / 1000} s` }),
     deadlineMs,
   )
   try {
-    return await Promise.race([check(), late])
+    return await Promise.race([check(), deadline])
   } catch (error) {
     return { name, state: 'warn', detail: `could not be checked (${reasonOf(error)})` }
   } finally {

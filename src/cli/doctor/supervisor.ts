@@ -1,6 +1,6 @@
 /** Whether the process that holds the sandboxes runs. None is as good: the first command that needs it starts it. */
 import { formatDuration } from '../../lib/duration.ts'
-import { findSupervisor } from '../../supervisor/ensure.ts'
+import { findSupervisor } from '../../supervisor/connect-or-start.ts'
 import type { CliContext } from '../context.ts'
 import type { HealthRow } from './row.ts'
 

@@ -1,4 +1,5 @@
 /** The rows of `craik doctor` for a person: the answer first, then the thing, how it is, and what to type. */
+import { wrapWords } from '../fit-lines.ts'
 import { printable } from '../output.ts'
 import type { HealthRow } from './row.ts'
 
@@ -13,35 +14,23 @@ export function describeRows(rows: readonly HealthRow[], width = Number.POSITIVE
     printable(version === undefined ? name : `${name} ${version}`)
   const name = Math.max(...rows.map((row) => nameOf(row).length))
   const indent = GAP.length + STATE + GAP.length + name + GAP.length
-  const room = Math.max(width - indent, LEAST_DETAIL)
-  const fits = ({ detail, fix = '' }: HealthRow) => detail.length + GAP.length + fix.length <= room
+  const available = Math.max(width - indent, LEAST_DETAIL)
+  const fits = ({ detail, fix = '' }: HealthRow) => detail.length + GAP.length + fix.length <= available
   const beside = rows.filter((row) => row.fix !== undefined && fits(row))
   const column = Math.max(...beside.map(({ detail }) => detail.length), 0)
-  const isBeside = ({ fix = '' }: HealthRow) => column + GAP.length + fix.length <= room
+  const isBeside = ({ fix = '' }: HealthRow) => column + GAP.length + fix.length <= available
   return rows
     .flatMap((row) => {
       const [detail, fix] = [printable(row.detail), row.fix && printable(row.fix)]
-      const told =
+      const message =
         fix === undefined
-          ? wrapped(detail, room)
+          ? wrapWords(detail, available)
           : fits(row) && isBeside(row)
             ? [`${detail.padEnd(column)}${GAP}${fix}`]
-            : [...wrapped(detail, room), fix]
+            : [...wrapWords(detail, available), fix]
       const head = `${GAP}${row.state.padEnd(STATE)}${GAP}${nameOf(row).padEnd(name)}${GAP}`
-      return told.map((line, at) => `${at === 0 ? head : ' '.repeat(indent)}${line}`.trimEnd())
+      return message.map((line, at) => `${at === 0 ? head : ' '.repeat(indent)}${line}`.trimEnd())
     })
     .map((line) => `${line}\n`)
     .join('')
-}
-
-function wrapped(text: string, room: number): string[] {
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > room) {
-      lines.push(line)
-      line = word
-    } else line = line === '' ? word : `${line} ${word}`
-  }
-  return [...lines, line]
 }

@@ -1,6 +1,6 @@
 /** What to type next when `egress test` says that something would be refused. */
-import { insteadOf, neverAllowed } from '../../gateway/egress/never-reached.ts'
-import { type EgressRequest, type EgressRule, HTTPS_PORT, missedBy } from '../../gateway/egress/rules.ts'
+import { findBlockedReason, suggestAlternative } from '../../gateway/egress/blocked-hosts.ts'
+import { type EgressRequest, type EgressRule, findMismatch, HTTPS_PORT } from '../../gateway/egress/rules.ts'
 import { whereTo } from './describe.ts'
 
 interface Refused {
@@ -12,16 +12,16 @@ interface Refused {
 
 /** `rules`: those of the sandbox. `sandbox`: as it was typed. Undefined: there is nothing to be done about it. */
 export function adviceFor(
-  asked: EgressRequest,
+  request: EgressRequest,
   { rule, ruleId, problem }: Refused,
   rules: readonly EgressRule[],
   sandbox: string,
 ): string | undefined {
-  const never = problem === undefined ? neverAllowed(asked)?.hint : insteadOf(problem)
+  const never = problem === undefined ? findBlockedReason(request)?.hint : suggestAlternative(problem)
   if (never !== undefined) return never
   switch (rule) {
     case 'egress.no_rule':
-      return nearMiss(asked, rules, sandbox) ?? `allow it:  ${allowing(asked, sandbox)}`
+      return nearMiss(request, rules, sandbox) ?? `allow it:  ${allowing(request, sandbox)}`
     case 'egress.blocked':
       return ruleId && `remove the block:  craik egress deny ${ruleId}`
     case 'egress.token_endpoint':
@@ -34,15 +34,15 @@ export function adviceFor(
 }
 
 /** Where a rule is about this host, and not about this: what it is about, and what would be. */
-function nearMiss(asked: EgressRequest, rules: readonly EgressRule[], sandbox: string): string | undefined {
+function nearMiss(request: EgressRequest, rules: readonly EgressRule[], sandbox: string): string | undefined {
   for (const rule of rules) {
-    const missed = missedBy(rule, asked)
+    const missed = findMismatch(rule, request)
     if (missed === undefined) continue
     const about = `${rule.id} allows ${whereTo(rule)}`
     if (missed === 'tunnel')
-      return `${about}, over plain HTTP only: TLS hides the method and the path; allow the whole host:  ${allowing(asked, sandbox)}`
-    if (missed === 'port') return `${about}; allow this port:  ${allowing(asked, sandbox)}`
-    return `${about}; allow this ${missed}:  ${allowing(asked, sandbox, true)}`
+      return `${about}, over plain HTTP only: TLS hides the method and the path; allow the whole host:  ${allowing(request, sandbox)}`
+    if (missed === 'port') return `${about}; allow this port:  ${allowing(request, sandbox)}`
+    return `${about}; allow this ${missed}:  ${allowing(request, sandbox, true)}`
   }
   return undefined
 }

@@ -5,8 +5,9 @@ import type { EgressRule } from '../../gateway/egress/rules.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printRows } from '../output.ts'
+import { type Column, formatOption, printNote, printRows } from '../output.ts'
 import { ruleJson, whereTo } from './describe.ts'
+import { readSandboxNames } from './sandbox-names.ts'
 import { scopeOf } from './scope.ts'
 
 interface Row {
@@ -39,17 +40,20 @@ export function listEgressCommand(context: CliContext): Command {
         const isRevoked = rule.grant_id !== null && revoked.has(rule.grant_id)
         return { rule, state: isRevoked ? 'revoked' : isOver ? 'expired' : 'holds' }
       })
-      const columns = [
+      const names = await readSandboxNames(context)
+      const nameOf = (id: string | null) => (id === null ? 'all' : (names.get(id) ?? id))
+      const columns: readonly Column<Row>[] = [
         { title: 'rule', value: ({ rule }: Row) => rule.id },
-        { title: 'sandbox', value: ({ rule }: Row) => rule.sandbox_id ?? 'all' },
+        { title: 'sandbox', value: ({ rule }: Row) => nameOf(rule.sandbox_id), canShorten: true },
         { title: 'effect', value: ({ rule }: Row) => rule.effect },
-        { title: 'to', value: ({ rule }: Row) => whereTo(rule) },
-        { title: 'expires', value: ({ rule }: Row) => expiry(rule, nowMs) },
-        { title: 'state', value: ({ state }: Row) => state },
+        { title: 'to', value: ({ rule }: Row) => whereTo(rule), canShorten: true },
+        { title: 'expires', value: ({ rule }: Row) => expiry(rule, nowMs), dropOrder: 1 },
+        { title: 'state', value: ({ state }: Row) => (state === 'holds' ? 'active' : state) },
       ]
       printRows(context, flags, rows, columns, ({ rule, state }): Json => ({ ...ruleJson(rule), state }))
       if (damaged.length > 0)
-        context.stderr.write(
+        printNote(
+          context,
           `  ${damaged.length} ${damaged.length === 1 ? 'rule was' : 'rules were'} changed outside Craik, so nothing in that scope is allowed: ${damaged.join(', ')}\n`,
         )
     })

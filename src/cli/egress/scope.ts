@@ -25,6 +25,11 @@ export function addScope(command: Command): Command {
     )
 }
 
+/** Sandboxes that nobody named are called `sandbox-…`. */
+function describeName(id: string, name: string): string {
+  return name === id || name.startsWith('sandbox') ? name : `sandbox ${name}`
+}
+
 export async function scopeOf(context: CliContext, flags: ScopeFlags): Promise<RuleScope> {
   if (flags.allSandboxes)
     return { operator: await context.operator(), sandboxId: null, shown: 'all sandboxes' }
@@ -34,5 +39,5 @@ export async function scopeOf(context: CliContext, flags: ScopeFlags): Promise<R
     })
   const store = await context.store()
   const { id, operator, name } = await getSandbox({ store, home: context.home }, flags.sandbox)
-  return { operator, sandboxId: id, shown: name === id ? id : `sandbox ${name}` }
+  return { operator, sandboxId: id, shown: describeName(id, name) }
 }

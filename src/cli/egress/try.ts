@@ -3,13 +3,17 @@ import { Command } from 'commander'
 import { ACCOUNTS_FILE, parseOverrides } from '../../accounts/overrides.ts'
 import { tokenHosts } from '../../accounts/token-hosts.ts'
 import { CraikError, ERRORS } from '../../errors.ts'
-import { evaluateEgress } from '../../gateway/egress/decide.ts'
-import { parseRulesDocument, refusingRule } from '../../gateway/egress/facts.ts'
-import { DEFAULT_EGRESS_LIMITS } from '../../gateway/egress/limits.ts'
-import { formatDestination, isNameProblem, parseHostAndPort } from '../../gateway/egress/names.ts'
-import { parsePlainUrl } from '../../gateway/egress/paths.ts'
+import { evaluateEgress } from '../../gateway/egress/decide-egress.ts'
+import {
+  formatDestination,
+  isNameProblem,
+  parseHostAndPort,
+} from '../../gateway/egress/egress-destination.ts'
+import { parseRulesDocument, refusingRule } from '../../gateway/egress/egress-facts.ts'
+import { DEFAULT_EGRESS_LIMITS } from '../../gateway/egress/egress-limits.ts'
 import { homeReader, listRules } from '../../gateway/egress/rule-reader.ts'
 import { type EgressRequest, HTTPS_PORT } from '../../gateway/egress/rules.ts'
+import { parsePlainUrl } from '../../gateway/egress/url-paths.ts'
 import { lookUp, systemWeb } from '../../gateway/egress/web.ts'
 import { readConfigFile } from '../../providers/config-file.ts'
 import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
@@ -46,10 +50,10 @@ export function testCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik egress test https://registry.example.com/ --sandbox parser\n')
     .action(async (url: string, flags: Flags) => {
-      const asked = parseAsked(url, flags.method.toUpperCase())
-      const outcome = await tryOut(context, asked, flags)
+      const request = parseRequest(url, flags.method.toUpperCase())
+      const outcome = await tryOut(context, request, flags)
       const { effect, rule, ruleId, addresses, detail, hint } = outcome
-      const to = formatDestination(asked)
+      const to = formatDestination(request)
       printRecord(
         context,
         flags,
@@ -63,20 +67,20 @@ export function testCommand(context: CliContext): Command {
     })
 }
 
-async function tryOut(context: CliContext, asked: EgressRequest, flags: Flags): Promise<Outcome> {
+async function tryOut(context: CliContext, request: EgressRequest, flags: Flags): Promise<Outcome> {
   const sandbox = await getSandbox({ store: await context.store(), home: context.home }, flags.sandbox)
-  const outcome = await verdictOn(context, asked, flags, sandbox)
+  const outcome = await verdictOn(context, request, flags, sandbox)
   if (outcome.effect === 'allow') return outcome
   const { rules } = await listRules(await context.store(), context.home, {
     operator: sandbox.operator,
     sandboxId: sandbox.id,
   })
-  return { ...outcome, hint: adviceFor(asked, outcome, rules, flags.sandbox) }
+  return { ...outcome, hint: adviceFor(request, outcome, rules, flags.sandbox) }
 }
 
 async function verdictOn(
   context: CliContext,
-  asked: EgressRequest,
+  request: EgressRequest,
   flags: Flags,
   { id, operator, policy_envelope_id, spec }: SandboxRecord,
 ): Promise<Outcome> {
@@ -89,8 +93,8 @@ async function verdictOn(
       { tables, clock: context.clock, reader },
       {
         caller,
-        asked,
-        isTokenEndpoint: isTokenHost(asked.host) && spec.credentials !== 'forward',
+        asked: request,
+        isTokenEndpoint: isTokenHost(request.host) && spec.credentials !== 'forward',
       },
     ),
   )
@@ -99,14 +103,14 @@ async function verdictOn(
     const rules = verdict.document === undefined ? [] : parseRulesDocument(verdict.document)
     return { effect: 'deny', rule: refusingRule(verdict.facts, rules)!, ruleId }
   }
-  const { rule, grantOutcome } = verdict.judgement.evaluation
+  const { rule, grantOutcome } = verdict.decision.evaluation
   if (verdict.effect === 'deny') return { effect: 'deny', rule, ruleId, detail: `grant: ${grantOutcome}` }
   const allowed: Outcome = { effect: 'allow', rule, ruleId }
-  return flags.lookup ? judged(context, asked, allowed) : allowed
+  return flags.lookup ? checkAddresses(context, request, allowed) : allowed
 }
 
 /** As the proxy does: only what is allowed is looked up. */
-async function judged(
+async function checkAddresses(
   context: CliContext,
   { host, form }: EgressRequest,
   allowed: Outcome,
@@ -127,19 +131,19 @@ async function judged(
   }
 }
 
-function parseAsked(text: string, method: string): EgressRequest {
+function parseRequest(text: string, method: string): EgressRequest {
   if (/^http:/i.test(text)) {
     const target = parsePlainUrl(text)
     if (!isNameProblem(target)) return { ...target.destination, protocol: 'http', method, path: target.path }
-    throw refused(text, target.problem)
+    throw invalidUrlError(text, target.problem)
   }
   const [, authority] = /^(?:https:\/\/)?([^/?#]*)/i.exec(text)!
   const destination = parseHostAndPort(authority ?? '', HTTPS_PORT)
-  if (isNameProblem(destination)) throw refused(text, destination.problem)
+  if (isNameProblem(destination)) throw invalidUrlError(text, destination.problem)
   return { ...destination, protocol: 'connect' }
 }
 
-function refused(text: string, problem: string): CraikError {
+function invalidUrlError(text: string, problem: string): CraikError {
   return new CraikError('usage', `${JSON.stringify(text.slice(0, 80))} is not a URL or host: ${problem}`, {
     hint: 'use https://HOST/, http://HOST/PATH or HOST[:PORT]',
   })

@@ -1,11 +1,16 @@
 /** `egress watch`: what is reached and what is refused, as it happens. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command } from 'commander'
+import { formatDuration } from '../../lib/duration.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
 import type { ReceiptRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, resolveFormat } from '../output.ts'
+import { wrapWords } from '../fit-lines.ts'
+import { formatOption, outputColumns, printable, printNote, resolveFormat, shortenCell } from '../output.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import { countCells } from '../terminal-rows.ts'
+import { readSandboxNames } from './sandbox-names.ts'
 
 const POLL_MS = 200
 const PAGE = 500
@@ -18,36 +23,83 @@ export function watchCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik egress watch --sandbox parser\n')
     .action(async (flags: { readonly sandbox?: string; readonly format?: string }) => {
       const store = await context.store()
-      const id =
+      const watched =
         flags.sandbox === undefined
           ? undefined
-          : (await getSandbox({ store, home: context.home }, flags.sandbox)).id
-      const isTable = resolveFormat(context, flags) === 'table'
+          : await getSandbox({ store, home: context.home }, flags.sandbox)
+      const print =
+        resolveFormat(context, flags) === 'table' ? tablePrinter(context, flags, watched) : undefined
       let next = ((await store.read(({ receipts }) => receipts.last()))?.seq ?? -1) + 1
       while (!context.signal.aborted) {
         const rows = await store.read(({ receipts }) => receipts.scan(next, PAGE))
         for (const row of rows) {
           next = row.seq + 1
           const { body } = JSON.parse(row.line) as Receipt
-          if (body.capability !== 'network.egress' || (id !== undefined && body.links.sandbox_id !== id))
-            continue
-          context.stdout.write(isTable ? line(row, body) : `${row.line}\n`)
+          const isOther = watched !== undefined && body.links.sandbox_id !== watched.id
+          if (body.capability !== 'network.egress' || isOther) continue
+          if (print === undefined) context.stdout.write(`${row.line}\n`)
+          else await print(row, body)
         }
         if (rows.length < PAGE) await sleep(POLL_MS, undefined, { signal: context.signal }).catch(() => {})
       }
     })
 }
 
-/** `12:00:01  denied    sbx_01…  allowed.example:443  egress.no_rule` */
-function line(row: ReceiptRow, body: Receipt['body']): string {
-  const cells = [
-    new Date(row.atMs).toISOString().slice(11, 19),
-    (row.status ?? 'begun').padEnd(8),
-    (body.links.sandbox_id ?? 'all').padEnd(30),
-    whereTo(body).padEnd(36),
-    howItWent(body),
-  ]
-  return `  ${cells.map(printable).join('  ').trimEnd()}\n`
+/** Each line stands by itself, so that columns cannot wait for the widest cell. */
+const SANDBOX_WIDTH = 14
+const TARGET_WIDTH = 24
+
+/** With `watched` all lines are of one sandbox, which they need not name. */
+function tablePrinter(
+  context: CliContext,
+  flags: { readonly sandbox?: string; readonly format?: string },
+  watched: { readonly name: string } | undefined,
+): (row: ReceiptRow, body: Receipt['body']) => Promise<void> {
+  const columns = outputColumns(context, flags)
+  const advised = new Set<string>()
+  let names: ReadonlyMap<string, string> = new Map()
+  printNote(context, `  watching ${watched === undefined ? 'all sandboxes' : watched.name}; Ctrl-C to stop\n`)
+  return async (row, body) => {
+    const id = body.links.sandbox_id
+    if (watched === undefined && id !== undefined && !names.has(id)) names = await readSandboxNames(context)
+    const name = watched?.name ?? (id === undefined ? 'all' : (names.get(id) ?? id))
+    const lead = [
+      new Date(row.atMs).toISOString().slice(11, 19),
+      (row.status ?? 'begun').padEnd(7),
+      ...(watched === undefined ? [formatSandbox(name, columns)] : []),
+    ].join('  ')
+    const target = printable(whereTo(body)).padEnd(TARGET_WIDTH)
+    const line = `  ${lead}  ${target}  ${printable(describeOutcome(body))}`
+    context.stdout.write(`${fitResult(line.trimEnd(), lead.length + 4, columns)}\n`)
+    const advice = adviceOn(body, name)
+    if (advice === undefined || advised.has(advice)) return
+    advised.add(advice)
+    context.stdout.write(`            allow it:  ${advice}\n`)
+  }
+}
+
+function formatSandbox(name: string, columns: number): string {
+  return (Number.isFinite(columns) ? shortenCell(name, SANDBOX_WIDTH) : name).padEnd(SANDBOX_WIDTH)
+}
+
+/** The result goes below the target when both do not fit in one line. */
+function fitResult(line: string, indent: number, columns: number): string {
+  if (countCells(line) <= columns) return line
+  const at = line.indexOf('  ', indent)
+  const result = line.slice(at).trimStart()
+  return `${line.slice(0, at)}\n${wrapWords(result, columns - indent)
+    .map((each) => ' '.repeat(indent) + each)
+    .join('\n')}`
+}
+
+/** Only for a host that policy refused because no rule names it, and that a shell takes as it is. */
+function adviceOn(
+  { decision, metadata = {}, ...body }: Receipt['body'],
+  sandbox: string,
+): string | undefined {
+  const to = whereTo({ ...body, metadata } as Receipt['body']).replace(/:443$/, '')
+  if (decision?.rule !== 'egress.no_rule' || body.phase === 'end' || !/^[\w.:-]+$/.test(to)) return undefined
+  return `craik egress allow ${to} --sandbox ${sandbox}`
 }
 
 function whereTo({ kind, target, metadata = {} }: Receipt['body']): string {
@@ -56,7 +108,7 @@ function whereTo({ kind, target, metadata = {} }: Receipt['body']): string {
   return port === undefined ? String(host) : `${host}:${port}`
 }
 
-function howItWent({
+function describeOutcome({
   phase,
   kind,
   operation,
@@ -67,7 +119,8 @@ function howItWent({
   if (phase === 'end') {
     const measured = new Map(measures.map(({ name, value }) => [name, value]))
     const [up, down] = [measured.get('bytes_up') ?? 0, measured.get('bytes_down') ?? 0]
-    return `${metadata.outcome ?? metadata.refused_by} · ${up} bytes up, ${down} down, ${measured.get('duration_ms') ?? 0} ms`
+    const took = formatDuration(measured.get('duration_ms') ?? 0)
+    return `${metadata.outcome ?? metadata.refused_by} · ${formatBytes(up)} up, ${formatBytes(down)} down · ${took}`
   }
   if (phase === 'point' && kind === 'egress') return `rule: ${operation}`
   const times = Number(metadata.count ?? 1)

@@ -9,10 +9,10 @@ import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { copyFolderIn, statInside } from '../sandbox/copy-in.ts'
+import { harnessNamesFrom } from './harness-names.ts'
 import { installHarnesses } from './install-with-bar.ts'
-import { harnessNamesFrom } from './typed.ts'
 
 interface AddOptions {
   readonly sandbox: string
@@ -38,7 +38,7 @@ export function addCommand(context: CliContext): Command {
       const [harness] = await installHarnesses(context, names, true)
       const { id, version, folder } = harness!
       const isNew = !(await isInside(context, client, sandbox.id, names[0]!, id))
-      const bytes = isNew ? await bringIn(context, client, sandbox.id, names[0]!, folder) : 0
+      const bytes = isNew ? await installHarness(context, client, sandbox.id, names[0]!, folder) : 0
       const record = {
         sandbox_id: sandbox.id,
         name,
@@ -85,7 +85,7 @@ async function isInside(
 }
 
 /** Under a name that is no harness's until it is whole; what had the name before goes last. */
-async function bringIn(
+async function installHarness(
   context: CliContext,
   client: ApiClient,
   sandbox: string,
@@ -114,7 +114,7 @@ async function bringIn(
 }
 
 async function treeBytes(folder: string): Promise<number> {
-  const { readManifest } = await import('../../harnesses/packages/manifest.ts')
+  const { readManifest } = await import('../../harnesses/packages/harness-manifest.ts')
   return (await readManifest(folder))?.bytes ?? 0
 }
 

@@ -4,8 +4,8 @@ import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
+import { type HarnessRow, harnessRow } from './harness-rows.ts'
 import { harnessJson } from './list.ts'
-import { type HarnessRow, harnessRow } from './rows.ts'
 
 interface InfoOptions {
   readonly format?: string

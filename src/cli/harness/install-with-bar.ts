@@ -1,7 +1,7 @@
 /** Installs the agents' command lines with the bar that a person watches; at once when they are there. */
-import type { PackageName } from '../../harnesses/packages/catalogue.ts'
-import type { InstalledHarness } from '../../harnesses/packages/install.ts'
-import { mountedFolders } from '../../store/mounted-folders.ts'
+import type { PackageName } from '../../harnesses/packages/harness-catalogue.ts'
+import type { InstalledHarness } from '../../harnesses/packages/install-harness.ts'
+import { listMountedFolders } from '../../store/mounted-folders.ts'
 import type { CliContext } from '../context.ts'
 import { ImageBar } from '../image/image-bar.ts'
 
@@ -11,12 +11,12 @@ export async function installHarnesses(
   names: readonly PackageName[],
   thorough = false,
 ): Promise<readonly InstalledHarness[]> {
-  const { ensureHarnesses } = await import('../../harnesses/packages/install.ts')
+  const { ensureHarnesses } = await import('../../harnesses/packages/install-harness.ts')
   using bar = new ImageBar(context, 'harness')
   return await ensureHarnesses(names, {
     craikHome: context.home.root,
     environment: context.environment,
-    mounted: () => mountedFolders(context.home, context.store),
+    mounted: () => listMountedFolders(context.home, context.store),
     signal: context.signal,
     progress: bar.at,
     thorough,

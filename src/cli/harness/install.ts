@@ -2,8 +2,8 @@
 import { Command } from 'commander'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
+import { harnessNamesFrom } from './harness-names.ts'
 import { installHarnesses } from './install-with-bar.ts'
-import { harnessNamesFrom } from './typed.ts'
 
 interface InstallOptions {
   readonly format?: string

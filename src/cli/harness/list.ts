@@ -4,7 +4,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printRows } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
-import { type HarnessRow, harnessRows } from './rows.ts'
+import { type HarnessRow, harnessRows } from './harness-rows.ts'
 
 interface ListOptions {
   readonly format?: string
@@ -39,10 +39,10 @@ const COLUMNS: readonly Column<HarnessRow>[] = [
   {
     title: 'images',
     value: ({ images }) => (images === undefined ? '–' : String(images.length)),
-    goes: 1,
+    dropOrder: 1,
   },
-  { title: 'login', value: ({ logins }) => (logins.length === 0 ? 'none' : 'found') },
-  { title: 'license', value: ({ source }) => source?.settings.license ?? '–', goes: 2 },
+  { title: 'login', value: ({ logins }) => (logins.length === 0 ? 'none' : 'found'), dropOrder: 3 },
+  { title: 'license', value: ({ source }) => source?.settings.license ?? '–', dropOrder: 2 },
 ]
 
 export function harnessJson({ name, source, installed, older, images, logins }: HarnessRow): Json {

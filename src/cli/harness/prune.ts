@@ -1,7 +1,7 @@
 /** `craik harness prune`: frees the space of agents' command lines that no sandbox of this home is shown. */
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
-import type { FoundHarness } from '../../harnesses/packages/installed.ts'
+import type { FoundHarness } from '../../harnesses/packages/list-installed.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
@@ -21,20 +21,20 @@ export function pruneHarnessesCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik harness prune\n')
     .action(async (options: PruneOptions) => {
-      const { pruneInstalled } = await import('../../harnesses/packages/installed.ts')
+      const { pruneInstalled } = await import('../../harnesses/packages/list-installed.ts')
       const owner = { craikHome: context.home.root, environment: context.environment }
-      const { removed, kept } = await pruneInstalled(owner, await harnessesInUse(context), {
+      const { removed, kept: stored } = await pruneInstalled(owner, await harnessesInUse(context), {
         all: options.all === true,
         signal: context.signal,
       })
       const record = {
         removed: removed.map(({ id, bytes }) => ({ id, bytes })),
-        kept: kept.map(({ harness, why }) => ({ id: harness.id, why })),
+        kept: stored.map(({ harness, why }) => ({ id: harness.id, why })),
       }
       printRecord(context, options, record, () => {
         const lines = [
           ...removed.map((one) => `  removed  ${one.id}  ${formatBytes(one.bytes)}`),
-          ...kept.map(({ harness, why }) => `  kept     ${harness.id}  ${why}`),
+          ...stored.map(({ harness, why }) => `  kept     ${harness.id}  ${why}`),
         ]
         return lines.length === 0 ? '  none\n' : `${lines.join('\n')}\n`
       })

@@ -5,8 +5,8 @@ import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { GATEWAY_PORT, INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { loginsHere } from '../prompt/logins.ts'
-import { putSettings } from '../prompt/settings.ts'
+import { readHarnessLogins } from '../prompt/harness-logins.ts'
+import { putSettings } from '../prompt/harness-settings.ts'
 
 export async function setUpHarnesses(
   context: CliContext,
@@ -16,7 +16,7 @@ export async function setUpHarnesses(
   const names = new Set<string>(sandbox.harnesses.map(({ name }) => name))
   const agents = Object.values(HARNESSES).filter(({ name, logins }) => names.has(name) && logins.length > 0)
   if (agents.length === 0) return
-  const { accounts } = await loginsHere(context)
+  const { accounts } = await readHarnessLogins(context)
   const gateway = `http://127.0.0.1:${GATEWAY_PORT}`
   for (const harness of agents) {
     const place = { gateway, login: loginFor(harness, accounts), model: undefined, trustsProject: true }

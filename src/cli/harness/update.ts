@@ -1,8 +1,8 @@
 /** `craik harness update --check`: whether npm has newer versions than those that are pinned. It changes nothing. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import type { PinnedPackage } from '../../harnesses/packages/newer.ts'
-import { mountedFolders } from '../../store/mounted-folders.ts'
+import type { PinnedPackage } from '../../harnesses/packages/newer-versions.ts'
+import { listMountedFolders } from '../../store/mounted-folders.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printRows } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
@@ -30,7 +30,7 @@ export function updateCommand(context: CliContext): Command {
             hint: 'check for newer versions:  craik harness update --check',
           },
         )
-      const rows = await look(context)
+      const rows = await listPinned(context)
       printRows(context, options, rows, COLUMNS, ({ harness, package: name, pinned, latest, isNewer }) => ({
         harness,
         package: name,
@@ -42,23 +42,23 @@ export function updateCommand(context: CliContext): Command {
     })
 }
 
-async function look(context: CliContext): Promise<readonly PinnedPackage[]> {
-  const [{ lookForNewer }, { HARNESS_NAMES }] = await Promise.all([
-    import('../../harnesses/packages/newer.ts'),
-    import('../../harnesses/packages/catalogue.ts'),
+async function listPinned(context: CliContext): Promise<readonly PinnedPackage[]> {
+  const [{ findNewerVersions }, { PACKAGED_HARNESS_NAMES }] = await Promise.all([
+    import('../../harnesses/packages/newer-versions.ts'),
+    import('../../harnesses/packages/harness-catalogue.ts'),
   ])
   using progress = new Progress(context, 'asking npm,', ' s')
   using _ = countingSeconds(progress)
-  return await lookForNewer([...HARNESS_NAMES].sort(), {
+  return await findNewerVersions([...PACKAGED_HARNESS_NAMES].sort(), {
     environment: context.environment,
     signal: context.signal,
-    mounted: await mountedFolders(context.home, context.store),
+    mounted: await listMountedFolders(context.home, context.store),
   })
 }
 
 const COLUMNS: readonly Column<PinnedPackage>[] = [
   { title: 'harness', value: ({ harness }) => harness },
-  { title: 'package', value: (row) => row.package, shortens: true },
+  { title: 'package', value: (row) => row.package, canShorten: true },
   { title: 'pinned', value: ({ pinned }) => pinned },
   { title: 'latest', value: ({ latest }) => latest },
   { title: '', value: ({ isNewer }) => (isNewer ? 'newer' : '') },

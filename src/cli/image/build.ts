@@ -1,7 +1,7 @@
 /** `craik image build`: makes the image, or says that it is there. */
 import { Command, Option } from 'commander'
 import type { CliContext } from '../context.ts'
-import { harnessNamesFrom } from '../harness/typed.ts'
+import { harnessNamesFrom } from '../harness/harness-names.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { makeImage, packagesOf } from './make-image.ts'
 

@@ -1,5 +1,5 @@
 /** A bar on stderr while an image or a harness is made: after a second, until it is done, and only on a terminal. */
-import type { ImageProgress } from '../../sandboxes/backends/docker/image/progress.ts'
+import type { ImageProgress } from '../../sandboxes/backends/docker/image/image-progress.ts'
 import type { CliContext } from '../context.ts'
 import { redraw } from '../progress.ts'
 

@@ -8,7 +8,7 @@ import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
 import { type ImageUse, type ImageUsers, readImageUse, usersOf } from './in-use.ts'
-import { engineOf } from './open.ts'
+import { engineOf } from './open-engine.ts'
 
 interface FormatOptions {
   readonly format?: string
@@ -35,11 +35,11 @@ export function showImageCommand(context: CliContext): Command {
     .argument('<image>', 'name, or the start of the id')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image list\n  craik image show craik/sandbox:0123456789ab\n')
-    .action(async (asked: string, options: FormatOptions) => {
+    .action(async (requested: string, options: FormatOptions) => {
       const { listImages, showImage } = await import('../../sandboxes/backends/docker/image/images.ts')
       const { harnessStore } = await import('../../harnesses/packages/harness-store.ts')
       const engine = await engineOf(context)
-      const image = await showImage(engine, context.home.root, asked, harnessStore)
+      const image = await showImage(engine, context.home.root, requested, harnessStore)
       const use = await readImageUse(context, await listImages(engine, context.home.root))
       printRecord(context, options, imageJson(image, use), () => describe(image, use, context.clock.nowMs()))
     })
@@ -66,13 +66,17 @@ function imageColumns(use: ImageUse, nowMs: number): readonly Column<CraikImage>
     {
       title: 'packages',
       value: ({ packages }) => (packages.length === 0 ? '–' : packages.join(',')),
-      shortens: true,
+      canShorten: true,
     },
-    { title: 'harnesses', value: ({ harnesses }) => namesOf(agentsOf(harnesses)), shortens: true },
+    { title: 'harnesses', value: ({ harnesses }) => namesOf(agentsOf(harnesses)), canShorten: true },
     { title: 'size', value: ({ bytes }) => formatBytes(bytes) },
-    { title: 'age', value: ({ createdAtMs }) => formatDuration(Math.max(0, nowMs - createdAtMs)), goes: 3 },
-    { title: 'sandboxes', value: ({ id }) => String(usersOf(use, id).sandboxes.length), goes: 2 },
-    { title: 'snapshots', value: ({ id }) => String(usersOf(use, id).snapshots.length), goes: 1 },
+    {
+      title: 'age',
+      value: ({ createdAtMs }) => formatDuration(Math.max(0, nowMs - createdAtMs)),
+      dropOrder: 3,
+    },
+    { title: 'sandboxes', value: ({ id }) => String(usersOf(use, id).sandboxes.length), dropOrder: 2 },
+    { title: 'snapshots', value: ({ id }) => String(usersOf(use, id).snapshots.length), dropOrder: 1 },
     { title: 'state', value: ({ isCurrent }) => (isCurrent ? 'current' : 'old') },
   ]
 }
@@ -107,9 +111,9 @@ function namesOf(harnesses: readonly string[]): string {
 }
 
 function describeUsers({ sandboxes, snapshots }: ImageUsers): string {
-  const told = [
+  const message = [
     ...(sandboxes.length === 0 ? [] : [`sandboxes ${sandboxes.join(', ')}`]),
     ...(snapshots.length === 0 ? [] : [`snapshots ${snapshots.join(', ')}`]),
   ]
-  return told.length === 0 ? 'no sandbox or snapshot' : told.join(' · ')
+  return message.length === 0 ? 'no sandbox or snapshot' : message.join(' · ')
 }

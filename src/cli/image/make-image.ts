@@ -1,16 +1,16 @@
 /** Makes the image with the bar that a person watches; at once when it is there. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PackageName } from '../../harnesses/packages/catalogue.ts'
+import type { PackageName } from '../../harnesses/packages/harness-catalogue.ts'
 import type {
   EnsureOptions,
   ImageRequest,
   ReadyImage,
 } from '../../sandboxes/backends/docker/image/ensure-image.ts'
-import { mountedFolders } from '../../store/mounted-folders.ts'
+import { listMountedFolders } from '../../store/mounted-folders.ts'
 import type { CliContext } from '../context.ts'
 import { ImageBar } from './image-bar.ts'
-import { engineOf } from './open.ts'
+import { engineOf } from './open-engine.ts'
 
 export interface RequestedImage extends Omit<ImageRequest, 'harnesses'> {
   readonly harnesses?: readonly PackageName[]
@@ -36,15 +36,15 @@ export async function makeImage(context: CliContext, request: RequestedImage): P
 
 /** The name that it has or would have; nothing is made. */
 export async function nameOfImage(context: CliContext, request: RequestedImage): Promise<string> {
-  const [{ wantedImage }, { imageName }] = await Promise.all([
+  const [{ resolveImage }, { imageName }] = await Promise.all([
     import('../../sandboxes/backends/docker/image/ensure-image.ts'),
     import('../../sandboxes/backends/docker/image/image-names.ts'),
   ])
   const { harnesses: names = [], ...rest } = request
   const folder = join(context.home.root, 'cache/images')
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const asked = { ...rest, harnesses: await harnessIds(names) }
-  return imageName((await wantedImage(await engineOf(context), asked, folder)).sandbox)
+  const requested = { ...rest, harnesses: await harnessIds(names) }
+  return imageName((await resolveImage(await engineOf(context), requested, folder)).sandbox)
 }
 
 async function harnessIds(names: readonly PackageName[]): Promise<readonly string[]> {
@@ -61,13 +61,20 @@ function installing({
 }: CliContext): NonNullable<EnsureOptions['harnessFolder']> {
   return async (id, progress) => {
     const [{ ensureHarnesses }, { checkHarnesses }, { harnessName }] = await Promise.all([
-      import('../../harnesses/packages/install.ts'),
-      import('../../harnesses/packages/catalogue.ts'),
+      import('../../harnesses/packages/install-harness.ts'),
+      import('../../harnesses/packages/harness-catalogue.ts'),
       import('../../sandboxes/harness-package.ts'),
     ])
     const names = checkHarnesses([harnessName(id)])
-    const mounted = () => mountedFolders(home, store)
-    const options = { craikHome: home.root, environment, mounted, signal, progress, thorough: true }
+    const listMounted = () => listMountedFolders(home, store)
+    const options = {
+      craikHome: home.root,
+      environment,
+      mounted: listMounted,
+      signal,
+      progress,
+      thorough: true,
+    }
     return (await ensureHarnesses(names, options))[0]!.folder
   }
 }

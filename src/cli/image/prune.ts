@@ -6,7 +6,7 @@ import { formatOption, printRecord } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
 import { readImageUse } from './in-use.ts'
 import { imageJson } from './list.ts'
-import { engineOf } from './open.ts'
+import { engineOf } from './open-engine.ts'
 
 interface PruneOptions {
   readonly all?: boolean
@@ -24,19 +24,19 @@ export function pruneImagesCommand(context: CliContext): Command {
       const { harnessStore } = await import('../../harnesses/packages/harness-store.ts')
       const engine = await engineOf(context)
       const use = await readImageUse(context, await listImages(engine, context.home.root))
-      const { removed, kept } = await pruneImages(engine, context.home.root, new Set(use.keys()), {
+      const { removed, kept: stored } = await pruneImages(engine, context.home.root, new Set(use.keys()), {
         all: options.all === true,
         signal: context.signal,
-        shelf: harnessStore,
+        packageStore: harnessStore,
       })
       const record = {
         removed: removed.map((image) => imageJson(image, use)),
-        kept: kept.map(({ image, why }) => ({ id: image.id, name: image.name ?? null, why })),
+        kept: stored.map(({ image, why }) => ({ id: image.id, name: image.name ?? null, why })),
       }
       printRecord(context, options, record, () => {
         const lines = [
           ...removed.map((image) => `  removed  ${nameOf(image)}  ${formatBytes(image.bytes)}`),
-          ...kept.map(({ image, why }) => `  kept     ${nameOf(image)}  ${why}`),
+          ...stored.map(({ image, why }) => `  kept     ${nameOf(image)}  ${why}`),
         ]
         return lines.length === 0 ? '  none\n' : `${lines.join('\n')}\n`
       })

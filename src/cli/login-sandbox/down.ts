@@ -1,13 +1,13 @@
 /** `craik down`: saves what is to be kept, and stops the sandbox of a login. */
 import { Command } from 'commander'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { NounBuilder } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
-import { connect } from '../sandbox/connect.ts'
-import { forgetForwarded } from './ready.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
-import { endSession } from './session.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
+import { endSession } from './login-sandbox-session.ts'
+import { forgetForwarded } from './prepare-sandbox.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
 
 const HELP = `
 Stops its processes. Keeps its disk, volumes and workspace; craik up starts it

@@ -1,5 +1,5 @@
 /** Hosts of tools that a login's sandbox may reach: a rule with its grant and receipt each, made once. */
-import { presetCalled } from '../../gateway/egress/presets.ts'
+import { presetCalled } from '../../gateway/egress/egress-presets.ts'
 import { listRules } from '../../gateway/egress/rule-reader.ts'
 import type { EgressRule } from '../../gateway/egress/rules.ts'
 import { addRule } from '../../gateway/egress/tokens.ts'

@@ -1,11 +1,11 @@
 /** `craik enter`: another terminal in the sandbox of a login. */
 import { Command } from 'commander'
-import { craikFor } from '../../login-sandbox/same-again.ts'
-import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
+import { loadSettings, type Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import { craikFor } from '../../login-sandbox/next-commands.ts'
 import type { NounBuilder } from '../context.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { requireTerminal } from '../sandbox/raw-terminal.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
 import { stay } from './up.ts'
 
 const HELP = `

@@ -2,18 +2,19 @@
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { JobRequestBody } from '../../operator/api/requests.ts'
 import { runJob } from '../../sdk/run-job.ts'
 import type { NounBuilder } from '../context.ts'
-import { connect } from '../sandbox/connect.ts'
+import { printNote } from '../output.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { hasInput } from '../sandbox/exec.ts'
-import { explanationOf, jobExitCode } from '../sandbox/outcome.ts'
+import { explanationOf, jobExitCode } from '../sandbox/job-exit-code.ts'
 import { passInterrupts, UNREAD_EXIT_CODE } from '../sandbox/pass-interrupts.ts'
-import { writeTo } from '../sandbox/streams.ts'
-import { insideEnvironment } from './inside.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
-import { authorOf } from './session.ts'
+import { writeTo } from '../sandbox/write-output.ts'
+import { insideEnvironment } from './entry-environment.ts'
+import { authorOf } from './login-sandbox-session.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
 
 const HELP = `
 Put options of craik before the program. The program runs in the workspace,
@@ -55,8 +56,7 @@ export const execLoginSandboxCommand: NounBuilder = (context) =>
         onStderr: (chunk) => writeTo(context.stderr, chunk),
       })
       const explanation = explanationOf(result, sandbox.name, { program: argv[0]! })
-      if (explanation !== undefined && !context.signal.aborted)
-        context.stderr.write(`craik: ${explanation}\n`)
+      if (explanation !== undefined && !context.signal.aborted) printNote(context, `craik: ${explanation}\n`)
       context.setExitCode(jobExitCode(result))
     })
 

@@ -1,10 +1,10 @@
 /** What `craik up` says of logins: which were found, and what will soon be wrong with them. */
 import type { Account } from '../../accounts/account.ts'
 import type { ProbeProblem } from '../../accounts/probe-result.ts'
-import { preferredAccounts } from '../../accounts/sentinel-files.ts'
+import { selectPreferredAccounts } from '../../accounts/sentinel-files.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { IdentityCheck } from '../../login-sandbox/identity.ts'
-import type { LoginSandboxSettings } from '../../login-sandbox/settings.ts'
+import type { LoginSandboxSettings } from '../../login-sandbox/login-sandbox-settings.ts'
 import { printable } from '../output.ts'
 
 const SOON_MS = 24 * 3600_000
@@ -21,7 +21,7 @@ const PROGRAMS = [
 
 /** Those that are there, then those that are not. */
 export function accountsLine(accounts: readonly Account[], problems: readonly ProbeProblem[]): string {
-  const chosen = preferredAccounts(accounts)
+  const chosen = selectPreferredAccounts(accounts)
   const found: string[] = []
   const missing: string[] = []
   for (const { name, family } of PROGRAMS) {
@@ -53,7 +53,7 @@ export function warningsOf(
       : []
   const identity = github?.kind === 'known' ? github.identity : undefined
   return [
-    ...(credentials === 'forward' ? preferredAccounts(accounts) : []).flatMap(({ id, expiresAtMs }) =>
+    ...(credentials === 'forward' ? selectPreferredAccounts(accounts) : []).flatMap(({ id, expiresAtMs }) =>
       ends(id, expiresAtMs),
     ),
     ...ends('the GitHub token', identity?.expiresAtMs),

@@ -1,16 +1,16 @@
 /** `craik nuke`: the sandbox of a login and everything that it kept, gone. */
 import { Command } from 'commander'
-import { loginOfSandbox, volumesOf } from '../../login-sandbox/names.ts'
-import { craikFor } from '../../login-sandbox/same-again.ts'
-import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
+import { loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
+import { loadSettings, type Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import { craikFor } from '../../login-sandbox/next-commands.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import { requireAgreed } from '../ask-first.ts'
+import { requireAgreed } from '../confirm.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { deleteVolume } from '../volume.ts'
-import { addLoginOptions, choose } from './select.ts'
-import { endSession, forgetSession } from './session.ts'
+import { endSession, forgetSession } from './login-sandbox-session.ts'
+import { addLoginOptions, choose } from './select-sandbox.ts'
 
 interface NukeOptions extends Typed {
   readonly all?: boolean
@@ -18,7 +18,7 @@ interface NukeOptions extends Typed {
   readonly format?: string
 }
 
-interface Gone {
+interface RemovedItems {
   readonly kind: 'sandbox' | 'volume'
   readonly name: string
 }
@@ -43,7 +43,7 @@ export const nukeCommand: NounBuilder = (context) =>
       const found = await belongings(context, client, options)
       if (found.length > 0)
         await requireAgreed(context, options, {
-          asked: `remove ${found.map(({ name }) => printable(name)).join(', ')}, with everything in them?`,
+          requested: `remove ${found.map(({ name }) => printable(name)).join(', ')}, with everything in them?`,
           would: `${found.map(({ name }) => name).join(', ')} would be removed`,
           command:
             options.all === true
@@ -67,7 +67,11 @@ export const nukeCommand: NounBuilder = (context) =>
     })
 
 /** A sandbox before its volumes, which it holds. */
-async function belongings(context: CliContext, client: ApiClient, options: NukeOptions): Promise<Gone[]> {
+async function belongings(
+  context: CliContext,
+  client: ApiClient,
+  options: NukeOptions,
+): Promise<RemovedItems[]> {
   const { signal } = context
   const [sandboxes, volumes] = [
     await client.sandboxes.list({ signal }),
@@ -81,12 +85,12 @@ async function belongings(context: CliContext, client: ApiClient, options: NukeO
   })
   const logins =
     options.all === true ? [...new Set([...known, ...keeping])] : [(await choose(context, options)).login]
-  return logins.flatMap((login): Gone[] => [
+  return logins.flatMap((login): RemovedItems[] => [
     ...sandboxes
       .filter(({ name }) => loginOfSandbox(name) === login)
-      .map(({ name }): Gone => ({ kind: 'sandbox', name })),
+      .map(({ name }): RemovedItems => ({ kind: 'sandbox', name })),
     ...volumesOf(login)
       .filter(({ name }) => volumes.some((volume) => volume.name === name))
-      .map(({ name }): Gone => ({ kind: 'volume', name })),
+      .map(({ name }): RemovedItems => ({ kind: 'volume', name })),
   ])
 }

@@ -1,15 +1,23 @@
 /** `craik profile-new` and `craik profile-list`. */
 import { Command } from 'commander'
-import { parseLoginName } from '../../login-sandbox/names.ts'
+import { parseLoginName } from '../../login-sandbox/login-names.ts'
 import {
   createProfile,
   type ProfileValues,
   profileNames,
   profilesFolder,
   readProfile,
-} from '../../login-sandbox/profile.ts'
+} from '../../login-sandbox/login-profile.ts'
 import type { NounBuilder } from '../context.ts'
-import { type Column, formatOption, printable, printRecord, printRows, resolveFormat } from '../output.ts'
+import {
+  type Column,
+  formatOption,
+  printable,
+  printRecord,
+  printRows,
+  printText,
+  resolveFormat,
+} from '../output.ts'
 
 interface NewOptions {
   readonly login?: string
@@ -63,8 +71,8 @@ interface Row {
 const COLUMNS: readonly Column<Row>[] = [
   { title: 'profile', value: ({ name }) => name },
   { title: 'login', value: ({ login }) => login ?? '–' },
-  { title: 'workspace', value: ({ workspace }) => workspace ?? '–', shortens: true },
-  { title: 'problem', value: ({ problem }) => problem ?? '', shortens: true },
+  { title: 'workspace', value: ({ workspace }) => workspace ?? '–', canShorten: true },
+  { title: 'problem', value: ({ problem }) => problem ?? '', canShorten: true },
 ]
 
 export const profileListCommand: NounBuilder = (context) =>
@@ -74,7 +82,8 @@ export const profileListCommand: NounBuilder = (context) =>
     .action((options: { readonly format?: string }) => {
       const rows = profileNames(context.environment).map((name) => rowOf(context.environment, name))
       if (rows.length === 0 && resolveFormat(context, options) === 'table')
-        context.stdout.write(
+        printText(
+          context,
           `  no profiles in ${printable(profilesFolder(context.environment))}; create one:  craik profile-new NAME\n`,
         )
       else printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))

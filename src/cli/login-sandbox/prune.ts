@@ -1,15 +1,17 @@
 /** `craik prune`: what of login sandboxes nobody needs any more; removed only when that is said. */
-import { Command } from 'commander'
-import { loginOfSandbox, volumesOf } from '../../login-sandbox/names.ts'
+import { Command, Option } from 'commander'
+import { loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, formatOption, printRows, resolveFormat } from '../output.ts'
+import { type Column, formatOption, printRows, printText, resolveFormat } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { deleteVolume } from '../volume.ts'
-import { forgetSession } from './session.ts'
+import { forgetSession } from './login-sandbox-session.ts'
 
 interface PruneOptions {
+  readonly delete?: boolean
+  /** The earlier name of `delete`. */
   readonly apply?: boolean
   readonly hard?: boolean
   readonly format?: string
@@ -26,44 +28,46 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'what', value: ({ kind }) => kind },
   { title: 'name', value: ({ name }) => name },
   { title: 'size', value: ({ bytes }) => (bytes === null ? '–' : formatBytes(bytes)) },
-  { title: 'why', value: ({ why }) => why, shortens: true },
+  { title: 'why', value: ({ why }) => why, canShorten: true },
 ]
 
 const HELP = `
 Lists stopped login sandboxes without a copied workspace; with --hard also those
-with one, and volumes that no sandbox uses. --apply removes them. To remove
+with one, and volumes that no sandbox uses. --delete removes them. To remove
 images, run craik image prune.
 
 Examples:
   craik prune
-  craik prune --apply
+  craik prune --delete
 `
 
 export const pruneLoginSandboxCommand: NounBuilder = (context) =>
   new Command('prune')
-    .option('--apply', 'remove them')
+    .option('--delete', 'remove them (default: only list them)')
+    .addOption(new Option('--apply').hideHelp())
     .option('--hard', 'also unused volumes and copied workspaces, which cannot be recovered')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: PruneOptions) => {
       using client = await connect(context)
       const rows = [
-        ...(await stoppedSandboxes(context, client, options.hard === true)),
-        ...(options.hard === true ? await unusedVolumes(context, client) : []),
+        ...(await listStoppedSandboxes(context, client, options.hard === true)),
+        ...(options.hard === true ? await findUnusedVolumes(context, client) : []),
       ]
-      if (options.apply === true) for (const row of rows) await remove(context, client, row)
+      if (isDeleting(options)) for (const row of rows) await remove(context, client, row)
       const isForPerson = resolveFormat(context, options) === 'table'
-      if (isForPerson && rows.length === 0) context.stdout.write('  nothing to remove\n')
-      else printRows(context, options, rows, COLUMNS, (row) => ({ ...row, removed: options.apply === true }))
+      if (isForPerson && rows.length === 0) printText(context, '  nothing to remove\n')
+      else printRows(context, options, rows, COLUMNS, (row) => ({ ...row, removed: isDeleting(options) }))
       if (isForPerson && rows.length > 0)
-        context.stdout.write(
-          options.apply === true
+        printText(
+          context,
+          isDeleting(options)
             ? '  removed\n'
-            : `\n  remove them:  craik prune${options.hard === true ? ' --hard' : ''} --apply\n`,
+            : `\n  remove them:  craik prune${options.hard === true ? ' --hard' : ''} --delete\n`,
         )
     })
 
-async function stoppedSandboxes(
+async function listStoppedSandboxes(
   { signal }: CliContext,
   client: ApiClient,
   copiesToo: boolean,
@@ -77,7 +81,7 @@ async function stoppedSandboxes(
   })
 }
 
-async function unusedVolumes({ signal }: CliContext, client: ApiClient): Promise<Row[]> {
+async function findUnusedVolumes({ signal }: CliContext, client: ApiClient): Promise<Row[]> {
   const endings = volumesOf('').map(({ name }) => name)
   return (await client.volumes.list({ signal })).flatMap(({ name, used_by, size_bytes }): Row[] =>
     used_by === null && endings.some((ending) => name.endsWith(ending))
@@ -93,4 +97,8 @@ async function remove(context: CliContext, client: ApiClient, { kind, name }: Ro
     await client.sandboxes.delete(name, { signal })
     forgetSession(context, loginOfSandbox(name)!)
   }
+}
+
+function isDeleting(options: PruneOptions): boolean {
+  return options.delete === true || options.apply === true
 }

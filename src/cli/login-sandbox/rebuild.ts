@@ -1,17 +1,17 @@
 /** `craik rebuild`: the sandbox of a login made anew from what is installed now; what persists stays. */
 import { Command } from 'commander'
-import { refuseHostVariables } from '../../login-sandbox/refuse.ts'
-import { craikAgain } from '../../login-sandbox/same-again.ts'
-import { loadSettings } from '../../login-sandbox/settings.ts'
+import { loadSettings } from '../../login-sandbox/login-sandbox-settings.ts'
+import { craikAgain } from '../../login-sandbox/next-commands.ts'
+import { refuseHostVariables } from '../../login-sandbox/refuse-host-variables.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
-import { requireAgreed } from '../ask-first.ts'
+import { requireAgreed } from '../confirm.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { formatOption } from '../output.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { ownRules } from './egress.ts'
-import { planSandbox } from './make.ts'
-import { choose, type SelectedSandbox, sandboxOf } from './select.ts'
-import { endSession } from './session.ts'
+import { endSession } from './login-sandbox-session.ts'
+import { planSandbox } from './plan-sandbox.ts'
+import { choose, type SelectedSandbox, sandboxOf } from './select-sandbox.ts'
 import { addSandboxOptions, type UpOptions, up } from './up.ts'
 
 const HELP = `
@@ -43,11 +43,11 @@ export const rebuildCommand: NounBuilder = (context) =>
         if (sandbox !== undefined) {
           if (sandbox.workspace.mode === 'copy')
             await requireAgreed(context, options, {
-              asked: `recreate ${sandbox.name} and delete its copy of the workspace?`,
+              requested: `recreate ${sandbox.name} and delete its copy of the workspace?`,
               would: `the copy of the workspace in ${sandbox.name} would be lost`,
               command: craikAgain('rebuild', settings, options, {}, '--yes'),
             })
-          notes.push(...(await lostRules(context, sandbox, chosen, options)))
+          notes.push(...(await findLostRules(context, sandbox, chosen, options)))
           if (sandbox.state === 'running') await endSession(context, chosen)
           await client.sandboxes.delete(sandbox.id, { signal })
         }
@@ -56,7 +56,7 @@ export const rebuildCommand: NounBuilder = (context) =>
     })
 
 /** A rule is for the sandbox that it was made for: the new one reaches what is asked for now, and what else it did is told. */
-async function lostRules(
+async function findLostRules(
   context: CliContext,
   sandbox: SandboxBody,
   { settings }: SelectedSandbox,

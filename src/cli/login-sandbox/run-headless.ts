@@ -3,18 +3,18 @@ import { Command } from 'commander'
 import { CraikError, type ErrorCode } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
 import { HeadlessRun } from '../../login-sandbox/keep/headless-run.ts'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
 import { runJob } from '../../sdk/run-job.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { printable } from '../output.ts'
-import { connect } from '../sandbox/connect.ts'
-import { explanationOf, jobExitCode } from '../sandbox/outcome.ts'
+import { printable, printNote } from '../output.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
+import { explanationOf, jobExitCode } from '../sandbox/job-exit-code.ts'
 import { passInterrupts } from '../sandbox/pass-interrupts.ts'
-import { writeTo } from '../sandbox/streams.ts'
+import { writeTo } from '../sandbox/write-output.ts'
+import { insideEnvironment } from './entry-environment.ts'
 import { requireProgram } from './exec.ts'
-import { insideEnvironment } from './inside.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
-import { authorOf, endSession } from './session.ts'
+import { authorOf, endSession } from './login-sandbox-session.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
 
 const HELP = `
 Saves headless-runs/<run>/ in the inbox, with command.txt, stdout.log,
@@ -79,17 +79,17 @@ export async function runHeadless(
         },
       },
     ).catch(async (error: unknown) => {
-      await keepRefusal(context, run, error)
+      await recordRefusal(context, run, error)
       throw error
     })
     const code = jobExitCode(result)
     await run.finish(code, context.clock.nowMs())
     const explanation = explanationOf(result, sandbox.name, { program: argv[0]! })
-    if (explanation !== undefined && !context.signal.aborted) context.stderr.write(`craik: ${explanation}\n`)
+    if (explanation !== undefined && !context.signal.aborted) printNote(context, `craik: ${explanation}\n`)
     context.setExitCode(code)
   } finally {
     await run.close()
-    context.stderr.write(`  saved in ${printable(run.path)}\n`)
+    printNote(context, `  saved in ${printable(run.path)}\n`)
   }
   await endSession(context, chosen)
 }
@@ -98,7 +98,7 @@ export async function runHeadless(
 const REFUSALS: readonly ErrorCode[] = ['denied', 'usage', 'too_large', 'limit_reached']
 
 /** One that was refused was not killed: its code is the one that this command exits with, and the log says why. */
-async function keepRefusal(context: CliContext, run: HeadlessRun, error: unknown): Promise<void> {
+async function recordRefusal(context: CliContext, run: HeadlessRun, error: unknown): Promise<void> {
   if (!(error instanceof CraikError) || !REFUSALS.includes(error.code)) return
   await run.stderr(Buffer.from(`craik: ${error.message}\n`))
   await run.finish(error.exitCode, context.clock.nowMs())

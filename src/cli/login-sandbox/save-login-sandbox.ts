@@ -4,12 +4,12 @@
  */
 import { CraikError } from '../../errors.ts'
 import { writeSnapshot } from '../../login-sandbox/keep/write-snapshot.ts'
-import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
+import { type LoginRecord, LoginRecords } from '../../login-sandbox/login-records.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 import { type ExportedTranscripts, exportNew } from '../../transcripts/export/export-new.ts'
-import type { PassedOver } from '../../transcripts/find-transcripts.ts'
+import type { SkippedTranscript } from '../../transcripts/find-transcripts.ts'
 import type { CliContext } from '../context.ts'
-import { takeState } from './take-state.ts'
+import { takeState } from './capture-state.ts'
 import { transcriptDeps } from './transcript-deps.ts'
 
 export interface SaveOptions {
@@ -17,7 +17,7 @@ export interface SaveOptions {
   readonly conversationsOnly?: boolean
   /** What could not be read, or not all of it. */
   readonly onProblem?: (path: string, problem: string) => void
-  readonly onPassedOver?: (passed: PassedOver) => void
+  readonly onPassedOver?: (passed: SkippedTranscript) => void
 }
 
 export interface Saved {
@@ -48,7 +48,7 @@ async function saveSnapshot(context: CliContext, record: LoginRecord): Promise<s
   const entry = new LoginRecords(context.home.loginSandboxes).entryOf(record)
   if (entry === undefined) return undefined
   // Whoever is looked at runs, and is held by somebody: nothing is started for it.
-  const { findSupervisor } = await import('../../supervisor/ensure.ts')
+  const { findSupervisor } = await import('../../supervisor/connect-or-start.ts')
   using client = await findSupervisor(context)
   if (client === undefined || !(await isRunning(client, record.sandboxId, context.signal))) return undefined
   const exit = await takeState(context, client, record.sandboxId).catch(async (error: unknown) => {
@@ -61,7 +61,9 @@ async function saveSnapshot(context: CliContext, record: LoginRecord): Promise<s
 }
 
 async function isRunning(
-  client: NonNullable<Awaited<ReturnType<typeof import('../../supervisor/ensure.ts').findSupervisor>>>,
+  client: NonNullable<
+    Awaited<ReturnType<typeof import('../../supervisor/connect-or-start.ts').findSupervisor>>
+  >,
   sandbox: string,
   signal: AbortSignal,
 ): Promise<boolean> {

@@ -1,11 +1,11 @@
 /** `craik save`: conversations and changes of login sandboxes to the inbox, now. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import { parseLoginName } from '../../login-sandbox/names.ts'
-import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
+import { parseLoginName } from '../../login-sandbox/login-names.ts'
+import { type LoginRecord, LoginRecords } from '../../login-sandbox/login-records.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, formatOption, printRows } from '../output.ts'
-import { Notes } from '../transcripts/notes.ts'
+import { type Column, formatOption, printNote, printRows } from '../output.ts'
+import { SkippedContent } from '../transcripts/skipped-content.ts'
 import { saveLoginSandbox } from './save-login-sandbox.ts'
 
 interface SaveFlags {
@@ -22,9 +22,9 @@ interface Row {
 }
 
 const COLUMNS: readonly Column<Row>[] = [
-  { title: 'login', value: ({ login }) => login },
+  { title: 'login', value: ({ login }) => login, dropOrder: 1 },
   { title: 'saved', value: ({ what }) => what },
-  { title: 'file', value: ({ file }) => file },
+  { title: 'file', value: ({ file }) => file, canShorten: true },
 ]
 
 export const saveCommand: NounBuilder = (context) =>
@@ -36,18 +36,18 @@ export const saveCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action(async (flags: SaveFlags) => {
       const rows: Row[] = []
-      for (const record of chosen(context, flags)) {
-        const notes = new Notes()
+      for (const record of selectRecords(context, flags)) {
+        const skipped = new SkippedContent()
         try {
-          rows.push(...(await saved(context, record, flags, notes)))
+          rows.push(...(await saveRecord(context, record, flags, skipped)))
         } finally {
-          if (!flags.quiet) context.stderr.write(notes.lines())
+          if (!flags.quiet) printNote(context, skipped.lines())
         }
       }
       if (!flags.quiet) printRows(context, flags, rows, COLUMNS, (row) => ({ ...row }))
     })
 
-function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord[] {
+function selectRecords(context: CliContext, { login }: SaveFlags): readonly LoginRecord[] {
   const records = new LoginRecords(context.home.loginSandboxes)
   if (login === undefined) return records.list()
   const name = parseLoginName(login, '--login')
@@ -58,17 +58,17 @@ function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord
   })
 }
 
-async function saved(
+async function saveRecord(
   context: CliContext,
   record: LoginRecord,
   flags: SaveFlags,
-  notes: Notes,
+  skipped: SkippedContent,
 ): Promise<Row[]> {
   const { login } = record
   const { conversations, snapshot } = await saveLoginSandbox(context, record, {
     conversationsOnly: flags.conversations === true,
-    onProblem: notes.problem,
-    onPassedOver: notes.passedOver,
+    onProblem: skipped.problem,
+    onPassedOver: skipped.passedOver,
   })
   return [
     ...conversations.map(({ path, outcome }) => ({ login, what: `conversation, ${outcome}`, file: path })),

@@ -1,16 +1,16 @@
 /** `craik status`, `craik list` and `craik inspect`: the sandboxes of logins, and one of them in full. */
 import { Command } from 'commander'
 import { formatDuration } from '../../lib/duration.ts'
-import { loginOfSandbox, parseLoginName, sandboxNameOf, volumesOf } from '../../login-sandbox/names.ts'
-import { craikFor } from '../../login-sandbox/same-again.ts'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import { loginOfSandbox, parseLoginName, sandboxNameOf, volumesOf } from '../../login-sandbox/login-names.ts'
+import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import { craikFor } from '../../login-sandbox/next-commands.ts'
 import type { ListedSandboxBody, SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, formatOption, printable, printRows, resolveFormat } from '../output.ts'
+import { type Column, formatOption, printable, printRows, printText, resolveFormat } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
-import { connect } from '../sandbox/connect.ts'
-import { describeIsolation, describeSandbox } from '../sandbox/view.ts'
-import { addLoginOptions, choose, sandboxOf } from './select.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
+import { describeIsolation, describeSandbox } from '../sandbox/describe-sandbox.ts'
+import { addLoginOptions, choose, sandboxOf } from './select-sandbox.ts'
 
 interface Row {
   readonly login: string
@@ -24,11 +24,11 @@ interface Row {
 
 const COLUMNS: readonly Column<Row>[] = [
   { title: 'login', value: ({ login }) => login },
-  { title: 'sandbox', value: ({ sandbox }) => sandbox },
+  { title: 'sandbox', value: ({ sandbox }) => sandbox, dropOrder: 3 },
   { title: 'state', value: ({ state }) => state },
-  { title: 'isolation', value: ({ place }) => place, goes: 2 },
-  { title: 'workspace', value: ({ workspace }) => workspace, shortens: true },
-  { title: 'age', value: ({ up }) => up, goes: 1 },
+  { title: 'isolation', value: ({ place: location }) => location, dropOrder: 2 },
+  { title: 'workspace', value: ({ workspace }) => workspace, canShorten: true },
+  { title: 'age', value: ({ up }) => up, dropOrder: 1 },
 ]
 
 function listing(name: string): NounBuilder {
@@ -42,7 +42,7 @@ function listing(name: string): NounBuilder {
           rowOf(context, sandbox),
         )
         if (rows.length === 0 && resolveFormat(context, options) === 'table')
-          context.stdout.write('  no login sandboxes; start one:  craik up\n')
+          printText(context, '  no login sandboxes; start one:  craik up\n')
         else printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
       })
 }
@@ -108,7 +108,8 @@ export const inspectCommand: NounBuilder = (context) =>
         context.stdout.write(`${JSON.stringify(record)}\n`)
         return
       }
-      context.stdout.write(
+      printText(
+        context,
         [
           sandbox === undefined
             ? `  ${chosen.sandboxName} does not exist; start it:  ${craikFor('up', settings)}\n`

@@ -4,7 +4,8 @@ import { newId } from '../../lib/ids.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { explanationOf, jobExitCode } from '../sandbox/outcome.ts'
+import { printNote } from '../output.ts'
+import { explanationOf, jobExitCode } from '../sandbox/job-exit-code.ts'
 import { LOGIN_SHELL, TerminalSession, termOf } from '../sandbox/terminal-session.ts'
 
 export function hasTerminal({ stdin, stdout }: CliContext): boolean {
@@ -40,7 +41,7 @@ export async function openTerminal(
       throw (await endOfSandbox(client, sandbox, up)) ?? error
     })
   if (end === undefined) {
-    context.stderr.write(`  detached; reattach:  craik sandbox shell ${sandbox.name} --attach ${jobId}\n`)
+    printNote(context, `  detached; reattach:  craik sandbox shell ${sandbox.name} --attach ${jobId}\n`)
     return false
   }
   if (end.result.outcome !== 'exited') {
@@ -48,7 +49,7 @@ export async function openTerminal(
     if (ended !== undefined) throw ended
   }
   const explanation = explanationOf(end.result, sandbox.name, {})
-  if (explanation !== undefined) context.stderr.write(`craik: ${explanation}\n`)
+  if (explanation !== undefined) printNote(context, `craik: ${explanation}\n`)
   context.setExitCode(jobExitCode(end.result))
   return true
 }

@@ -2,10 +2,10 @@
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { NounBuilder } from '../context.ts'
 import { runHeadless } from './run-headless.ts'
-import { addLoginOptions } from './select.ts'
+import { addLoginOptions } from './select-sandbox.ts'
 
 /** A folder of the workspace, or one on GitHub: `name` of the login itself, or `owner/name`. */
 const NAME = /^(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})\/)?[A-Za-z0-9._][A-Za-z0-9._-]{0,99}$/

@@ -1,12 +1,12 @@
 /** Where the conversations of a login's sandbox are: in its volume, read on the host, under one name wherever they are asked for. */
 import { join } from 'node:path'
-import { mirroredHome } from '../../login-sandbox/keep/mirrored-home.ts'
+import { createMirroredHome } from '../../login-sandbox/keep/mirrored-home.ts'
 import { LLM_STATE } from '../../login-sandbox/keep/mirrors.ts'
-import { sandboxNameOf, volumesOf } from '../../login-sandbox/names.ts'
+import { sandboxNameOf, volumesOf } from '../../login-sandbox/login-names.ts'
 import type { TranscriptSource } from '../../transcripts/source.ts'
 import type { CliContext } from '../context.ts'
 
-interface TranscriptsPlace {
+interface TranscriptContext {
   readonly source: TranscriptSource
   readonly scope: string
   readonly sandbox: string
@@ -17,10 +17,10 @@ export function transcriptDeps(
   { home, signal }: Pick<CliContext, 'home' | 'signal'>,
   login: string,
   onProblem?: (path: string, problem: string) => void,
-): TranscriptsPlace {
+): TranscriptContext {
   const { name } = volumesOf(login).find(({ at }) => at === LLM_STATE)!
   return {
-    source: mirroredHome(join(home.volumes, name), { signal, ...(onProblem && { onProblem }) }),
+    source: createMirroredHome(join(home.volumes, name), { signal, ...(onProblem && { onProblem }) }),
     scope: `login/${login}`,
     sandbox: sandboxNameOf(login),
   }

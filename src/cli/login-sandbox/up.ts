@@ -3,23 +3,23 @@ import { Command, Option } from 'commander'
 import type { Account } from '../../accounts/account.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { type IdentityCheck, requireIdentity } from '../../login-sandbox/identity.ts'
-import { refuseHostVariables } from '../../login-sandbox/refuse.ts'
-import { craikAgain, craikFor } from '../../login-sandbox/same-again.ts'
-import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
+import { loadSettings, type Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import { craikAgain, craikFor } from '../../login-sandbox/next-commands.ts'
+import { refuseHostVariables } from '../../login-sandbox/refuse-host-variables.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { formatOption, printable, printRecord, resolveFormat } from '../output.ts'
-import { connect } from '../sandbox/connect.ts'
-import { describeIsolation, unenforcedLimits } from '../sandbox/view.ts'
+import { formatOption, printable, printRecord, printText, resolveFormat } from '../output.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
+import { describeIsolation, listUnenforcedLimits } from '../sandbox/describe-sandbox.ts'
 import { allowPresets } from './egress.ts'
-import { requireInbox } from './inbox.ts'
-import { insideEnvironment } from './inside.ts'
+import { insideEnvironment } from './entry-environment.ts'
+import { authorOf, beginSession, endSession } from './login-sandbox-session.ts'
 import { accountsLine, warningsOf } from './messages.ts'
-import { authorFor, readyInside } from './ready.ts'
-import { type Brought, startLoginSandbox } from './sandbox-options.ts'
-import { addLoginOptions, askGitHub, choose, githubAccount, type SelectedSandbox } from './select.ts'
-import { authorOf, beginSession, endSession } from './session.ts'
+import { authorFor, prepareInside } from './prepare-sandbox.ts'
+import { requireInbox } from './require-inbox.ts'
+import { addLoginOptions, askGitHub, choose, githubAccount, type SelectedSandbox } from './select-sandbox.ts'
+import { type StartedLoginSandbox, startLoginSandbox } from './start-login-sandbox.ts'
 import { hasTerminal, isRemoved, openTerminal } from './terminal.ts'
 
 export interface UpOptions extends Typed {
@@ -29,10 +29,10 @@ export interface UpOptions extends Typed {
 
 const HELP = `
 Needs no configuration: Craik finds the logins of this machine, and they work in
-the sandbox through the gateway. By default they stay on the host. Skips providers
-without a login. Keeps the workspace, conversations, and packages of npm and pip
-(craik volume list); keeps the rest of the home until craik rebuild. Exits with
-the exit code of the shell.
+the sandbox through the gateway. By default they stay on the host. Skips
+providers without a login. Keeps the workspace, conversations, and packages of
+npm and pip (craik volume list); keeps the rest of the home until craik rebuild.
+Exits with the exit code of the shell.
 
 Fails (64) if the environment has GITHUB_TOKEN, GH_ENTERPRISE_TOKEN or a
 variable whose name matches SANDBOX_REFUSE_PATTERNS, and (78) if the GitHub
@@ -89,17 +89,24 @@ export async function up(
   const github = await identify(context, chosen)
   const isForPerson = resolveFormat(context, options) === 'table'
   if (isForPerson && chosen.settings.credentials !== 'none')
-    context.stdout.write(`  accounts ${accountsLine(accounts, problems)}\n`)
+    printText(context, `  accounts ${accountsLine(accounts, problems)}\n`)
   using inbox = await requireInbox(context, chosen.settings, options)
   const author = authorFor(chosen.settings, github)
   using client = await connect(context)
   const brought = await startLoginSandbox(context, client, chosen, options)
   inbox.keep()
-  const unready = await readyInside(context, client, brought.sandbox, { author, accounts })
+  const unready = await prepareInside(context, client, brought.sandbox, { author, accounts })
   await allowPresets(context, brought.sandbox, chosen.settings.egressPresets)
   const tookMs = performance.now() - startedMs
   const warnings = warningsOf(accounts, problems, github, chosen.settings, context.clock.nowMs())
-  tell(context, options, chosen, brought, [...brought.notes, ...more, ...unready, ...warnings], tookMs)
+  printSummary(
+    context,
+    options,
+    chosen,
+    brought,
+    [...brought.notes, ...more, ...unready, ...warnings],
+    tookMs,
+  )
   await beginSession(context, client, brought.sandbox, chosen, author, brought.how === 'running')
   if (options.attach === false || !hasTerminal(context)) return
   await stay(context, client, brought.sandbox, chosen, accounts)
@@ -116,9 +123,9 @@ async function identify(
   { settings, logins }: SelectedSandbox,
 ): Promise<IdentityCheck | undefined> {
   if (settings.credentials === 'none') return undefined
-  const asked = await askGitHub(context, logins, await githubAccount(context, logins))
-  requireIdentity(asked, settings.expectedLogin)
-  return asked
+  const requested = await askGitHub(context, logins, await githubAccount(context, logins))
+  requireIdentity(requested, settings.expectedLogin)
+  return requested
 }
 
 export async function stay(
@@ -138,15 +145,15 @@ export async function stay(
   await endSession(context, chosen)
 }
 
-function tell(
+function printSummary(
   context: CliContext,
   options: UpOptions,
   { login, settings }: SelectedSandbox,
-  { sandbox, how, copiedFiles }: Brought,
+  { sandbox, how, copiedFiles }: StartedLoginSandbox,
   notes: readonly string[],
   tookMs: number,
 ): void {
-  const weak = unenforcedLimits(sandbox.limits, sandbox.enforced)
+  const weak = listUnenforcedLimits(sandbox.limits, sandbox.enforced)
   const record = {
     login,
     profile: settings.profile ?? null,

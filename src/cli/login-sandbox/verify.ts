@@ -1,21 +1,21 @@
 /** `craik verify-llm-auth`: each agent that has a login is asked for an answer, in the sandbox, through the gateway. */
 import { Command } from 'commander'
 import type { Account } from '../../accounts/account.ts'
-import { preferredAccounts } from '../../accounts/sentinel-files.ts'
+import { selectPreferredAccounts } from '../../accounts/sentinel-files.ts'
 import { CraikError } from '../../errors.ts'
 import { HARNESSES } from '../../harnesses/all.ts'
 import { type Harness, loginFor } from '../../harnesses/harness.ts'
 import { formatDuration } from '../../lib/duration.ts'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { excludeSessions } from '../../transcripts/export/export-new.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, formatOption, printable, printRows, resolveFormat } from '../output.ts'
+import { type Column, formatOption, printable, printRows, printText, resolveFormat } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { runPrompt } from '../prompt/run-prompt.ts'
-import { connect } from '../sandbox/connect.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
 import { transcriptDeps } from './transcript-deps.ts'
 
 const QUESTION = 'Answer with the one word: ready'
@@ -34,13 +34,13 @@ interface Row {
 
 const COLUMNS: readonly Column<Row>[] = [
   { title: 'agent', value: ({ harness }) => harness },
-  { title: 'login', value: ({ login }) => login ?? '–' },
+  { title: 'login', value: ({ login }) => login ?? '–', dropOrder: 2 },
   {
     title: 'result',
     value: ({ result }) => `${result === 'answers' ? '✓' : result === 'failed' ? '✗' : '–'} ${result}`,
   },
-  { title: 'took', value: ({ took_ms }) => (took_ms === null ? '–' : formatDuration(took_ms)), goes: 1 },
-  { title: 'detail', value: ({ detail }) => detail, shortens: true },
+  { title: 'took', value: ({ took_ms }) => (took_ms === null ? '–' : formatDuration(took_ms)), dropOrder: 1 },
+  { title: 'detail', value: ({ detail }) => detail, canShorten: true },
 ]
 
 const HELP = `
@@ -68,7 +68,7 @@ export const verifyLoginsCommand: NounBuilder = (context) =>
         rows.push(await ask(context, client, sandbox, chosen.login, harness, accounts))
       }
       printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
-      if (resolveFormat(context, options) === 'table') context.stdout.write(nextLines(rows))
+      if (resolveFormat(context, options) === 'table') printText(context, nextLines(rows))
       const isFine = rows.some(({ result }) => result === 'answers')
       if (!isFine || rows.some(({ result }) => result === 'failed')) context.setExitCode(77)
     })
@@ -88,7 +88,7 @@ async function ask(
   harness: Harness,
   accounts: readonly Account[],
 ): Promise<Row> {
-  const login = loginFor(harness, preferredAccounts(accounts))
+  const login = loginFor(harness, selectPreferredAccounts(accounts))
   if (login === undefined)
     return {
       harness: harness.name,

@@ -7,7 +7,7 @@ import type { ApiClient } from '../../sdk/client.ts'
 import { GATEWAY_PORT, INSIDE, LIMITS } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { type AgentJob, startAgentJob } from './agent-job.ts'
-import { putSettings } from './settings.ts'
+import { putSettings } from './harness-settings.ts'
 
 export interface HarnessAgent {
   readonly harness: Harness
@@ -20,7 +20,7 @@ export interface HarnessAgent {
 }
 
 /** What a project starts by itself nobody is asked about: it may only where everything may. */
-const placeOf = ({ login, model, permissions }: HarnessAgent): HarnessContext => ({
+const contextOf = ({ login, model, permissions }: HarnessAgent): HarnessContext => ({
   gateway: `http://127.0.0.1:${GATEWAY_PORT}`,
   login,
   model,
@@ -28,7 +28,7 @@ const placeOf = ({ login, model, permissions }: HarnessAgent): HarnessContext =>
 })
 
 export function sessionTerms(agent: HarnessAgent): SessionTerms {
-  return agent.harness.session?.(placeOf(agent)) ?? {}
+  return agent.harness.session?.(contextOf(agent)) ?? {}
 }
 
 export async function readyHarness(
@@ -38,7 +38,7 @@ export async function readyHarness(
 ): Promise<void> {
   const { harness, sandboxId, session } = agent
   await refuseProject(context, client, agent)
-  await putSettings(client, sandboxId, INSIDE.home, harness, placeOf(agent), context.signal)
+  await putSettings(client, sandboxId, INSIDE.home, harness, contextOf(agent), context.signal)
   const before = session && harness.beforeResume?.(session)
   if (before) await client.sandboxes.exec(sandboxId, { argv: [...before] }, { signal: context.signal })
 }
@@ -50,9 +50,9 @@ export function startHarness(
   timeoutMs: number,
 ): AgentJob {
   const { harness, sandboxId } = agent
-  const place = placeOf(agent)
-  const env = harness.environment(place)
-  const spec = { argv: harness.agent(place), cwd: INSIDE.workspace, timeoutMs, env }
+  const harnessContext = contextOf(agent)
+  const env = harness.environment(harnessContext)
+  const spec = { argv: harness.agent(harnessContext), cwd: INSIDE.workspace, timeoutMs, env }
   return startAgentJob(client, sandboxId, spec, context.clock.nowMs())
 }
 
@@ -71,7 +71,7 @@ export function outOfTime({ name }: Harness, timeoutMs: number, command: 'prompt
 async function refuseProject(context: CliContext, client: ApiClient, agent: HarnessAgent): Promise<void> {
   const { harness, sandboxId, permissions } = agent
   const { startsAnyway = [] } = harness
-  if (placeOf(agent).trustsProject || startsAnyway.length === 0) return
+  if (contextOf(agent).trustsProject || startsAnyway.length === 0) return
   const argv = ['/bin/sh', '-c', FIND_FIRST, 'sh', ...startsAnyway]
   const { exit_code, stdout } = await client.sandboxes.exec(
     sandboxId,

@@ -1,10 +1,10 @@
 /** Prompts that were asked, as `craik run` shows them. */
 import { CraikError } from '../../errors.ts'
 import { ownerState } from '../../lib/owner.ts'
-import type { PromptRun } from '../../run/prompts/record.ts'
+import type { PromptRun } from '../../run/prompts/prompt-record.ts'
 import { getPromptRun, listPromptRuns } from '../../run/prompts/runs.ts'
 import type { CliContext } from '../context.ts'
-import { type Column, printable, printRecord, printRows } from '../output.ts'
+import { type Column, formatMinute, printable, printNote, printRecord, printRows } from '../output.ts'
 
 interface Flags {
   readonly format?: string
@@ -19,36 +19,45 @@ const COLUMNS: readonly Column<PromptRun>[] = [
   { title: 'run', value: ({ id }) => id },
   { title: 'harness', value: ({ harness }) => harness },
   { title: 'status', value: promptStatus },
-  { title: 'changed', value: ({ changed_files }) => (changed_files === null ? '–' : String(changed_files)) },
-  { title: 'asked', value: ({ created_at }) => created_at },
-  { title: 'sandbox', value: ({ sandbox_id }) => sandbox_id, goes: 1 },
-  { title: 'workspace', value: ({ workspace }) => printable(workspace ?? '–'), goes: 2, shortens: true },
+  {
+    title: 'changed',
+    value: ({ changed_files }) => (changed_files === null ? '–' : String(changed_files)),
+    dropOrder: 3,
+  },
+  { title: 'started', value: ({ created_at }) => formatMinute(Date.parse(created_at)), dropOrder: 4 },
+  { title: 'sandbox', value: ({ sandbox_id }) => sandbox_id, dropOrder: 1 },
+  {
+    title: 'workspace',
+    value: ({ workspace }) => printable(workspace ?? '–'),
+    dropOrder: 2,
+    canShorten: true,
+  },
 ]
 
 export async function listPrompts(context: CliContext, flags: Flags): Promise<void> {
-  const place = { store: await context.store(), home: context.home }
-  const { runs, damaged } = await listPromptRuns(place, await context.operator())
+  const deps = { store: await context.store(), home: context.home }
+  const { runs, damaged } = await listPromptRuns(deps, await context.operator())
   printRows(context, flags, runs, COLUMNS, jsonOf)
   if (damaged > 0)
-    context.stderr.write(`craik: runs not listed, because something outside Craik changed them: ${damaged}\n`)
+    printNote(context, `craik: runs not listed, because something outside Craik changed them: ${damaged}\n`)
 }
 
 /** One of the operator's own; undefined: none has that id. */
 export async function promptCalled(context: CliContext, id: string): Promise<PromptRun | undefined> {
-  const place = { store: await context.store(), home: context.home }
-  return getPromptRun(place, await context.operator(), id).catch((error: unknown) => {
+  const deps = { store: await context.store(), home: context.home }
+  return getPromptRun(deps, await context.operator(), id).catch((error: unknown) => {
     if (error instanceof CraikError && error.code === 'not_found') return undefined
     throw error
   })
 }
 
 /** For a person who has prompts and looks among the other runs; a program gets the list and nothing else. */
-export async function sayPrompts(context: CliContext): Promise<void> {
-  const place = { store: await context.store(), home: context.home }
-  const { runs } = await listPromptRuns(place, await context.operator())
+export async function printPrompts(context: CliContext): Promise<void> {
+  const deps = { store: await context.store(), home: context.home }
+  const { runs } = await listPromptRuns(deps, await context.operator())
   if (runs.length === 0) return
   const are = runs.length === 1 ? '1 prompt is' : `${runs.length.toLocaleString('en')} prompts are`
-  context.stderr.write(`  ${are} listed with:  craik run list --prompts\n`)
+  printNote(context, `  ${are} listed with:  craik run list --prompts\n`)
 }
 
 /** False: no prompt has that id. */

@@ -3,13 +3,13 @@ import { resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import type { Harness } from '../../harnesses/harness.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
-import type { PromptRun } from '../../run/prompts/record.ts'
+import type { PromptRun } from '../../run/prompts/prompt-record.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { printable } from '../output.ts'
+import { printable, printNote } from '../output.ts'
 import { containerOf } from '../sandbox/container-options.ts'
 import { createWithParts, fill, sourceOf, workspaceOf } from '../sandbox/create.ts'
-import { offerKeys } from '../sandbox/offer-keys.ts'
+import { offerKeys } from '../sandbox/environment-keys.ts'
 import { resumeAndReport } from '../sandbox/resume.ts'
 
 export interface PromptSandboxOptions {
@@ -48,19 +48,19 @@ export async function openPromptSandbox(
       resumes?.workspace ?? (sandbox.workspace.mode === 'in-place' ? sandbox.workspace.folder : null)
     return { sandbox, made: false, workspace, copied: undefined }
   }
-  const asked = {
+  const requested = {
     workspace: options.workspace ?? '.',
     maxCopy: options.maxCopy,
     ...(options.inPlace && { inPlace: true }),
   }
   const backend = options.backend ?? 'process'
-  const source = await sourceOf(context, asked)
+  const source = await sourceOf(context, requested)
   const harnesses = harness.name === 'fixture' ? [] : [harness.name]
   const sandbox = await createWithParts(
     context,
     client,
     {
-      workspace: workspaceOf(asked),
+      workspace: workspaceOf(requested),
       harnesses,
       credentials: harness.logins.length === 0 ? 'none' : 'broker',
       ...containerOf({ backend }),
@@ -70,7 +70,7 @@ export async function openPromptSandbox(
     harnesses,
   )
   const copied = source && (await fill(context, client, sandbox, source))
-  return { sandbox, made: true, workspace: resolve(asked.workspace), copied: copied?.files }
+  return { sandbox, made: true, workspace: resolve(requested.workspace), copied: copied?.files }
 }
 
 /** A session of an agent is in the home of its sandbox, and gone with it. */
@@ -82,11 +82,11 @@ async function awakeAgain(
 ): Promise<SandboxBody> {
   return awake(context, client, sandbox_id, harness).catch((error: unknown) => {
     if (!(error instanceof CraikError) || error.code !== 'not_found') throw error
-    const kept = changed_files ? `   show its saved changes:  craik run diff ${id}` : ''
+    const stored = changed_files ? `   show its saved changes:  craik run diff ${id}` : ''
     throw new CraikError(
       'not_found',
       `cannot resume run ${id}: its sandbox ${sandbox_id} was deleted, with the agent’s session`,
-      { hint: `start again:  craik prompt "…" --harness ${harness.name}${kept}` },
+      { hint: `start again:  craik prompt "…" --harness ${harness.name}${stored}` },
     )
   })
 }
@@ -110,7 +110,7 @@ export async function awake(
     )
   if (found.state !== 'running') return resumeAndReport(context, client, named, { signal })
   // What was forwarded is the sandbox's own since: its programs may have renewed it.
-  if (harness.logins.length > 0 && found.credentials === 'broker') await bringLogins(context, client, found)
+  if (harness.logins.length > 0 && found.credentials === 'broker') await updateLogins(context, client, found)
   return found
 }
 
@@ -118,13 +118,15 @@ export async function awake(
  * Somebody may have logged in again since it was started. What could not be put in place is told; whether it is missed, the agent
  * finds out.
  */
-async function bringLogins(context: CliContext, client: ApiClient, { id, name }: SandboxBody): Promise<void> {
+async function updateLogins(
+  context: CliContext,
+  client: ApiClient,
+  { id, name }: SandboxBody,
+): Promise<void> {
   try {
     await client.sandboxes.putLogins(id, { signal: context.signal })
   } catch (error) {
     if (!(error instanceof CraikError) || context.signal.aborted) throw error
-    context.stderr.write(
-      `craik: could not update the logins of sandbox ${name}: ${printable(error.message)}\n`,
-    )
+    printNote(context, `craik: could not update the logins of sandbox ${name}: ${printable(error.message)}\n`)
   }
 }

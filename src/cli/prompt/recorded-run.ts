@@ -6,12 +6,13 @@ import { newId } from '../../lib/ids.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { PermissionMode } from '../../run/prompts/permissions.ts'
-import type { PromptRun } from '../../run/prompts/record.ts'
+import type { PromptRun } from '../../run/prompts/prompt-record.ts'
 import { beginRun, changeRun } from '../../run/prompts/runs.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { promptChanges } from './changes.ts'
-import { openPermissions, type Permissions } from './permission.ts'
+import { printNote } from '../output.ts'
+import { promptChanges } from './prompt-changes.ts'
+import { openPermissions, type Permissions } from './prompt-permissions.ts'
 
 export interface RunRequest {
   /** What was typed, for the grant that comes of it. */
@@ -51,27 +52,28 @@ const MARGIN_MS = 60_000
 export async function beginRecordedRun(
   context: CliContext,
   client: ApiClient,
-  asked: RunRequest,
+  request: RunRequest,
 ): Promise<RecordedRun> {
-  const { harness, sandbox } = asked
+  const { harness, sandbox } = request
   const [store, log, operator] = await Promise.all([context.store(), context.log(), context.operator()])
-  const begun = newRun(context, operator, asked, log.owner)
-  const changes = promptChanges(context, client, asked.isBroughtOver ? undefined : asked.resumes)
+  const begun = newRun(context, operator, request, log.owner)
+  const changes = promptChanges(context, client, request.isBroughtOver ? undefined : request.resumes)
   await changes.before(begun)
   await beginRun(store, begun)
   const end: RecordedRun['end'] = async (status, stopReason) => {
-    const kept = await changes.after(begun).catch((error: unknown) => {
-      context.stderr.write(
+    const changeSet = await changes.after(begun).catch((error: unknown) => {
+      printNote(
+        context,
         `craik: could not read the changes, which are still in sandbox ${sandbox.name}: ${wordsOf(error)}\n`,
       )
       return undefined
     })
-    const changed_files = kept?.record.changes.length ?? null
+    const changed_files = changeSet?.record.changes.length ?? null
     const run = await changeRun(store, {
       id: begun.id,
       end: { status, stop_reason: stopReason, changed_files },
     })
-    return { run, kept }
+    return { run, kept: changeSet }
   }
   const permissions = await openPermissions(
     context,
@@ -83,10 +85,10 @@ export async function beginRecordedRun(
       sandboxId: sandbox.id,
       harness: harness.name,
       policyEnvelopeId: sandbox.policy_envelope_id,
-      command: asked.command,
+      command: request.command,
     },
-    asked.permissions,
-    context.clock.nowMs() + asked.timeoutMs + MARGIN_MS,
+    request.permissions,
+    context.clock.nowMs() + request.timeoutMs + MARGIN_MS,
   )
   return {
     begun,

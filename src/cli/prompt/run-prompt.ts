@@ -1,21 +1,21 @@
 /** One prompt from its beginning to its end: kept, given leave, watched, and what came of it told. */
-import type { AgentEvent, PendingTool } from '../../harnesses/acp/events.ts'
-import { promptAgent } from '../../harnesses/acp/talk.ts'
+import type { AgentEvent, PendingTool } from '../../harnesses/acp/agent-events.ts'
+import { promptAgent } from '../../harnesses/acp/prompt-agent.ts'
 import type { HarnessLogin } from '../../harnesses/harness.ts'
 import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import { ModelWatch, type Retrying } from '../../run/prompts/model-watch.ts'
 import type { ToolDecision } from '../../run/prompts/permissions.ts'
-import type { PromptRun } from '../../run/prompts/record.ts'
+import type { PromptRun } from '../../run/prompts/prompt-record.ts'
+import { type PromptUsage, receiptsSoFar, usageSince } from '../../run/prompts/prompt-usage.ts'
 import { changeRun } from '../../run/prompts/runs.ts'
-import { type PromptUsage, receiptsSoFar, usageSince } from '../../run/prompts/usage.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { jobTimeoutMs, outOfTime, readyHarness, sessionTerms, startHarness } from './harness-agent.ts'
-import { moreOfLogin } from './logins.ts'
-import { askTerminal } from './permission.ts'
+import { moreOfLogin } from './harness-logins.ts'
+import { askTerminal } from './prompt-permissions.ts'
 import { beginRecordedRun, type RunRequest } from './recorded-run.ts'
-import { watched } from './watched.ts'
+import { watchAgent } from './watch-agent.ts'
 
 /** Of Node: a longer one would be over at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
@@ -41,15 +41,15 @@ export interface PromptResult {
 export async function runPrompt(
   context: CliContext,
   client: ApiClient,
-  asked: PromptRequest,
+  request: PromptRequest,
   onEvent: (event: PromptEvent) => void,
   onBegun: (run: PromptRun) => void,
   /** What is left of one that failed, before that is thrown. */
   onFailed: (result: PromptResult) => Promise<void>,
 ): Promise<PromptResult> {
-  const { harness, login, model, permissions: mode, sandbox } = asked
+  const { harness, login, model, permissions: mode, sandbox } = request
   const store = await context.store()
-  const agentSession = asked.resumes?.agent_session ?? null
+  const agentSession = request.resumes?.agent_session ?? null
   const wanted = {
     harness,
     login,
@@ -61,7 +61,7 @@ export async function runPrompt(
   await readyHarness(context, client, wanted)
   const from = await receiptsSoFar(store)
   const { begun, permissions, end, fail } = await beginRecordedRun(context, client, {
-    ...asked,
+    ...request,
     agentSession,
     command: 'craik prompt',
   })
@@ -69,29 +69,29 @@ export async function runPrompt(
   const watch = new ModelWatch(store, harness, sandbox.id, from, context.clock)
   let timer: NodeJS.Timeout | undefined
   try {
-    const { timeoutMs } = asked
+    const { timeoutMs } = request
     // The sandbox ends the agent at its own limit, without asking it to stop first. That is for when this command is gone.
     const agent = startHarness(context, client, wanted, jobTimeoutMs(timeoutMs))
-    const late = new AbortController()
+    const deadline = new AbortController()
     timer = setTimeout(
-      () => late.abort(outOfTime(harness, timeoutMs, 'prompt')),
+      () => deadline.abort(outOfTime(harness, timeoutMs, 'prompt')),
       Math.min(timeoutMs, MAX_TIMER_MS),
     )
     const isCancelled = () => context.signal.aborted
     const work = (refused: AbortSignal) => {
-      const giveUp = AbortSignal.any([refused, late.signal])
+      const giveUp = AbortSignal.any([refused, deadline.signal])
       return promptAgent(agent, {
         giveUp,
         harness: harness.name,
         cwd: INSIDE.workspace,
-        text: asked.text,
+        text: request.text,
         onEvent,
         sessionId: agentSession ?? undefined,
         terms: sessionTerms(wanted),
         onSession: async (session) => {
           await watch.restart()
           giveUp.throwIfAborted()
-          asked.onSession?.(session)
+          request.onSession?.(session)
           await changeRun(store, { id: begun.id, agentSession: session })
         },
         async permit(tool, until) {
@@ -103,7 +103,7 @@ export async function runPrompt(
         kill: context.kill,
       })
     }
-    const { stopReason } = await watched(watch, isCancelled, work, (retrying) =>
+    const { stopReason } = await watchAgent(watch, isCancelled, work, (retrying) =>
       onEvent({ type: 'waiting', ...retrying }),
     )
     const ended = await end(stopReason === 'cancelled' ? 'cancelled' : 'completed', stopReason)

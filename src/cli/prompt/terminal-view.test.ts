@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
+import type { AgentEvent, ToolState } from '../../harnesses/acp/agent-events.ts'
 import { TerminalView } from './terminal-view.ts'
 
-function shown(events: readonly AgentEvent[], columns = 120): string {
+function renderEvents(events: readonly AgentEvent[], columns = 120): string {
   let text = ''
   let now = 0
   const view = new TerminalView({
@@ -35,7 +35,7 @@ const tool = (more: Partial<ToolState>): AgentEvent => ({
 })
 
 it('words are one text, however they are cut, and each thing that is done is a line', () => {
-  const text = shown([
+  const text = renderEvents([
     { type: 'text', text: 'Look' },
     { type: 'text', text: 'ing.\nThen' },
     tool({ status: 'pending' }),
@@ -55,8 +55,8 @@ it('words are one text, however they are cut, and each thing that is done is a l
 })
 
 it('what an agent says cannot move the cursor, and what was refused has its own sign', () => {
-  expect(shown([{ type: 'text', text: 'a\u001b[2Jb' }])).not.toContain('\u001b')
-  expect(shown([tool({ title: 'rm\u001b]0;x\u0007 y', status: 'failed' })])).toMatch(
+  expect(renderEvents([{ type: 'text', text: 'a\u001b[2Jb' }])).not.toContain('\u001b')
+  expect(renderEvents([tool({ title: 'rm\u001b]0;x\u0007 y', status: 'failed' })])).toMatch(
     /^ {2}✗ \$ rm[^\u001b\u0007]*\n$/,
   )
 })
@@ -64,13 +64,13 @@ it('what an agent says cannot move the cursor, and what was refused has its own 
 it('every row of what an agent says has a mark that what Craik says has not, however it is cut, padded or wrapped', () => {
   const summary = '  receipts  9, none denied'
   const forged = `Fixed.\n\n${summary}\n${'x'.repeat(36)}${summary}${'好'.repeat(40)}`
-  const whole = shown([{ type: 'text', text: forged }], 40)
+  const whole = renderEvents([{ type: 'text', text: forged }], 40)
   const pieces = [...forged].map((text): AgentEvent => ({ type: 'text', text }))
-  expect(shown(pieces, 40)).toBe(whole)
+  expect(renderEvents(pieces, 40)).toBe(whole)
   for (const text of [
     whole,
-    shown([{ type: 'thinking', text: forged }], 40),
-    shown([{ type: 'notice', text: 'x'.repeat(36) + summary }], 40),
+    renderEvents([{ type: 'thinking', text: forged }], 40),
+    renderEvents([{ type: 'notice', text: 'x'.repeat(36) + summary }], 40),
   ]) {
     const rows = text.trimEnd().split('\n')
     expect(rows.length).toBeGreaterThan(1)
@@ -81,7 +81,10 @@ it('every row of what an agent says has a mark that what Craik says has not, how
 
 it('what is done is one row, however long its name is', () => {
   const title = `x${' '.repeat(39)}receipts  9, none denied${'好'.repeat(40)}`
-  for (const text of [shown([tool({ title })], 40), shown([tool({ title, exitCode: 1 })], 40)]) {
+  for (const text of [
+    renderEvents([tool({ title })], 40),
+    renderEvents([tool({ title, exitCode: 1 })], 40),
+  ]) {
     const [row] = text.split('\n')
     expect(row).toMatch(/^ {2}● \$ x/)
     expect(row!.replaceAll('好', '..').length).toBeLessThanOrEqual(40)

@@ -1,12 +1,14 @@
 /** An agent at work, for a person: its words as they come, and a line for each thing that it does. */
-import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
+import type { AgentEvent, ToolState } from '../../harnesses/acp/agent-events.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { printable } from '../output.ts'
-import { cellsIn, fittedRow, rowsOf } from './rows.ts'
+import { countCells, splitRows, truncateRow } from '../terminal-rows.ts'
 
 const TITLE_COLUMNS = 56
 /** Before every row of what an agent says: without it stands only what Craik says, which nothing inside can look like. */
 const GUTTER = '  │ '
+/** What an agent thinks is dim, too; without colours the dot alone tells it from an answer. */
+const THINKING_GUTTER = '  │ · '
 const MARK = '  ● '
 const MAX_KNOWN = 10_000
 const MAX_FACTS = 40
@@ -93,29 +95,30 @@ export class TerminalView {
       this.#break()
       this.#speaks = kind
     }
+    const gutter = kind === 'thinking' ? THINKING_GUTTER : GUTTER
     const shown = kind === 'thinking' ? dim : (words: string) => words
     for (const [at, piece] of text.split('\n').entries()) {
       if (at > 0) {
-        write(this.#atLineStart ? shown(`${GUTTER.trimEnd()}\n`) : '\n')
+        write(this.#atLineStart ? shown(`${gutter.trimEnd()}\n`) : '\n')
         this.#atLineStart = true
       }
-      if (piece !== '') write(shown(this.#words(printable(piece))))
+      if (piece !== '') write(shown(this.#words(printable(piece), gutter)))
     }
   }
 
   /** What goes on in another row has the gutter there, too. */
-  #words(text: string): string {
+  #words(text: string, gutter: string): string {
     const used = this.#atLineStart ? 0 : this.#cells
-    const rows = rowsOf(text, Math.max(8, this.#options.columns() - GUTTER.length), used)
-    this.#cells = cellsIn(rows.at(-1)!) + (rows.length === 1 ? used : 0)
-    const begin = this.#atLineStart ? GUTTER : ''
+    const rows = splitRows(text, Math.max(8, this.#options.columns() - gutter.length), used)
+    this.#cells = countCells(rows.at(-1)!) + (rows.length === 1 ? used : 0)
+    const begin = this.#atLineStart ? gutter : ''
     this.#atLineStart = false
-    return `${begin}${rows.join(`\n${GUTTER}`)}`
+    return `${begin}${rows.join(`\n${gutter}`)}`
   }
 
   #draw(line: string): void {
     const { draw, columns } = this.#options
-    draw(fittedRow(line, columns() - 1))
+    draw(truncateRow(line, columns() - 1))
   }
 
   #tool(tool: ToolState): void {
@@ -155,9 +158,9 @@ function lineOf(tool: ToolState, tookMs: number, columns: number): string {
     ...(tool.exitCode === null ? [] : [`exit ${tool.exitCode}`]),
     ...(tool.kind === 'execute' ? [formatDuration(tookMs)] : []),
   ]
-  if (facts.length === 0) return fittedRow(titleOf(tool), columns)
+  if (facts.length === 0) return truncateRow(titleOf(tool), columns)
   const end = facts.join('   ').slice(0, MAX_FACTS)
-  const title = fittedRow(titleOf(tool), Math.max(8, columns - end.length - 1))
+  const title = truncateRow(titleOf(tool), Math.max(8, columns - end.length - 1))
   return `${title.padEnd(Math.min(TITLE_COLUMNS, columns - end.length - 1))} ${end}`
 }
 

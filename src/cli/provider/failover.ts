@@ -3,7 +3,7 @@ import { Command, Option } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import { FAILURE_KINDS, type FailureKind } from '../../providers/adapters/adapter.ts'
 import type { BreakerStatus } from '../../providers/breaker/breakers.ts'
-import type { FailoverPolicy } from '../../providers/failover/policy.ts'
+import type { FailoverPolicy } from '../../providers/failover/failover-policy.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord, table } from '../output.ts'
 
@@ -25,9 +25,15 @@ function showCommand(context: CliContext): Command {
       const { policy, ids } = await load(context)
       const { breakerStates } = await import('../../providers/breaker/breakers.ts')
       const known = await breakerStates(await context.store(), context.clock.nowMs())
-      const states = ids.map((id) => known.find(({ providerId }) => providerId === id) ?? closed(id))
-      printRecord(context, options, { policy: policyJson(policy), providers: states.map(stateJson) }, () =>
-        [describePolicy(policy), describeStates(states, context.clock.nowMs())].join('\n'),
+      const states = ids.map((id) => known.find(({ providerId }) => providerId === id) ?? closedBreaker(id))
+      printRecord(
+        context,
+        options,
+        { policy: policyJson(policy), providers: states.map(stateJson) },
+        (columns) =>
+          [describePolicy(policy, columns), describeStates(states, context.clock.nowMs(), columns)].join(
+            '\n',
+          ),
       )
     })
 }
@@ -59,8 +65,8 @@ function testCommand(context: CliContext): Command {
     .action(async (options: TestOptions) => {
       const { policy, records } = await load(context)
       const [{ decideFailover }, { findProvider }] = await Promise.all([
-        import('../../providers/failover/decide.ts'),
-        import('../../providers/registry.ts'),
+        import('../../providers/failover/decide-failover.ts'),
+        import('../../providers/load-providers.ts'),
       ])
       const before = (options.tried ?? []).map((id) => findProvider(records, id).id)
       const from = findProvider(records, options.from).id
@@ -101,7 +107,7 @@ function resetCommand(context: CliContext): Command {
     .action(async (id: string, options: { readonly format?: string }) => {
       const [{ breakerReset }, { findProvider, loadProviders }] = await Promise.all([
         import('../../providers/breaker/tokens.ts'),
-        import('../../providers/registry.ts'),
+        import('../../providers/load-providers.ts'),
       ])
       const providerId = findProvider(await loadProviders(context.home), id).id
       const input = { providerId, operator: await context.operator() }
@@ -124,15 +130,15 @@ const NO_POLICY = 'no failover policy exists, so each call stays with its provid
 
 async function load(context: CliContext) {
   const [{ loadProviders }, { loadFailoverPolicy }] = await Promise.all([
-    import('../../providers/registry.ts'),
-    import('../../providers/failover/policy.ts'),
+    import('../../providers/load-providers.ts'),
+    import('../../providers/failover/failover-policy.ts'),
   ])
   const records = await loadProviders(context.home)
   const ids = records.map(({ id }) => id)
   return { records, ids, policy: await loadFailoverPolicy(context.home, ids) }
 }
 
-function closed(providerId: string): BreakerStatus {
+function closedBreaker(providerId: string): BreakerStatus {
   return { providerId, phase: 'closed', failures: 0, lastFailure: null, openUntilMs: null, probing: false }
 }
 
@@ -151,8 +157,9 @@ function stateJson({ providerId, phase, failures, lastFailure, openUntilMs, prob
   }
 }
 
-function describePolicy(policy: FailoverPolicy | undefined): string {
-  if (policy === undefined) return `  ${NO_POLICY}\n    write one: config/failover.json (docs/failover.md)\n`
+function describePolicy(policy: FailoverPolicy | undefined, columns: number): string {
+  if (policy === undefined)
+    return `  ${NO_POLICY}\n    write one: config/failover.json (docs/how-to/set-up-a-fallback.md)\n`
   const { rules, denied_provider_ids: denied, stop_reasons: stops, policy_envelope_id: envelope } = policy
   const rows =
     rules.length === 0
@@ -161,10 +168,11 @@ function describePolicy(policy: FailoverPolicy | undefined): string {
           [
             { title: 'from', value: (rule) => rule.from_provider_id },
             { title: 'to', value: (rule) => rule.to_provider_id },
-            { title: 'on', value: (rule) => rule.on.join(', ') },
-            { title: 'reason', value: (rule) => rule.reason },
+            { title: 'on', value: (rule) => rule.on.join(', '), canShorten: true },
+            { title: 'reason', value: (rule) => rule.reason, canShorten: true, dropOrder: 1 },
           ],
           rules,
+          columns,
         )
   const facts = [
     denied.length > 0 && `  never to     ${denied.join(', ')}\n`,
@@ -174,22 +182,23 @@ function describePolicy(policy: FailoverPolicy | undefined): string {
   return `  ${policy.id}\n${rows}${facts.join('')}`
 }
 
-function describeStates(states: readonly BreakerStatus[], nowMs: number): string {
+function describeStates(states: readonly BreakerStatus[], nowMs: number, columns: number): string {
   const rested = states.find(({ phase }) => phase === 'open')
   const next =
     rested === undefined ? '' : `  to try it now:  craik provider failover reset ${rested.providerId}\n`
-  return `${stateTable(states, nowMs)}${next}`
+  return `${stateTable(states, nowMs, columns)}${next}`
 }
 
-function stateTable(states: readonly BreakerStatus[], nowMs: number): string {
+function stateTable(states: readonly BreakerStatus[], nowMs: number, columns: number): string {
   return table(
     [
       { title: 'provider', value: ({ providerId }) => providerId },
       { title: 'state', value: describePhase },
-      { title: 'until', value: ({ openUntilMs }) => describeUntil(openUntilMs, nowMs) },
-      { title: 'last failure', value: ({ lastFailure }) => lastFailure ?? '–' },
+      { title: 'until', value: ({ openUntilMs }) => describeUntil(openUntilMs, nowMs), canShorten: true },
+      { title: 'last failure', value: ({ lastFailure }) => lastFailure ?? '–', dropOrder: 1 },
     ],
     states,
+    columns,
   )
 }
 
@@ -201,5 +210,5 @@ function describePhase({ phase, failures, probing }: BreakerStatus): string {
 
 function describeUntil(openUntilMs: number | null, nowMs: number): string {
   if (openUntilMs === null || openUntilMs <= nowMs) return '–'
-  return `${new Date(openUntilMs).toISOString()} (${Math.ceil((openUntilMs - nowMs) / 1000)} s)`
+  return `in ${Math.ceil((openUntilMs - nowMs) / 1000)} s`
 }

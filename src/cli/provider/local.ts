@@ -2,9 +2,9 @@
 import { Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
-import type { LocalHealth } from '../../providers/local/health.ts'
-import { type LocalPreset, localPreset } from '../../providers/local/presets.ts'
-import { loadProviders } from '../../providers/registry.ts'
+import { loadProviders } from '../../providers/load-providers.ts'
+import type { LocalHealth } from '../../providers/local/local-health.ts'
+import { type LocalPreset, localPreset } from '../../providers/local/local-presets.ts'
 import type { ProviderSettingRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, JSON_FIRST_HELP, printable, printRecord } from '../output.ts'
@@ -32,7 +32,7 @@ export function localHealthCommand(context: CliContext): Command {
     .addOption(format)
     .addHelpText('after', '\nExample:\n  craik provider local-health ollama --timeout-seconds 1\n')
     .action(async (name: string, options: HealthOptions) => {
-      const { checkLocalHealth } = await import('../../providers/local/health.ts')
+      const { checkLocalHealth } = await import('../../providers/local/local-health.ts')
       const { preset, setting, question } = await prepare(context, name, options)
       const health = await checkLocalHealth(preset, question)
       const moved = setting !== undefined && setting.baseUrl !== health.base_url
@@ -54,9 +54,9 @@ export function enableCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider enable ollama --model llama3.2\n')
     .action(async (name: string, options: EnableOptions) => {
-      const [{ enableProvider }, { wantedModel }] = await Promise.all([
+      const [{ enableProvider }, { chooseModel }] = await Promise.all([
         import('../../providers/local/enable.ts'),
-        import('../../providers/local/place.ts'),
+        import('../../providers/local/local-address.ts'),
       ])
       const { preset, question } = await prepare(context, name, options)
       const { setting, health, receipt } = await enableProvider(
@@ -67,10 +67,10 @@ export function enableCommand(context: CliContext): Command {
           ...question,
           operator: await context.operator(),
           model: options.model,
-          wantedModel: wantedModel(preset, context.environment),
+          wantedModel: chooseModel(preset, context.environment),
         },
       )
-      printRecord(context, options, changed(setting, receipt.id, health), () =>
+      printRecord(context, options, settingJson(setting, receipt.id, health), () =>
         [
           `  enabled  ${setting.providerId} → ${setting.baseUrl}, model ${printable(setting.model)}\n`,
           `  receipt  ${receipt.id}\n`,
@@ -87,7 +87,7 @@ export function disableCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider disable ollama\n')
     .action(async (name: string, options: { readonly format?: string }) => {
-      const { disableProvider } = await import('../../providers/settings.ts')
+      const { disableProvider } = await import('../../providers/provider-settings.ts')
       const preset = await findPreset(context, name)
       const { setting, receipt } = await disableProvider(
         await context.store(),
@@ -97,20 +97,20 @@ export function disableCommand(context: CliContext): Command {
       printRecord(
         context,
         options,
-        changed(setting, receipt.id),
+        settingJson(setting, receipt.id),
         () => `  disabled  ${setting.providerId}\n  receipt   ${receipt.id}\n`,
       )
     })
 }
 
 async function prepare(context: CliContext, name: string, options: HealthOptions) {
-  const [{ localBaseUrl }, { enabledSetting }] = await Promise.all([
-    import('../../providers/local/place.ts'),
-    import('../../providers/settings.ts'),
+  const [{ localBaseUrl }, { findEnabledSetting }] = await Promise.all([
+    import('../../providers/local/local-address.ts'),
+    import('../../providers/provider-settings.ts'),
   ])
   const preset = await findPreset(context, name)
   const timeoutMs = parseTimeout(options.timeoutSeconds)
-  const setting = await enabledSetting(context.home, context.store, preset.provider_id)
+  const setting = await findEnabledSetting(context.home, context.store, preset.provider_id)
   const baseUrl = localBaseUrl(preset, {
     baseUrl: options.baseUrl,
     environment: context.environment,
@@ -147,7 +147,7 @@ function parseTimeout(text: string): number {
   )
 }
 
-function changed(setting: ProviderSettingRow, receiptId: string, health?: LocalHealth): Json {
+function settingJson(setting: ProviderSettingRow, receiptId: string, health?: LocalHealth): Json {
   return {
     provider_id: setting.providerId,
     enabled: setting.enabled,

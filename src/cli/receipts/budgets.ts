@@ -32,10 +32,10 @@ export function describeBudget({ id, peak, exceeded }: BudgetReport): string {
     ofTokens === null ? undefined : `${tokens.toLocaleString('en')} of ${formatTokens(ofTokens)}`,
   ].filter((part) => part !== undefined)
   const peaks = parts.length === 0 ? `${formatUsd(nanoUsd)}, ${formatTokens(tokens)}` : parts.join(', ')
-  return `${id.startsWith('budget_') ? id : `budget ${id}`}: peak ${peaks}, ${howFar(exceeded)}`
+  return `${id.startsWith('budget_') ? id : `budget ${id}`}: peak ${peaks}, ${describeExcess(exceeded)}`
 }
 
-function howFar(exceeded: BudgetReport['exceeded']): string {
+function describeExcess(exceeded: BudgetReport['exceeded']): string {
   if (exceeded === null) return 'never exceeded'
   const { unit, by, cause, seq } = exceeded
   const amount = unit === 'nano_usd' ? formatUsd(by) : formatTokens(by)

@@ -20,7 +20,7 @@ export async function findEditedColumn(
   for (let from = 0; ; from += PAGE) {
     const rows = await tables.receipts.scan(from, PAGE)
     for (const row of rows) {
-      const column = editedColumn(row)
+      const column = detectEditedColumn(row)
       if (column === undefined) continue
       const detail = `the index of receipt ${row.seq} was edited: its ${column} differs from the receipt`
       return { problem: 'edited', detail, seq: row.seq, id: row.id }
@@ -30,7 +30,7 @@ export async function findEditedColumn(
   }
 }
 
-function editedColumn(row: ReceiptRow): string | undefined {
+function detectEditedColumn(row: ReceiptRow): string | undefined {
   const { body, seal } = JSON.parse(row.line) as Receipt
   const { links } = body
   const sealed: Omit<ReceiptRow, 'leaf' | 'line'> = {

@@ -8,7 +8,18 @@ import { quoteArgument } from '../../lib/shlex.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
-import { type Column, formatOption, printRecord, printRows, resolveFormat, table } from '../output.ts'
+import {
+  type Column,
+  formatOption,
+  outputColumns,
+  printable,
+  printNote,
+  printRecord,
+  printRows,
+  resolveFormat,
+  shortenCell,
+  table,
+} from '../output.ts'
 import { describeReceipt } from './describe.ts'
 import { addFilters, parseFilter } from './filters.ts'
 
@@ -28,8 +39,11 @@ export function listReceiptsCommand(context: CliContext): Command {
       const shown = rows.slice(0, flags.limit)
       printRows(context, flags, shown, COLUMNS, parse)
       if (rows.length > shown.length && resolveFormat(context, flags) === 'table') {
-        const given = givenFlags(command, ['before'])
-        context.stderr.write(`  older receipts:  craik receipts list${given} --before ${shown.at(-1)!.seq}\n`)
+        const provided = formatSelectedFlags(command, ['before'])
+        printNote(
+          context,
+          `  older receipts:  craik receipts list${provided} --before ${shown.at(-1)!.seq}\n`,
+        )
       }
     })
 }
@@ -62,12 +76,14 @@ export function tailCommand(context: CliContext): Command {
     .action(async (flags) => {
       const filter = parseFilter(flags, context.clock.nowMs())
       const store = await context.store()
+      const columns = outputColumns(context, flags)
+      const isWhole = !Number.isFinite(columns)
       const print = (rows: readonly ReceiptRow[], first: boolean) => {
         if (resolveFormat(context, flags) !== 'table') {
           for (const row of rows) context.stdout.write(`${row.line}\n`)
         } else if (rows.length > 0) {
           context.stdout.write(
-            table(FIXED_COLUMNS, rows)
+            table(isWhole ? WHOLE_COLUMNS : FIXED_COLUMNS, rows, columns)
               .split('\n')
               .slice(first ? 0 : 1)
               .join('\n'),
@@ -115,24 +131,31 @@ const parse = (row: ReceiptRow): Json => JSON.parse(row.line) as Json
 
 const COLUMNS: readonly Column<ReceiptRow>[] = [
   { title: 'no', value: (row) => String(row.seq) },
-  { title: 'time', value: (row) => new Date(row.atMs).toISOString().slice(0, 19).replace('T', ' ') },
-  { title: 'kind', value: (row) => row.kind },
+  { title: 'time (UTC)', value: (row) => new Date(row.atMs).toISOString().slice(0, 19).replace('T', ' ') },
+  { title: 'kind', value: (row) => row.kind, dropOrder: 2 },
   { title: 'status', value: (row) => row.status ?? 'begun' },
   { title: 'capability', value: (row) => body(row).capability },
-  { title: 'target', value: (row) => body(row).target ?? '–' },
-  { title: 'rule', value: (row) => body(row).decision?.rule ?? '–' },
-  { title: 'id', value: (row) => row.id },
+  { title: 'target', value: (row) => body(row).target ?? '–', canShorten: true },
+  { title: 'rule', value: (row) => body(row).decision?.rule ?? '–', dropOrder: 3 },
+  // The number is as good.
+  { title: 'id', value: (row) => row.id, dropOrder: 1 },
 ]
 
-/** For lines that come one by one, columns cannot wait for the widest cell. */
-const WIDTHS = [6, 19, 20, 13, 18, 24, 24, 30]
-const FIXED_COLUMNS = COLUMNS.map((column, i) => ({
-  title: column.title.padEnd(WIDTHS[i]!),
-  value: (row: ReceiptRow) => column.value(row).padEnd(WIDTHS[i]!),
-}))
+/** Lines that are printed one by one cannot wait for the widest cell, so `tail` gives each column a fixed width. */
+const WIDTHS = [6, 19, 20, 9, 16, 20, 24, 30]
+const padColumns = (resize: (text: string, width: number) => string) =>
+  COLUMNS.map(
+    (column, i): Column<ReceiptRow> => ({
+      ...column,
+      title: column.title.padEnd(WIDTHS[i]!),
+      value: (row) => resize(printable(column.value(row)), WIDTHS[i]!).padEnd(WIDTHS[i]!),
+    }),
+  )
+const FIXED_COLUMNS = padColumns(shortenCell)
+const WHOLE_COLUMNS = padColumns((text) => text)
 
 /** The flags that were typed, as they would be typed again. */
-function givenFlags(command: Command, except: readonly string[]): string {
+function formatSelectedFlags(command: Command, except: readonly string[]): string {
   return command.options
     .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
     .filter((option) => !except.includes(option.attributeName()))

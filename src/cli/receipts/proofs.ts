@@ -7,7 +7,7 @@ import { CraikError } from '../../errors.ts'
 import type { Tables } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { Progress } from '../progress.ts'
-import { readSmallFile, readTrustedKeys } from './files.ts'
+import { readSmallFile, readTrustedKeys } from './key-files.ts'
 import { findReceipt } from './list.ts'
 
 export function proveCommand(context: CliContext): Command {
@@ -41,7 +41,7 @@ export function consistencyCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik receipts consistency monday.txt > proof.json\n')
     .action(async (oldFile: string, newFile: string | undefined) => {
       const { consistencyProof } = await import('../../receipts/tree.ts')
-      const { verifyProof } = await import('../../receipts/verifier/files.ts')
+      const { verifyProof } = await import('../../receipts/verifier/verify-files.ts')
       const older = readSmallFile(oldFile, 'the older checkpoint')
       const { vkeys } = await readTrustedKeys(context, undefined)
       const store = await context.store()
@@ -80,7 +80,7 @@ export function exportReceiptsCommand(context: CliContext): Command {
       '\nExample:\n  craik receipts export -o audit.jsonl && craik receipts key > craik.pub\n',
     )
     .action(async ({ output }: { readonly output?: string }) => {
-      const { exportLines } = await import('../../receipts/export.ts')
+      const { exportLines } = await import('../../receipts/export-log.ts')
       if (output !== undefined && existsSync(output))
         throw new CraikError('conflict', `${output} already exists`)
       const store = await context.store()
@@ -129,7 +129,7 @@ export function keyCommand(context: CliContext): Command {
     .action(async ({ rotate }: { readonly rotate?: boolean }) => {
       const store = await context.store()
       if (rotate) {
-        const { rotateKey } = await import('../../receipts/log.ts')
+        const { rotateKey } = await import('../../receipts/receipt-log.ts')
         const ref = await store.write(rotateKey, await context.operator())
         context.stderr.write(
           `  rotated · receipt ${ref.id}\n  the first key still verifies the whole log; the receipt names the new one\n`,
@@ -162,7 +162,7 @@ async function newestCheckpoint(tables: Tables) {
 }
 
 async function sizeOf(note: string, vkeys: readonly string[]): Promise<number> {
-  const { openNote, parseVkey } = await import('../../receipts/verifier/notes.ts')
+  const { openNote, parseVkey } = await import('../../receipts/verifier/signed-notes.ts')
   const opened = openNote(
     note,
     vkeys.map((vkey) => parseVkey(vkey)!),

@@ -49,7 +49,7 @@ export function verificationJson(verification: Verification): Json {
     last_checkpoint: lastCheckpoint,
     elapsed_ms: elapsedMs,
     side_logs: sideLogs && { ...sideLogs },
-    boundaries: saysSomething(boundaries) ? boundariesJson(boundaries) : undefined,
+    boundaries: hasFindings(boundaries) ? boundariesJson(boundaries) : undefined,
     sandbox_rows: sandboxRows?.checked
       ? { checked: sandboxRows.checked, damaged: sandboxRows.damaged.map((one) => ({ ...one })) }
       : undefined,
@@ -76,16 +76,18 @@ export function verificationJson(verification: Verification): Json {
 
 export function describeVerification(verification: Verification): string {
   const { report, sideLogs, boundaries, sandboxRows, replay, rows } = verification
-  const lines = report.finding ? tampered(report) : sound(verification)
+  const lines = report.finding ? describeTampering(report) : sound(verification)
   for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
   for (const digest of sideLogs?.tampered ?? [])
     lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: its hash does not match`)
   for (const digest of sideLogs?.missing ?? []) lines.push(`  – side log ${digest.slice(0, 16)}… is missing`)
-  if (saysSomething(boundaries) && !report.finding) lines.push(...describeBoundaries(boundaries))
+  if (hasFindings(boundaries) && !report.finding) lines.push(...describeBoundaries(boundaries))
   for (const { detail } of sandboxRows?.damaged ?? []) lines.push(`  ✗ ${detail}`)
   if (replay) {
     const rest = replay.notReplayable > 0 ? ` · ${notRecomputed(replay)}` : ''
-    lines.push(`  ${counted(replay.decisions, 'decision')} recomputed: ${count(replay.agree)} agree${rest}`)
+    lines.push(
+      `  ${formatCount(replay.decisions, 'decision')} recomputed: ${count(replay.agree)} agree${rest}`,
+    )
     for (const { seq, id, detail } of replay.differ) lines.push(`  ✗ receipt ${seq} (${id}): ${detail}`)
     if (replay.ledger.calls.begun > 0) lines.push(`  ${describeCalls(replay.ledger.calls)}`)
     for (const budget of replay.ledger.budgets) lines.push(`  ${describeBudget(budget)}`)
@@ -93,11 +95,11 @@ export function describeVerification(verification: Verification): string {
   }
   for (const { id, detail } of rows?.differ ?? []) lines.push(`  ✗ ${id}: ${detail}`)
   if (rows && rows.compared > 0 && rows.differ.length === 0)
-    lines.push(`  ${counted(rows.compared, 'row')} of budgets, balances and holds: same as in the log`)
+    lines.push(`  ${formatCount(rows.compared, 'row')} of budgets, balances and holds: same as in the log`)
   return `${lines.map(printable).join('\n')}\n`
 }
 
-function saysSomething(boundaries: BoundaryCheck | undefined): boundaries is BoundaryCheck {
+function hasFindings(boundaries: BoundaryCheck | undefined): boundaries is BoundaryCheck {
   return boundaries !== undefined && boundaries.epochs + boundaries.open > 0
 }
 
@@ -112,7 +114,9 @@ function boundariesJson({ epochs, open, operations, differ }: BoundaryCheck): Js
 
 function describeBoundaries({ epochs, operations, differ }: BoundaryCheck): string[] {
   if (differ.length > 0 || epochs === 0) return differ.map(({ detail }) => `  ✗ ${detail}`)
-  return [`  boundaries ✓ ${counted(operations, 'operation')} counted in sandboxes, each with its receipt`]
+  return [
+    `  boundaries ✓ ${formatCount(operations, 'operation')} counted in sandboxes, each with its receipt`,
+  ]
 }
 
 /** `8 cannot be recomputed (6 shell_action, 2 denial)` */
@@ -121,7 +125,7 @@ function notRecomputed({ notReplayable, notReplayableKinds: kinds }: LogReplay):
   return `${count(notReplayable)} cannot be recomputed (${each})`
 }
 
-function tampered({ finding, intact }: VerifierReport): string[] {
+function describeTampering({ finding, intact }: VerifierReport): string[] {
   const lines = [`  ✗ ${finding!.detail}`]
   if (intact === 1) lines.push('    receipt 0 is intact; nothing after it can be trusted')
   if (intact > 1)
@@ -137,10 +141,10 @@ function sound({ report, sideLogs, isProof, elapsedMs }: Verification): string[]
   const logs = sideLogs === undefined ? '' : `  side logs ${glyph} ${count(sideLogs.checked)}`
   const passed = isProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
   return [
-    `  ${counted(receipts, 'receipt')}${span} · ${counted(checkpoints, 'checkpoint')}`,
+    `  ${formatCount(receipts, 'receipt')}${span} · ${formatCount(checkpoints, 'checkpoint')}`,
     `  ${passed}${logs}     ${formatDuration(elapsedMs)}`,
   ]
 }
 
 const count = (n: number) => n.toLocaleString('en')
-const counted = (n: number, noun: string) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`
+const formatCount = (n: number, noun: string) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`

@@ -1,8 +1,8 @@
 /** Of the live log: whether the rows of sandboxes, of their jobs and of what they may reach are as Craik sealed them. */
 
 import { sealOfRule } from '../../gateway/egress/rule-reader.ts'
-import { type LogKeys, loadLogKeys } from '../../receipts/keys.ts'
-import { fitsSeal, sealedWith } from '../../receipts/record-seal.ts'
+import { type LogKeys, loadLogKeys } from '../../receipts/log-keys.ts'
+import { fitsSeal, sealKeyId } from '../../receipts/record-seal.ts'
 import { MAX_SANDBOXES, parseSandbox } from '../../sandboxes/lifecycle/sandbox-record.ts'
 import { sealOfJob } from '../../sandboxes/lifecycle/sandbox-records.ts'
 import type { Home } from '../../store/home.ts'
@@ -51,17 +51,17 @@ export async function checkSandboxRows(tables: Tables, home: Home): Promise<Sand
 function sealChecker(home: Home): (what: string, document: string, seal: string) => boolean {
   const known = new Map<string, LogKeys | undefined>()
   const keysOf = (kid: string) => {
-    if (!known.has(kid)) known.set(kid, loaded(home, kid))
+    if (!known.has(kid)) known.set(kid, tryLoadLogKeys(home, kid))
     return known.get(kid)
   }
   return (what, document, seal) => {
-    const kid = sealedWith(seal)
+    const kid = sealKeyId(seal)
     const keys = kid === undefined ? undefined : keysOf(kid)
     return keys !== undefined && fitsSeal(keys, what, document, seal)
   }
 }
 
-function loaded(home: Home, kid: string): LogKeys | undefined {
+function tryLoadLogKeys(home: Home, kid: string): LogKeys | undefined {
   try {
     return loadLogKeys(home, kid)
   } catch {

@@ -12,7 +12,7 @@ import type { Store, Tables } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { fileChunks, openRegularFile, readKeyFile, readSmallFile, readTrustedKeys } from './files.ts'
+import { fileChunks, openRegularFile, readKeyFile, readSmallFile, readTrustedKeys } from './key-files.ts'
 import {
   describeVerification,
   type Verification,
@@ -53,7 +53,7 @@ export function verifyReceiptsCommand(context: CliContext): Command {
 
 async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verification, 'elapsedMs'>> {
   const { LogVerifier } = await import('../../receipts/verifier/log-verifier.ts')
-  const { exportLines } = await import('../../receipts/export.ts')
+  const { exportLines } = await import('../../receipts/export-log.ts')
   const { SideLogChecker } = await import('../../run/side-log-check.ts')
   const { BoundaryReconciler } = await import('../../sandboxes/lifecycle/reconcile.ts')
   const { checkSandboxRows } = await import('./verify-sandboxes.ts')
@@ -62,7 +62,7 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
   const sideLogs = new SideLogChecker(flags.sideLogs ?? context.home.shellOutput)
   const boundaries = new BoundaryReconciler()
   const store = await context.store()
-  await untilSigned(store, context)
+  await waitUntilSigned(store, context)
   return store.read(async (tables) => {
     const isEmpty = ((await tables.receipts.last()) ?? (await tables.tree.lastCheckpoint())) === undefined
     if (isEmpty && flags.against === undefined)
@@ -83,7 +83,7 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
     let report = verifier.finish(Buffer.alloc(0))
     if (report.outcome === 'ok') {
       const finding = await findEditedColumn(tables, (n) => progress.tick(n))
-      if (finding) report = tamperedWith(report, finding)
+      if (finding) report = withTamperFinding(report, finding)
     }
     const replayed =
       flags.replay && report.outcome !== 'tampered'
@@ -91,7 +91,7 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
         : { report }
     const rows = 'replay' in replayed && replayed.replay ? await rowsOf(tables, replayed.replay) : undefined
     for (const { sandboxId, epoch, counts } of await tables.boundaryEpochs.open())
-      boundaries.saved(sandboxId, epoch, counts)
+      boundaries.recordCounts(sandboxId, epoch, counts)
     return {
       ...replayed,
       ...(rows && { rows }),
@@ -108,7 +108,7 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
  * another left. Who verifies right after a command would be told that they are not covered yet, so this waits for the
  * signature, a few seconds at most.
  */
-async function untilSigned(store: Store, { home, signal }: CliContext): Promise<void> {
+async function waitUntilSigned(store: Store, { home, signal }: CliContext): Promise<void> {
   const { runFolder } = await import('../../supervisor/run-folder.ts')
   if (!existsSync(runFolder(home).socket)) return
   const isDue = () =>
@@ -146,7 +146,7 @@ async function verifyFile(
   }
   if (flags.replay && file === '-')
     throw new CraikError('usage', '--replay reads the log twice: use a file instead of stdin')
-  const { isProof, verifyExport, verifyProof } = await import('../../receipts/verifier/files.ts')
+  const { isProof, verifyExport, verifyProof } = await import('../../receipts/verifier/verify-files.ts')
   const vkeys = readKeyFile(flags.publicKey)
   // Opened once: what is replayed is the file that was verified, whatever its name leads to by then.
   await using opened = file === '-' ? undefined : await openRegularFile(file, 'the log')
@@ -171,10 +171,10 @@ async function verifyFile(
   const report = await verifyExport(progress.through(bytes), options(flags, vkeys, onReceipt))
   let replayed: Pick<Verification, 'report' | 'replay'> = { report }
   if (flags.replay && opened && report.outcome !== 'tampered') {
-    const { readLines } = await import('../../receipts/lines.ts')
+    const { readLines } = await import('../../receipts/read-lines.ts')
     replayed = await replayLines(readLines(hashing(fileChunks(opened), again)), report, progress)
     if (replayed.replay && !verified.digest().equals(again.digest()))
-      replayed = { ...replayed, report: changed(report) }
+      replayed = { ...replayed, report: logChangedReport(report) }
   }
   return {
     ...replayed,
@@ -201,30 +201,30 @@ async function replayLines(
 ): Promise<{ report: VerifierReport; replay?: LogReplay }> {
   const { replayLog } = await import('../../run/replay-log.ts')
   let receipts = 0
-  async function* counted(): AsyncGenerator<string> {
+  async function* countReceipts(): AsyncGenerator<string> {
     for await (const line of lines) {
       if (!line.startsWith('{"_')) receipts++
       yield line
     }
   }
   try {
-    const replay = await replayLog(counted(), (n) => progress.tick(n))
-    return { report: receipts === report.receipts ? report : changed(report), replay }
+    const replay = await replayLog(countReceipts(), (n) => progress.tick(n))
+    return { report: receipts === report.receipts ? report : logChangedReport(report), replay }
   } catch (error) {
     // The verifier hashes receipts and does not parse them: one that no checkpoint covers may hold anything.
     if (!(error instanceof SyntaxError)) throw error
     const detail = `receipt ${receipts - 1} is not a valid receipt, or changed while it was read`
-    return { report: tamperedWith(report, { problem: 'malformed', detail }) }
+    return { report: withTamperFinding(report, { problem: 'malformed', detail }) }
   }
 }
 
-function tamperedWith(report: VerifierReport, finding: VerifierFinding): VerifierReport {
+function withTamperFinding(report: VerifierReport, finding: VerifierFinding): VerifierReport {
   return { ...report, outcome: 'tampered', finding }
 }
 
-function changed(report: VerifierReport): VerifierReport {
+function logChangedReport(report: VerifierReport): VerifierReport {
   const detail = 'the log changed while it was read: the replayed receipts are not the verified ones'
-  return tamperedWith({ ...report, intact: 0 }, { problem: 'edited', detail })
+  return withTamperFinding({ ...report, intact: 0 }, { problem: 'edited', detail })
 }
 
 async function* hashing(source: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<Buffer> {
@@ -280,10 +280,11 @@ function emptyLog(vkey: string): string {
 const EMPTY: VerifierReport = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
 
 const HELP = `
-Exit code: 0 the log is intact, 1 it was tampered with, 2 parts of it are
-missing. The log alone cannot show that it was cut back to an older checkpoint:
-store checkpoints elsewhere (craik receipts checkpoint export) and pass the
-newest one with --against.
+Exit code: 0 the log is intact; 1 it was tampered with; 2 nothing contradicts,
+but parts are missing. Wrong usage also exits with 2, and then prints no report.
+The log alone cannot show that it was cut back to an older checkpoint: store
+checkpoints elsewhere (craik receipts checkpoint export) and pass the newest one
+with --against.
 
 Examples:
   craik receipts verify

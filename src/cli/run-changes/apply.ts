@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander'
 import type { CliContext } from '../context.ts'
 import { formatOption } from '../output.ts'
-import { type ApplyFlags, applyRun, printApplied } from './bring-over.ts'
+import { type ApplyFlags, applyRun, printApplied } from './apply-run.ts'
 
 export function applyCommand(context: CliContext): Command {
   return new Command('apply')
@@ -11,9 +11,10 @@ export function applyCommand(context: CliContext): Command {
     .option('--dry-run', 'show what would change; write nothing')
     .option('--skip-conflicts', 'skip files that also changed in the original folder, and apply the rest')
     .option(
-      '--with-settings',
-      'also apply files that programs on the host run or trust: .envrc, .vscode, .claude, …',
+      '--include-unsafe',
+      'also apply files that programs on the host run or trust: .envrc, .vscode, .claude, … (default: held back)',
     )
+    .addOption(new Option('--with-settings').hideHelp())
     .addOption(
       new Option('--profile <profile>', 'policy profile')
         .choices(['strict', 'automation', 'custom'])
@@ -28,11 +29,12 @@ export function applyCommand(context: CliContext): Command {
 }
 
 const HELP = `
-A file that changed here since the copy is a conflict: Craik then writes nothing,
-unless you use --skip-conflicts. It never writes through a link, outside the
-folder, or into .git. It writes settings of editors, agents and package managers
-only --with-settings. It skips changes that were already applied, so you can
-repeat an interrupted apply. It exits with 4 on a conflict.
+A file that changed here since the copy is a conflict: Craik then writes
+nothing, unless you use --skip-conflicts. It never writes through a link,
+outside the folder, or into .git. It holds back settings of editors, agents and
+package managers, unless you use --include-unsafe. It skips changes that were
+already applied, so you can repeat an interrupted apply. It exits with 4 on a
+conflict.
 
 Examples:
   craik run apply run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD --dry-run

@@ -4,10 +4,10 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { FilePatch } from '../../run/changes/patch.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, table } from '../output.ts'
-import { writeTo } from '../sandbox/streams.ts'
-import { leftLines, ownChanges } from './own-changes.ts'
-import { coloured, fitForTerminal, patchLines } from './patch-lines.ts'
+import { formatOption, outputColumns, printable, table } from '../output.ts'
+import { writeTo } from '../sandbox/write-output.ts'
+import { describeRemaining, ownChanges } from './find-changes.ts'
+import { colourPatch, fitForTerminal, patchLines } from './patch-lines.ts'
 
 interface DiffFlags {
   readonly stat?: boolean
@@ -22,48 +22,48 @@ export function diffCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (runId: string, flags: DiffFlags) => {
-      const kept = await ownChanges(context, runId, 'diff')
+      const changeSet = await ownChanges(context, runId, 'diff')
       const { patchOf } = await import('../../run/changes/patch.ts')
-      if (flags.format === 'json' || flags.format === 'jsonl') return printJson(context, flags, kept)
-      if (flags.stat) return printStat(context, kept)
+      if (flags.format === 'json' || flags.format === 'jsonl') return printJson(context, flags, changeSet)
+      if (flags.stat) return printStat(context, flags, changeSet)
       context.exitWhenUnread(0)
-      for await (const { text, note } of patchOf(kept, context.signal)) {
-        const shown = context.stdout.isTTY ? coloured(fitForTerminal(text), context.environment) : text
+      for await (const { text, note } of patchOf(changeSet, context.signal)) {
+        const shown = context.stdout.isTTY ? colourPatch(fitForTerminal(text), context.environment) : text
         await writeTo(context.stdout, Buffer.from(shown))
         if (note !== null && context.stdout.isTTY) context.stdout.write(`  (${printable(note)})\n`)
       }
-      context.stderr.write(leftLines(kept))
+      context.stderr.write(describeRemaining(changeSet))
     })
 }
 
-async function printStat(context: CliContext, kept: StoredChangeSet): Promise<void> {
+async function printStat(context: CliContext, flags: DiffFlags, changeSet: StoredChangeSet): Promise<void> {
   const { patchOf } = await import('../../run/changes/patch.ts')
   const rows: Omit<FilePatch, 'text'>[] = []
-  for await (const { text: _, ...row } of patchOf(kept, context.signal)) rows.push(row)
+  for await (const { text: _, ...row } of patchOf(changeSet, context.signal)) rows.push(row)
   const shown = table(
     [
-      { title: 'path', value: ({ path }) => path },
+      { title: 'path', value: ({ path }) => path, canShorten: true },
       { title: 'change', value: ({ change }) => change },
       { title: 'lines', value: patchLines },
-      { title: 'note', value: ({ note }) => note ?? '', shortens: true },
+      { title: 'note', value: ({ note }) => note ?? '', canShorten: true },
     ],
     rows,
-    context.stdout.columns,
+    outputColumns(context, flags),
   )
   context.stdout.write(rows.length === 0 ? '  nothing was changed\n' : shown)
-  context.stderr.write(leftLines(kept))
+  context.stderr.write(describeRemaining(changeSet))
 }
 
 /** File by file: all patches together may be large. */
-async function printJson(context: CliContext, flags: DiffFlags, kept: StoredChangeSet): Promise<void> {
+async function printJson(context: CliContext, flags: DiffFlags, changeSet: StoredChangeSet): Promise<void> {
   const { patchOf } = await import('../../run/changes/patch.ts')
-  const { run_id, sandbox_id, workspace, left, left_count } = kept.record
+  const { run_id, sandbox_id, workspace, left, left_count } = changeSet.record
   const head = JSON.stringify({ run_id, sandbox_id, workspace, left, left_count })
   const write = (text: string) => writeTo(context.stdout, Buffer.from(text))
   const isLines = flags.format === 'jsonl'
   await write(isLines ? `${head}\n` : `${head.slice(0, -1)},"files":[`)
   let isFirst = true
-  for await (const patch of patchOf(kept, context.signal)) {
+  for await (const patch of patchOf(changeSet, context.signal)) {
     const file = JSON.stringify(fileJson(patch, flags.stat === true))
     await write(isLines ? `${file}\n` : `${isFirst ? '\n' : ',\n'}${file}`)
     isFirst = false

@@ -17,7 +17,7 @@ const BOLD = '\u001b[1m'
 const PLAIN = '\u001b[0m'
 
 /** Only of what was made fit before: colours are control characters too. */
-export function coloured(patch: string, { NO_COLOR }: NodeJS.ProcessEnv): string {
+export function colourPatch(patch: string, { NO_COLOR }: NodeJS.ProcessEnv): string {
   if (NO_COLOR !== undefined && NO_COLOR !== '') return patch
   return patch
     .split('\n')

@@ -1,11 +1,13 @@
 /** `craik run prune`: what is kept of runs and nobody needs any more; removed only when that is said. */
-import { Command } from 'commander'
-import type { ChangeSetFolder } from '../../run/changes/prune.ts'
+import { Command, Option } from 'commander'
+import type { ChangeSetFolder } from '../../run/changes/prune-change-sets.ts'
 import type { CliContext } from '../context.ts'
-import { type Column, formatOption, printRows, resolveFormat } from '../output.ts'
+import { type Column, formatOption, printNote, printRows, printText, resolveFormat } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
 
 interface PruneOptions {
+  readonly delete?: boolean
+  /** The earlier name of `delete`. */
   readonly apply?: boolean
   readonly hard?: boolean
   readonly format?: string
@@ -18,30 +20,31 @@ interface Row extends ChangeSetFolder {
 const COLUMNS: readonly Column<Row>[] = [
   { title: 'run', value: ({ runId }) => runId },
   { title: 'size', value: ({ bytes }) => formatBytes(bytes) },
-  { title: 'why', value: ({ why }) => why, shortens: true },
+  { title: 'why', value: ({ why }) => why, canShorten: true },
 ]
 
 const HELP = `
 Craik saves the changes of each prompt until you remove them here. This lists
 those of runs that changed nothing, whose changes were all applied, or that were
 interrupted and whose sandbox is gone; with --hard also changes that were not
-applied. With --apply it removes them. Runs and receipts stay recorded.
+applied. With --delete it removes them. Runs and receipts stay recorded.
 
 Examples:
   craik run prune
-  craik run prune --apply
+  craik run prune --delete
 `
 
 export function pruneRunsCommand(context: CliContext): Command {
   return new Command('prune')
-    .description('list saved changes that can be removed, or remove them with --apply')
-    .option('--apply', 'remove them')
+    .description('list saved changes that can be removed; --delete removes them')
+    .option('--delete', 'remove them (default: only list them)')
+    .addOption(new Option('--apply').hideHelp())
     .option('--hard', 'also changes that were not applied; they are lost')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: PruneOptions) => {
-      const { keptRunFolders, removeChangeSet } = await import('../../run/changes/prune.ts')
-      const place = {
+      const { listChangeSetFolders, removeChangeSet } = await import('../../run/changes/prune-change-sets.ts')
+      const deps = {
         store: await context.store(),
         log: await context.log(),
         home: context.home,
@@ -49,10 +52,10 @@ export function pruneRunsCommand(context: CliContext): Command {
       }
       const rows: Row[] = []
       let held = 0
-      for await (const found of keptRunFolders(place, context.signal)) {
+      for await (const found of listChangeSetFolders(deps, context.signal)) {
         if (!found.isSpare && options.hard !== true) held++
         else {
-          const isRemoved = options.apply === true && (await removeChangeSet(place, found))
+          const isRemoved = isDeleting(options) && (await removeChangeSet(deps, found))
           rows.push({ ...found, isRemoved })
         }
       }
@@ -62,7 +65,7 @@ export function pruneRunsCommand(context: CliContext): Command {
 
 function print(context: CliContext, options: PruneOptions, rows: readonly Row[], held: number): void {
   const isForPerson = resolveFormat(context, options) === 'table'
-  if (isForPerson && rows.length === 0) context.stdout.write('  nothing to remove\n')
+  if (isForPerson && rows.length === 0) printText(context, '  nothing to remove\n')
   else
     printRows(context, options, rows, COLUMNS, ({ runId, bytes, why, isSpare, isRemoved }) => ({
       run_id: runId,
@@ -71,17 +74,23 @@ function print(context: CliContext, options: PruneOptions, rows: readonly Row[],
       spare: isSpare,
       removed: isRemoved,
     }))
-  const left = options.apply === true ? rows.filter(({ isRemoved }) => !isRemoved) : []
+  const left = isDeleting(options) ? rows.filter(({ isRemoved }) => !isRemoved) : []
   for (const { runId } of left)
-    context.stderr.write(`craik: not removed, because it is being applied: ${runId}\n`)
+    printNote(context, `craik: not removed, because it is being applied: ${runId}\n`)
   if (!isForPerson) return
   const hard = options.hard === true ? ' --hard' : ''
   if (rows.length > 0)
-    context.stdout.write(
-      options.apply === true ? '  removed\n' : `\n  remove them:  craik run prune${hard} --apply\n`,
+    printText(
+      context,
+      isDeleting(options) ? '  removed\n' : `\n  remove them:  craik run prune${hard} --delete\n`,
     )
   if (held > 0)
-    context.stdout.write(
+    printText(
+      context,
       `  kept     ${held.toLocaleString('en')} with changes that were not applied:  craik run prune --hard\n`,
     )
+}
+
+function isDeleting(options: PruneOptions): boolean {
+  return options.delete === true || options.apply === true
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { LIMIT_BOUNDS } from '../../sandboxes/limit-bounds.ts'
-import { formatBytes, parseBytes, parseCount, parseCpus, parsePorts, typedBytesUp } from './amounts.ts'
+import { formatBytes, formatBytesOptionUp, parseBytes, parseCount, parseCpus, parsePorts } from './amounts.ts'
 
 describe('sizes', () => {
   it.each([
@@ -12,13 +12,13 @@ describe('sizes', () => {
     [1.21 * 2 ** 30, '1.3g'],
     [99.1 * 2 ** 30, '100g'],
   ])('%i bytes are let through by %s', (bytes, text) => {
-    expect(typedBytesUp(bytes)).toBe(text)
+    expect(formatBytesOptionUp(bytes)).toBe(text)
   })
 
   it('of a hint are always enough, and hardly more', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 2 ** 50 }), (bytes) => {
-        const allowed = parseBytes(typedBytesUp(bytes), '--max-copy')
+        const allowed = parseBytes(formatBytesOptionUp(bytes), '--max-copy')
         expect(allowed).toBeGreaterThanOrEqual(bytes)
         expect(allowed).toBeLessThanOrEqual(Math.max(bytes * 1.11, 103))
       }),

@@ -10,7 +10,7 @@ const MAX_BYTES = 2 ** 50
 export function parseBytes(text: string, flag: string, bounds?: Bounds): number {
   const match = /^(\d{1,6}(?:\.\d{1,3})?)([kmgt])(?:i?b)?$/i.exec(text)
   const bytes = match === null ? 0 : Math.floor(Number(match[1]) * UNIT_BYTES[match[2]!.toLowerCase()]!)
-  if (bytes > 0 && bounds !== undefined) return within(bytes, text, flag, bounds, typedBytes)
+  if (bytes > 0 && bounds !== undefined) return within(bytes, text, flag, bounds, formatBytesOption)
   if (bytes > 0 && bytes <= MAX_BYTES) return bytes
   throw new CraikError('usage', `${flag} ${quoteText(text)} is not a size`, {
     hint: 'write a number and one unit, such as 512m, 2g or 1.5g',
@@ -59,14 +59,14 @@ function within(
 }
 
 /** As it is typed: `128m`. */
-function typedBytes(bytes: number): string {
+function formatBytesOption(bytes: number): string {
   for (const [unit, size] of Object.entries(UNIT_BYTES).reverse())
     if (bytes >= size) return `${Math.round((bytes / size) * 10) / 10}${unit}`
   return String(bytes)
 }
 
 /** As it is typed, and never less: the size that an option has to be given. */
-export function typedBytesUp(bytes: number): string {
+export function formatBytesOptionUp(bytes: number): string {
   const [unit, size] = Object.entries(UNIT_BYTES).findLast(([, least]) => bytes >= least) ?? ['k', 2 ** 10]
   const value = bytes / size
   return `${value < 10 ? Math.ceil(value * 10) / 10 : Math.ceil(value)}${unit}`
@@ -74,7 +74,9 @@ export function typedBytesUp(bytes: number): string {
 
 /** The option that lets a copy of so much through. */
 export function allowCopy(bytes: number): string {
-  return bytes <= MAX_BYTES ? `--max-copy ${typedBytesUp(bytes)}` : 'not possible, the maximum is 1024t'
+  return bytes <= MAX_BYTES
+    ? `--max-copy ${formatBytesOptionUp(bytes)}`
+    : 'not possible, the maximum is 1024t'
 }
 
 /** `8080`, or `8080:3000`: port 8080 inside, 3000 on this machine. 0 on this machine: any free one. */

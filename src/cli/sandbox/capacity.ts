@@ -21,8 +21,8 @@ const CALLED: Readonly<Record<CapacityBody['limit'], string>> = {
 }
 
 /** Such as `3 of 256 sandboxes, 2 of 100 running`. */
-export function describeCapacity(rooms: readonly CapacityBody[]): string {
-  return rooms
+export function describeCapacity(capacities: readonly CapacityBody[]): string {
+  return capacities
     .map(({ limit, in_use, most }) => {
       const amount = DESCRIBED[limit]
       return `${amount(in_use)} of ${amount(most)} ${CALLED[limit]}`
@@ -31,6 +31,6 @@ export function describeCapacity(rooms: readonly CapacityBody[]): string {
 }
 
 /** Those that the next sandbox may not fit in any more. */
-export function nearCapacity(rooms: readonly CapacityBody[]): readonly CapacityBody[] {
-  return rooms.filter(({ in_use, most }) => in_use >= NEAR * most)
+export function nearCapacity(capacities: readonly CapacityBody[]): readonly CapacityBody[] {
+  return capacities.filter(({ in_use, most }) => in_use >= NEAR * most)
 }

@@ -13,9 +13,9 @@ import { tarIn, writeFile } from '../../sdk/transfer.ts'
 import type { CliContext } from '../context.ts'
 import { allowCopy, formatBytes } from './amounts.ts'
 import type { CopySpec } from './copy-spec.ts'
-import { Complaints, giveUpJob, jobFailure } from './job-failure.ts'
+import { ErrorLines, giveUpJob, jobFailure } from './job-failure.ts'
+import type { CopySource } from './measure-workspace.ts'
 import { TransferBar } from './transfer-bar.ts'
-import type { CopySource } from './workspace.ts'
 
 const CHUNK_BYTES = 256 * 1024
 
@@ -36,7 +36,7 @@ export async function copyFolderIn(
 ): Promise<FolderCopy> {
   const { signal } = context
   const { archive, report } = await packFolder(source.folder, { signal, exclude: source.exclude })
-  const complaints = new Complaints()
+  const complaints = new ErrorLines()
   using bar = new TransferBar(context, 'copying', source.bytes)
   bar.watch(() => report().bytes)
   const jobId = newId('job', context.clock.nowMs())

@@ -16,9 +16,9 @@ import { readFile, tarOut } from '../../sdk/transfer.ts'
 import type { CliContext } from '../context.ts'
 import { allowCopy, formatBytes } from './amounts.ts'
 import { statInside } from './copy-in.ts'
+import { requireSafe } from './copy-safety.ts'
 import { type CopySpec, STDOUT } from './copy-spec.ts'
-import { requireSafe } from './hold-back.ts'
-import { Complaints, giveUpJob, jobFailure } from './job-failure.ts'
+import { ErrorLines, giveUpJob, jobFailure } from './job-failure.ts'
 import {
   enterFolder,
   freeBytes,
@@ -27,8 +27,8 @@ import {
   openDestination,
   openFolderAt,
 } from './local-file.ts'
-import { writeTo } from './streams.ts'
 import { TransferBar } from './transfer-bar.ts'
+import { writeTo } from './write-output.ts'
 
 const MAX_ENTRIES = 2_000_000
 
@@ -100,12 +100,12 @@ async function copyFileOut(
     let copied = 0
     for await (const chunk of readFile(client, sandbox, inside, { signal })) {
       copied += chunk.length
-      if (copied > maxBytes) throw largerThan(maxBytes, howLarge(sandbox, inside, '-shL'))
+      if (copied > maxBytes) throw largerThan(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
       await file.write(chunk)
       bar.set(copied)
     }
     await file.commit(mode)
-    return { to: shownAt(local, destination), files: 1, bytes: copied, ...NOTHING_LEFT }
+    return { to: displayPath(local, destination), files: 1, bytes: copied, ...NOTHING_LEFT }
   } finally {
     await destination.folder.close()
   }
@@ -121,7 +121,7 @@ async function printFile(
   let bytes = 0
   for await (const chunk of readFile(client, sandbox, inside, { signal: context.signal })) {
     bytes += chunk.length
-    if (bytes > maxBytes) throw largerThan(maxBytes, howLarge(sandbox, inside, '-shL'))
+    if (bytes > maxBytes) throw largerThan(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
     await writeTo(context.stdout, chunk)
   }
   return { to: STDOUT, files: 1, bytes, ...NOTHING_LEFT }
@@ -148,7 +148,7 @@ async function copyFolderOut(
   try {
     const free = await freeBytes(target)
     const limits = { entries: MAX_ENTRIES, bytes: Math.min(maxBytes, free) }
-    const complaints = new Complaints()
+    const complaints = new ErrorLines()
     const report = await unpack(
       context,
       client,
@@ -158,12 +158,12 @@ async function copyFolderOut(
       limits,
       complaints,
     ).catch((error) => {
-      throw beyondLimit(error, maxBytes, free, howLarge(sandbox, inside, '-sh'))
+      throw beyondLimit(error, maxBytes, free, formatSizeCommand(sandbox, inside, '-sh'))
     })
     const { files, bytes, skipped, skippedCount, heldBack, heldBackCount } = report
     const left = skipped.map(({ path, reason }) => `${path} (${reason})`)
     return {
-      to: shownAt(local, destination),
+      to: displayPath(local, destination),
       files,
       bytes,
       heldBack,
@@ -188,7 +188,7 @@ async function unpack(
   }: Pick<CopySpec, 'inside' | 'local'> & { readonly holdBack?: HoldBack | undefined },
   target: OpenFolder,
   limits: UnpackLimits,
-  complaints: Complaints,
+  complaints: ErrorLines,
 ): Promise<HoldBackReport> {
   const over = new AbortController()
   const signal = AbortSignal.any([context.signal, over.signal])
@@ -254,12 +254,12 @@ function largerThan(maxBytes: number, hint: string): CraikError {
 }
 
 /** Where only the inside could tell. */
-function howLarge(sandbox: string, inside: string, how: '-sh' | '-shL'): string {
+function formatSizeCommand(sandbox: string, inside: string, how: '-sh' | '-shL'): string {
   return `check its size, then raise --max-copy:  craik sandbox exec ${sandbox} -- du ${how} ${quoteArgument(inside)}`
 }
 
 /** A folder that exists takes the copy under its own name; otherwise the copy is what was written. */
-function shownAt(local: string, { name, isIn }: LocalDestination): string {
+function displayPath(local: string, { name, isIn }: LocalDestination): string {
   return isIn ? `${local.replace(/\/+$/, '')}/${name}` : local
 }
 

@@ -5,14 +5,14 @@ import { CraikError, ERRORS } from '../../errors.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, printRecord } from '../output.ts'
+import { formatOption, printable, printNote, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
 import { allowCopy, filesOf, formatBytes, parseBytes } from './amounts.ts'
-import { connect } from './connect.ts'
+import { connect } from './connect-supervisor.ts'
 import { copyFileIn, copyFolderIn, insideName, kindOfLocal, statInside } from './copy-in.ts'
 import { type Copied, copyOut } from './copy-out.ts'
 import { type CopySpec, parseCopy, STDOUT } from './copy-spec.ts'
-import { measureFolder } from './workspace.ts'
+import { measureFolder } from './measure-workspace.ts'
 
 interface CopyOptions {
   readonly maxCopy: string
@@ -80,7 +80,14 @@ async function copyIn(
 ): Promise<Copied> {
   if ((await kindOfLocal(spec.local)) === 'file') {
     const { to, bytes } = await copyFileIn(context, client, sandbox, spec, maxBytes)
-    return { to: shownInside(spec, to), files: 1, bytes, skipped: [], skippedCount: 0, ...NOTHING_HELD }
+    return {
+      to: displaySandboxPath(spec, to),
+      files: 1,
+      bytes,
+      skipped: [],
+      skippedCount: 0,
+      ...NOTHING_HELD,
+    }
   }
   const to = await folderInside(context, client, sandbox, spec)
   using progress = new Progress(context, 'scanning the folder:')
@@ -91,10 +98,10 @@ async function copyIn(
     (entries) => progress.tick(entries),
   )
   const copied = await copyFolderIn(context, client, sandbox, to, source)
-  return { to: shownInside(spec, to), ...copied, ...NOTHING_HELD }
+  return { to: displaySandboxPath(spec, to), ...copied, ...NOTHING_HELD }
 }
 
-function shownInside({ sandbox }: CopySpec, path: string): string {
+function displaySandboxPath({ sandbox }: CopySpec, path: string): string {
   return `${sandbox}:${path}`
 }
 
@@ -144,12 +151,13 @@ function print(
   if (skippedCount > 0) {
     const entries = skippedCount === 1 ? '1 entry' : `${skippedCount.toLocaleString('en')} entries`
     const names = skipped.slice(0, SHOWN).map(printable).join(', ')
-    context.stderr.write(`craik: skipped ${entries}: ${names}${skippedCount > SHOWN ? ' …' : ''}\n`)
+    printNote(context, `craik: skipped ${entries}: ${names}${skippedCount > SHOWN ? ' …' : ''}\n`)
   }
   if (heldBackCount > 0) {
     const entries = heldBackCount === 1 ? '1 entry' : `${heldBackCount.toLocaleString('en')} entries`
     const names = heldBack.slice(0, SHOWN).map(printable).join(', ')
-    context.stderr.write(
+    printNote(
+      context,
       `craik: held back ${entries} that programs here run or trust: ${names}${heldBack.length > SHOWN ? ' …' : ''}\n` +
         '  review them in the sandbox; to copy them too, add --include-unsafe\n',
     )

@@ -33,7 +33,7 @@ describe('a workspace that is too large', () => {
 })
 
 describe('the transport of a container', () => {
-  const parsed = (...typed: string[]) => {
+  const parseCommand = (...typed: string[]) => {
     const command = createCommand({} as CliContext).exitOverride()
     command.configureOutput({ writeErr: () => {} }).action(() => {})
     return command.parse(typed, { from: 'user' }).opts()
@@ -43,14 +43,14 @@ describe('the transport of a container', () => {
     const help = createCommand({} as CliContext).helpInformation()
     expect(help).toContain('--transport <kind>')
     expect(help).not.toContain('--line')
-    expect(parsed('--transport', 'relay')).toMatchObject({ transport: 'relay' })
-    expect(parsed('--line', 'relay')).toMatchObject({ line: 'relay' })
+    expect(parseCommand('--transport', 'relay')).toMatchObject({ transport: 'relay' })
+    expect(parseCommand('--line', 'relay')).toMatchObject({ line: 'relay' })
   })
 
   it.each([[['--transport', 'tcp']], [['--line', 'tcp']], [['--line', 'relay', '--transport', 'socket']]])(
     'is refused as %j',
     (typed) => {
-      expect(() => parsed(...typed)).toThrow()
+      expect(() => parseCommand(...typed)).toThrow()
     },
   )
 })

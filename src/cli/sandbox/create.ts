@@ -2,30 +2,30 @@
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
-import type { PackageName } from '../../harnesses/packages/catalogue.ts'
+import type { PackageName } from '../../harnesses/packages/harness-catalogue.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
 import { TOOL_NAMES } from '../../sandboxes/harness-package.ts'
 import { DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../../sandboxes/limit-bounds.ts'
 import type { ApiClient } from '../../sdk/client.ts'
+import { type CommandGrant, withCommandGrants } from '../command-grant.ts'
 import type { CliContext } from '../context.ts'
+import { harnessNamesFrom } from '../harness/harness-names.ts'
 import { installHarnesses } from '../harness/install-with-bar.ts'
 import { setUpHarnesses } from '../harness/set-up.ts'
-import { harnessNamesFrom } from '../harness/typed.ts'
 import { makeImage, packagesOf } from '../image/make-image.ts'
-import { formatOption } from '../output.ts'
+import { formatOption, printNote } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
-import { type TypedGrant, withTypedGrants } from '../typed-grant.ts'
-import { allowCopy, parseBytes, parseCount, parseCpus, parseSpan, typedBytesUp } from './amounts.ts'
-import { connect } from './connect.ts'
+import { allowCopy, formatBytesOptionUp, parseBytes, parseCount, parseCpus, parseSpan } from './amounts.ts'
+import { connect } from './connect-supervisor.ts'
 import { type ContainerOptions, containerOf } from './container-options.ts'
 import { copyFolderIn, type FolderCopy } from './copy-in.ts'
-import { printCreated } from './created.ts'
-import { parseEnvironment } from './environment.ts'
-import { offerKeys } from './offer-keys.ts'
-import { requireSameEngine, withOtherEngine } from './same-engine.ts'
-import { parseVolume, volumeGrants, volumeOption } from './volume.ts'
-import { type CopyLimit, type CopySource, measureWorkspace } from './workspace.ts'
+import { printCreated } from './create-output.ts'
+import { requireSameEngine, withOtherEngine } from './engine-mismatch.ts'
+import { offerKeys } from './environment-keys.ts'
+import { parseEnvironment } from './environment-option.ts'
+import { type CopyLimit, type CopySource, measureWorkspace } from './measure-workspace.ts'
+import { parseVolume, volumeGrants, volumeOption } from './volume-option.ts'
 
 interface CreateOptions extends ContainerOptions {
   readonly volume?: readonly string[]
@@ -52,7 +52,7 @@ interface CreateOptions extends ContainerOptions {
 const TRANSPORTS = ['socket', 'relay'] as const
 
 const IN_PLACE =
-  'craik: the sandbox can write files that git, editors and builds on this machine would execute: do not run them in this folder (docs/sandboxes.md, “In place”)\n'
+  'craik: the sandbox can write files that git, editors and builds on this machine would execute: do not run them in this folder (docs/how-to/work-in-place.md)\n'
 
 export function createCommand(context: CliContext): Command {
   return new Command('create')
@@ -70,7 +70,7 @@ export function createCommand(context: CliContext): Command {
     .addOption(
       new Option(
         '--isolation <kind>',
-        'required isolation; none: run directly on the host, without isolation',
+        'isolation to require; none runs the sandbox directly on the host, with its network',
       ).choices(['process', 'none', 'container']),
     )
     .option('--image <name>', 'image of the container (default: Craik’s own, see craik image)')
@@ -128,7 +128,7 @@ export function createCommand(context: CliContext): Command {
       const copied = source && (await fill(context, client, sandbox, source))
       if (sandbox.credentials !== 'none') await setUpHarnesses(context, client, sandbox)
       printCreated(context, options, sandbox, createdMs, copied)
-      if (body.workspace?.mode === 'in-place') context.stderr.write(IN_PLACE)
+      if (body.workspace?.mode === 'in-place') printNote(context, IN_PLACE)
     })
 }
 
@@ -220,7 +220,7 @@ const DISK_OVERHEAD = 1.25
 export function allowWorkspace(bytes: number, copyBytes: number, diskBytes: number): string {
   return [
     ...(bytes > copyBytes ? [allowCopy(bytes)] : []),
-    ...(bytes * DISK_OVERHEAD > diskBytes ? [`--disk ${typedBytesUp(bytes * DISK_OVERHEAD)}`] : []),
+    ...(bytes * DISK_OVERHEAD > diskBytes ? [`--disk ${formatBytesOptionUp(bytes * DISK_OVERHEAD)}`] : []),
   ].join(' ')
 }
 
@@ -278,16 +278,16 @@ async function create(context: CliContext, client: ApiClient, body: CreateBody):
     ...(body.name !== undefined && { target: `sandbox/${body.name}` }),
     command: 'craik sandbox create',
   }
-  const leave: TypedGrant = { capability: 'sandbox.create', operation: 'create', ...common }
+  const grant: CommandGrant = { capability: 'sandbox.create', operation: 'create', ...common }
   const folders = foldersOf(body).map(
-    (folder): TypedGrant => ({ capability: 'sandbox.mount', ...folder, ...common }),
+    (folder): CommandGrant => ({ capability: 'sandbox.mount', ...folder, ...common }),
   )
   using progress = new Progress(context, 'creating the sandbox,', ' s')
   using _ = countingSeconds(progress)
   try {
-    return await withTypedGrants(
+    return await withCommandGrants(
       context,
-      [leave, ...folders, ...volumeGrants(body), ...loginsOf(body, common)],
+      [grant, ...folders, ...volumeGrants(body), ...loginsOf(body, common)],
       (grantId) => client.sandboxes.create(body, { signal: context.signal, grantId }),
     )
   } catch (error) {
@@ -298,13 +298,13 @@ async function create(context: CliContext, client: ApiClient, body: CreateBody):
 /** Whoever makes a sandbox with logins gives leave for them. */
 function loginsOf(
   { credentials = 'none' }: CreateBody,
-  common: Pick<TypedGrant, 'target' | 'command'>,
-): TypedGrant[] {
+  common: Pick<CommandGrant, 'target' | 'command'>,
+): CommandGrant[] {
   return credentials === 'none' ? [] : [{ capability: 'login.use', operation: credentials, ...common }]
 }
 
 /** Whoever names a folder gives leave for it. */
-function foldersOf({ workspace, mounts = [] }: CreateBody): Pick<TypedGrant, 'operation' | 'path'>[] {
+function foldersOf({ workspace, mounts = [] }: CreateBody): Pick<CommandGrant, 'operation' | 'path'>[] {
   return [
     ...(workspace?.mode === 'in-place' ? [{ operation: 'write', path: workspace.folder }] : []),
     ...[...new Set(mounts.map(({ folder }) => folder))].map((path) => ({ operation: 'read', path })),
@@ -338,7 +338,8 @@ export async function fill(
   } catch (error) {
     // Not with the signal, which may be why it failed.
     await client.sandboxes.delete(sandbox.id).catch(() => {
-      context.stderr.write(
+      printNote(
+        context,
         `craik: could not delete the incomplete sandbox:  craik sandbox delete ${sandbox.name}\n`,
       )
     })

@@ -10,7 +10,7 @@ import {
   deletingCommand,
   requireChoice,
 } from '../delete-each.ts'
-import { connect } from './connect.ts'
+import { connect } from './connect-supervisor.ts'
 
 export function deleteSandboxCommand(context: CliContext): Command {
   return deletingCommand('sandbox', 'stop and delete sandboxes, with their workspace copies')

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { DetachKeys } from './detach-keys.ts'
 
-function typed(...chunks: readonly string[]): { data: string; detached: boolean } {
+function typeKeys(...chunks: readonly string[]): { data: string; detached: boolean } {
   const keys = new DetachKeys()
   let data = ''
   for (const chunk of chunks) {
@@ -14,14 +14,14 @@ function typed(...chunks: readonly string[]): { data: string; detached: boolean 
 }
 
 it('leaves at Ctrl-] d, wherever the chunks are cut', () => {
-  expect(typed('ls\r\x1dd')).toEqual({ data: 'ls\r', detached: true })
-  expect(typed('ls\r\x1d', 'd', 'more')).toEqual({ data: 'ls\r', detached: true })
+  expect(typeKeys('ls\r\x1dd')).toEqual({ data: 'ls\r', detached: true })
+  expect(typeKeys('ls\r\x1d', 'd', 'more')).toEqual({ data: 'ls\r', detached: true })
 })
 
 it('sends Ctrl-] when it is typed twice, and with any other key after it', () => {
-  expect(typed('\x1d\x1d')).toEqual({ data: '\x1d', detached: false })
-  expect(typed('\x1dx')).toEqual({ data: '\x1dx', detached: false })
-  expect(typed('\x1d', '\x1d', 'd')).toEqual({ data: '\x1dd', detached: false })
+  expect(typeKeys('\x1d\x1d')).toEqual({ data: '\x1d', detached: false })
+  expect(typeKeys('\x1dx')).toEqual({ data: '\x1dx', detached: false })
+  expect(typeKeys('\x1d', '\x1d', 'd')).toEqual({ data: '\x1dd', detached: false })
 })
 
 it('passes on everything else as it is', () => {
@@ -30,7 +30,7 @@ it('passes on everything else as it is', () => {
     .map((bytes) => Buffer.from(bytes.filter((byte) => byte !== 0x1d)).toString('latin1'))
   fc.assert(
     fc.property(fc.array(chunk), (chunks) => {
-      expect(typed(...chunks)).toEqual({ data: chunks.join(''), detached: false })
+      expect(typeKeys(...chunks)).toEqual({ data: chunks.join(''), detached: false })
     }),
   )
 })

@@ -9,13 +9,13 @@ import type { ApiClient } from '../../sdk/client.ts'
 import { runJob } from '../../sdk/run-job.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printRecord } from '../output.ts'
-import { connect } from './connect.ts'
-import { parseEnvironment } from './environment.ts'
-import { explanationOf, jobExitCode } from './outcome.ts'
+import { formatOption, printNote, printRecord } from '../output.ts'
+import { connect } from './connect-supervisor.ts'
+import { parseEnvironment } from './environment-option.ts'
+import { explanationOf, jobExitCode } from './job-exit-code.ts'
 import { passInterrupts, UNREAD_EXIT_CODE } from './pass-interrupts.ts'
 import { parseFolder } from './sandbox-path.ts'
-import { writeTo } from './streams.ts'
+import { writeTo } from './write-output.ts'
 
 interface ExecOptions {
   readonly cwd?: string
@@ -64,10 +64,9 @@ export function execCommand(context: CliContext): Command {
         onStderr: (chunk) => writeTo(context.stderr, chunk),
       })
       if (lostBytes > 0)
-        context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} bytes of output were lost\n`)
+        printNote(context, `craik: ${lostBytes.toLocaleString('en')} bytes of output were lost\n`)
       const explanation = explanationOf(result, id, { cwd: options.cwd, program: argv[0] })
-      if (explanation !== undefined && !context.signal.aborted)
-        context.stderr.write(`craik: ${explanation}\n`)
+      if (explanation !== undefined && !context.signal.aborted) printNote(context, `craik: ${explanation}\n`)
       context.setExitCode(jobExitCode(result))
     })
 }
@@ -110,8 +109,8 @@ function timeoutOf(text: string): number {
 }
 
 /** A pipe or a file that somebody put there; nothing is taken from a terminal unasked. */
-export function hasInput({ stdin }: CliContext, asked: boolean | undefined): boolean {
-  if (asked !== undefined) return asked
+export function hasInput({ stdin }: CliContext, requested: boolean | undefined): boolean {
+  if (requested !== undefined) return requested
   try {
     const stats = fstatSync((stdin as { readonly fd?: number }).fd ?? 0)
     return stats.isFIFO() || stats.isFile() || stats.isSocket()
@@ -120,9 +119,9 @@ export function hasInput({ stdin }: CliContext, asked: boolean | undefined): boo
   }
 }
 
-export function jobIdOf(context: CliContext, asked: string | undefined): string {
-  if (asked === undefined) return newId('job', context.clock.nowMs())
-  if (/^job_[0-9A-HJKMNP-TV-Z]{26}$/.test(asked)) return asked
+export function jobIdOf(context: CliContext, requested: string | undefined): string {
+  if (requested === undefined) return newId('job', context.clock.nowMs())
+  if (/^job_[0-9A-HJKMNP-TV-Z]{26}$/.test(requested)) return requested
   throw new CraikError('usage', 'a job id is job_ followed by a ULID', {
     hint: 'omit it for a new id; list earlier jobs with `craik sandbox logs`',
   })

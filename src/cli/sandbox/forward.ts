@@ -8,7 +8,7 @@ import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { reportError } from '../report-error.ts'
 import { parsePorts } from './amounts.ts'
-import { connect } from './connect.ts'
+import { connect } from './connect-supervisor.ts'
 
 /** More at once wait to be accepted. */
 const MAX_CONNECTIONS = 128
@@ -40,7 +40,7 @@ export function forwardCommand(context: CliContext): Command {
         () =>
           `  forwarding  ${LOOPBACK}:${port} → ${printable(sandbox.name)}:${ports.inside}   (stop with Ctrl-C)\n`,
       )
-      await aborted(context.signal)
+      await waitForAbort(context.signal)
       server.close()
     })
 }
@@ -89,7 +89,7 @@ function listen(server: Server, port: number): Promise<number> {
   })
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+function waitForAbort(signal: AbortSignal): Promise<void> {
   return new Promise((done) => {
     if (signal.aborted) done()
     else signal.addEventListener('abort', () => done(), { once: true })

@@ -8,8 +8,8 @@ import type { ProcessBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
 import { formatBytes, parseCount, quoteText } from './amounts.ts'
-import { connect } from './connect.ts'
-import { keysIn } from './offer-keys.ts'
+import { connect } from './connect-supervisor.ts'
+import { keysIn } from './environment-keys.ts'
 import { describeStats } from './stats.ts'
 
 interface FormatOptions {
@@ -34,12 +34,12 @@ export function statsCommand(context: CliContext): Command {
 
 const PROCESS_COLUMNS: readonly Column<ProcessBody>[] = [
   { title: 'pid', value: ({ pid }) => String(pid) },
-  { title: 'parent', value: ({ parent }) => String(parent) },
-  { title: 'state', value: ({ state }) => state },
+  { title: 'parent', value: ({ parent }) => String(parent), dropOrder: 1 },
+  { title: 'state', value: ({ state }) => state, dropOrder: 2 },
   { title: 'cpu', value: ({ cpu_ms }) => formatDuration(cpu_ms) },
   { title: 'memory', value: ({ memory_bytes }) => formatBytes(memory_bytes) },
   { title: 'name', value: ({ name }) => name },
-  { title: 'job', value: ({ job }) => job ?? '–' },
+  { title: 'job', value: ({ job }) => job ?? '–', dropOrder: 3 },
 ]
 
 export function psCommand(context: CliContext): Command {
@@ -62,7 +62,7 @@ export function loginsCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText(
       'after',
-      '\nA sandbox gets its logins when it starts. Run this after you log in or out on\nthis machine, instead of a stop and resume. It also offers the API keys in its\nenvironment, which replace those offered before. List the logins:  craik accounts\n\nExample:\n  craik sandbox logins parser\n',
+      '\nA sandbox gets its logins when it starts. Run this after you log in or out on\nthis machine, instead of a stop and resume. It also offers the API keys in its\nenvironment, which replace those offered before. List the logins:\ncraik accounts\n\nExample:\n  craik sandbox logins parser\n',
     )
     .action(async (id: string, options: FormatOptions) => {
       using client = await connect(context)

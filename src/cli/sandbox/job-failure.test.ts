@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest'
-import { Complaints, jobFailure } from './job-failure.ts'
+import { ErrorLines, jobFailure } from './job-failure.ts'
 
 const FAILED = { outcome: 'exited', exitCode: 2, signal: null } as Parameters<typeof jobFailure>[2]
 
 describe('what tar complains of', () => {
   it('is told by its first line that is a fault', () => {
-    const complaints = new Complaints()
+    const complaints = new ErrorLines()
     complaints.push(Buffer.from('tar: a/s: socket ignored\ntar: b: Cannot '))
     complaints.push(Buffer.from('open\ntar: c: Cannot open\n'))
     expect(jobFailure('packing', 'parser', FAILED, complaints)?.message).toContain('tar: b: Cannot open')
   })
 
   it('names each socket that it left out, however the lines arrive', () => {
-    const complaints = new Complaints()
+    const complaints = new ErrorLines()
     for (const byte of Buffer.from('tar: a/s: socket ignored\n/bin/tar: t: socket ignored\n'))
       complaints.push(Buffer.from([byte]))
     expect(complaints.ignored).toEqual(['"a/s" (socket)', '"t" (socket)'])
@@ -20,7 +20,7 @@ describe('what tar complains of', () => {
   })
 
   it('is bounded, and counted all the same', () => {
-    const complaints = new Complaints()
+    const complaints = new ErrorLines()
     for (let i = 0; i < 1000; i++) complaints.push(Buffer.from(`tar: s${i}: socket ignored\n`))
     expect([complaints.ignored.length, complaints.ignoredCount]).toEqual([100, 1000])
   })

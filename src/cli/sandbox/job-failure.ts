@@ -1,10 +1,10 @@
 /** Why an archive could not be packed or unpacked inside, in words of the program that tried. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
-import { quoteName } from '../../lib/safe-tar/names.ts'
+import { quoteName } from '../../lib/safe-tar/entry-names.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
-import { explanationOf } from './outcome.ts'
+import { explanationOf } from './job-exit-code.ts'
 
 const KEPT_BYTES = 4096
 /** `main` waits longer than this for a command that was interrupted. */
@@ -39,7 +39,7 @@ const IGNORED = /^(?:\S*tar: )?(.+): socket ignored$/
 const LISTED = 100
 
 /** What a program complained of: the beginning, and what it left out; the rest is dropped as it comes. */
-export class Complaints {
+export class ErrorLines {
   readonly #ignored: string[] = []
   #ignoredCount = 0
   #first: string | undefined
@@ -82,14 +82,14 @@ export function jobFailure(
   doing: string,
   sandbox: string,
   result: JobResult,
-  complaints: Complaints,
+  complaints: ErrorLines,
 ): CraikError | undefined {
   if (result.outcome === 'exited' && result.exitCode === 0) return undefined
-  const said = complaints.first ?? explanationOf(result, sandbox) ?? `exit code ${result.exitCode}`
-  const full = /no space left|quota exceeded/i.test(said)
+  const output = complaints.first ?? explanationOf(result, sandbox) ?? `exit code ${result.exitCode}`
+  const full = /no space left|quota exceeded/i.test(output)
   return new CraikError(
     full ? 'limit_reached' : 'boundary_failed',
-    `${doing} failed: ${said.slice(0, 300)}`,
+    `${doing} failed: ${output.slice(0, 300)}`,
     {
       hint: full
         ? `check the disk usage:  craik sandbox stats ${sandbox}`

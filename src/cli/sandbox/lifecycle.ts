@@ -4,16 +4,16 @@ import { CraikError } from '../../errors.ts'
 import { parseDuration } from '../../lib/duration.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { GRACE_BOUNDS } from '../../sandboxes/limit-bounds.ts'
+import type { CallOptions } from '../../sdk/api-paths.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import type { CallOptions } from '../../sdk/paths.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
+import { formatOption, printable, printRows, printText, resolveFormat } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { reportError } from '../report-error.ts'
-import { connect } from './connect.ts'
-import { offerKeys } from './offer-keys.ts'
+import { connect } from './connect-supervisor.ts'
+import { beginningLines } from './describe-sandbox.ts'
+import { offerKeys } from './environment-keys.ts'
 import { resumeAndReport } from './resume.ts'
-import { beginningLines } from './view.ts'
 
 interface LifecycleOptions {
   readonly grace?: string
@@ -98,15 +98,16 @@ async function changeEach(
   }
   if (resolveFormat(context, options) === 'table')
     for (const sandbox of changed)
-      context.stdout.write(
-        `  ${sandbox.state.padEnd(8)} ${printable(sandbox.name)} · ${sandbox.id}\n${told(sandbox)}`,
+      printText(
+        context,
+        `  ${sandbox.state.padEnd(8)} ${printable(sandbox.name)} · ${sandbox.id}\n${formatBeginning(sandbox)}`,
       )
   else printRows(context, options, changed, [], (sandbox) => sandbox as never)
   if (failed !== 0) context.setExitCode(failed)
 }
 
 /** Of one that runs, what it got; of one that was stopped or paused, nothing that it was not told. */
-function told(sandbox: SandboxBody): string {
+function formatBeginning(sandbox: SandboxBody): string {
   return sandbox.state === 'running' ? beginningLines(sandbox) : ''
 }
 

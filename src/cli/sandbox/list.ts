@@ -3,10 +3,10 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { ListedSandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printRecord, printRows, resolveFormat } from '../output.ts'
+import { formatOption, printRecord, printRows, printText, resolveFormat } from '../output.ts'
 import { describeCapacity, nearCapacity } from './capacity.ts'
-import { connect } from './connect.ts'
-import { describeSandbox, SANDBOX_COLUMNS } from './view.ts'
+import { connect } from './connect-supervisor.ts'
+import { describeSandbox, SANDBOX_COLUMNS } from './describe-sandbox.ts'
 
 interface FormatOptions {
   readonly format?: string
@@ -22,9 +22,10 @@ export function listSandboxesCommand(context: CliContext): Command {
       const sandboxes = await client.sandboxes.list({ signal: context.signal })
       printRows(context, options, sandboxes, SANDBOX_COLUMNS(context.clock.nowMs()), sandboxJson)
       if (resolveFormat(context, options) !== 'table') return
-      const near = nearCapacity(await client.sandboxes.room({ signal: context.signal }))
+      const near = nearCapacity(await client.sandboxes.capacity({ signal: context.signal }))
       if (near.length > 0)
-        context.stdout.write(
+        printText(
+          context,
           `\n  near the limits of all sandboxes: ${describeCapacity(near)}  (config/limits.yaml)\n`,
         )
     })

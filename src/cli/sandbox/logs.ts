@@ -7,10 +7,10 @@ import type { ApiClient } from '../../sdk/client.ts'
 import { attachJob } from '../../sdk/run-job.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
-import { connect } from './connect.ts'
+import { connect } from './connect-supervisor.ts'
 import { jobIdOf } from './exec.ts'
-import { explanationOf } from './outcome.ts'
-import { writeTo } from './streams.ts'
+import { explanationOf } from './job-exit-code.ts'
+import { writeTo } from './write-output.ts'
 
 interface LogsOptions {
   readonly job?: string
@@ -96,8 +96,8 @@ async function output(
         context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} older bytes were dropped\n`)
       },
     })
-    const said = explanationOf(result, sandbox) ?? `the command exited with ${result.exitCode}`
-    if (follow) context.stderr.write(`craik: ${said}\n`)
+    const output = explanationOf(result, sandbox) ?? `the command exited with ${result.exitCode}`
+    if (follow) context.stderr.write(`craik: ${output}\n`)
   } catch (error) {
     if (!enough.signal.aborted && !(follow && signal.aborted)) throw error
   }

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { CraikError } from '../../errors.ts'
 import { findSystemProgram } from '../../lib/host-programs.ts'
-import { SYSTEM_PATH } from '../../sandboxes/backends/process/programs.ts'
+import { SYSTEM_PATH } from '../../sandboxes/backends/process/required-programs.ts'
 import type { CliContext } from '../context.ts'
 
 /** What a program may have left on: the other screen, mouse reports, bracketed paste, a hidden cursor, colours. */

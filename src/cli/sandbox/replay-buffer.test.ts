@@ -8,7 +8,7 @@ const NOTHING = Buffer.alloc(0)
 describe('what a terminal sends after it was attached again', () => {
   it('is dropped while old output is shown, whatever it is', () => {
     const gate = new ReplayBuffer(100, () => 0)
-    gate.passed(99)
+    gate.advance(99)
     expect(gate.admit(ANSWER)).toEqual(NOTHING)
     expect(gate.admit(TYPED)).toEqual(NOTHING)
   })
@@ -16,7 +16,7 @@ describe('what a terminal sends after it was attached again', () => {
   it('is dropped right after it when it is an answer, and passed when it was typed', () => {
     let nowMs = 1_000
     const gate = new ReplayBuffer(100, () => nowMs)
-    gate.passed(100)
+    gate.advance(100)
     nowMs += 100
     expect(gate.admit(ANSWER)).toEqual(NOTHING)
     expect(gate.admit(TYPED)).toEqual(TYPED)
@@ -26,10 +26,10 @@ describe('what a terminal sends after it was attached again', () => {
   it('is passed from then on, answers to new questions too', () => {
     let nowMs = 1_000
     const gate = new ReplayBuffer(100, () => nowMs)
-    gate.passed(60)
-    gate.passed(60)
+    gate.advance(60)
+    gate.advance(60)
     nowMs += 501
-    gate.passed(1_000)
+    gate.advance(1_000)
     expect(gate.admit(ANSWER)).toEqual(ANSWER)
   })
 

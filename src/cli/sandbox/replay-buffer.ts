@@ -22,7 +22,7 @@ export class ReplayBuffer {
   }
 
   /** So many bytes of the log were shown, or are not kept. */
-  passed(logBytes: number): void {
+  advance(logBytes: number): void {
     this.#position += logBytes
     if (this.#position >= this.#end) this.#openedAtMs ??= this.#nowMs()
   }

@@ -2,8 +2,8 @@
 import { CraikError } from '../../errors.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { harnessesFolder, harnessName, isHarnessId } from '../../sandboxes/harness-package.ts'
+import type { CallOptions } from '../../sdk/api-paths.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import type { CallOptions } from '../../sdk/paths.ts'
 import type { CliContext } from '../context.ts'
 
 /**
@@ -34,7 +34,7 @@ function missingPackages(error: unknown): readonly string[] {
 
 async function installAgain(context: CliContext, ids: readonly string[]): Promise<void> {
   const [{ PACKAGE_NAMES, readPackage }, { installHarnesses }] = await Promise.all([
-    import('../../harnesses/packages/catalogue.ts'),
+    import('../../harnesses/packages/harness-catalogue.ts'),
     import('../harness/install-with-bar.ts'),
   ])
   const names = PACKAGE_NAMES.filter((name) => ids.some((id) => harnessName(id) === name))

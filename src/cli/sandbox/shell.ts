@@ -4,10 +4,11 @@ import { CraikError } from '../../errors.ts'
 import { parseReference } from '../../lib/ids.ts'
 import type { JobRequestBody } from '../../operator/api/requests.ts'
 import type { CliContext } from '../context.ts'
-import { connect } from './connect.ts'
-import { parseEnvironment } from './environment.ts'
+import { printNote } from '../output.ts'
+import { connect } from './connect-supervisor.ts'
+import { parseEnvironment } from './environment-option.ts'
 import { jobIdOf } from './exec.ts'
-import { explanationOf, jobExitCode } from './outcome.ts'
+import { explanationOf, jobExitCode } from './job-exit-code.ts'
 import { requireTerminal } from './raw-terminal.ts'
 import { parseFolder } from './sandbox-path.ts'
 import { LOGIN_SHELL, TerminalSession, termOf } from './terminal-session.ts'
@@ -52,11 +53,11 @@ export function sandboxShellCommand(context: CliContext): Command {
       })
       const end = await session.run(options.attach === undefined ? spec : undefined)
       if (end === undefined) {
-        context.stderr.write(`  detached; reattach:  craik sandbox shell ${id} --attach ${jobId}\n`)
+        printNote(context, `  detached; reattach:  craik sandbox shell ${id} --attach ${jobId}\n`)
         return
       }
       const explanation = explanationOf(end.result, id, { cwd: options.cwd, program: argv[0] })
-      if (explanation !== undefined) context.stderr.write(`craik: ${explanation}\n`)
+      if (explanation !== undefined) printNote(context, `craik: ${explanation}\n`)
       context.setExitCode(jobExitCode(end.result))
     })
 }

@@ -2,15 +2,15 @@
 import { Command } from 'commander'
 import { formatDuration } from '../../lib/duration.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
-import type { CallOptions } from '../../sdk/paths.ts'
+import type { CallOptions } from '../../sdk/api-paths.ts'
+import { withCommandGrant } from '../command-grant.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, printRecord } from '../output.ts'
+import { formatOption, printable, printNote, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
-import { describeContent, describeLeftOut } from '../snapshot/view.ts'
-import { withTypedGrant } from '../typed-grant.ts'
+import { describeContent, describeLeftOut } from '../snapshot/describe-snapshot.ts'
 import { formatBytes } from './amounts.ts'
-import { connect } from './connect.ts'
-import { beginningLines, describeIsolation } from './view.ts'
+import { connect } from './connect-supervisor.ts'
+import { beginningLines, describeIsolation } from './describe-sandbox.ts'
 
 /** A large disk is read before anything is created. */
 const FORK_LEAVE_MS = 3600_000
@@ -50,7 +50,8 @@ export function takeSnapshotCommand(context: CliContext): Command {
         ].join(''),
       )
       if (!snapshot.content.still)
-        context.stderr.write(
+        printNote(
+          context,
           `craik: the sandbox kept running while its disk was read (${snapshot.content.changed} files changed)\n`,
         )
     })
@@ -86,7 +87,7 @@ export function forkCommand(context: CliContext): Command {
       using client = await connect(context)
       const startedMs = performance.now()
       const { name, from } = options
-      const leave = {
+      const grant = {
         capability: 'sandbox.create',
         operation: 'create',
         ...(name !== undefined && { target: `sandbox/${name}` }),
@@ -94,7 +95,7 @@ export function forkCommand(context: CliContext): Command {
         lifetimeMs: FORK_LEAVE_MS,
       } as const
       const sandbox = await waiting(context, `forking ${printable(id)},`, () =>
-        withTypedGrant(context, leave, (grantId) =>
+        withCommandGrant(context, grant, (grantId) =>
           client.snapshots.fork(
             id,
             { ...(name !== undefined && { name }), ...(from !== undefined && { from }) },
@@ -140,9 +141,9 @@ function printSandbox(
 
 const SNAPSHOT_HELP = `
 Craik freezes the sandbox while it reads the disk. If it cannot, it prints a
-warning. Logins (such as ~/.ssh, ~/.aws and ~/.netrc, see docs/snapshots.md) and
-/tmp are not saved. Other skipped entries, such as sockets, are counted. Delete
-a snapshot with craik snapshot delete.
+warning. Logins (such as ~/.ssh, ~/.aws and ~/.netrc) and /tmp are not saved:
+see docs/reference/snapshots.md. Other skipped entries, such as sockets, are
+counted. Delete a snapshot with craik snapshot delete.
 
 Example:
   craik sandbox snapshot parser --name parser-before

@@ -4,7 +4,7 @@ import { formatDuration } from '../../lib/duration.ts'
 import type { StatsBody } from '../../operator/api/bodies.ts'
 import { table } from '../output.ts'
 import { formatBytes } from './amounts.ts'
-import { cpuOf } from './view.ts'
+import { cpuOf } from './describe-sandbox.ts'
 
 interface StatsRow {
   readonly what: string
@@ -51,7 +51,7 @@ export function describeStats({ observed, claimed, limits, enforced }: StatsBody
   ]
   const columns = (['what', 'observed', 'claimed', 'limit', 'held'] as const).map((title) => ({
     title: TITLES[title] ?? title,
-    value: (row: StatsRow) => row[title],
+    value: (row: StatsRow) => (row[title] === 'not-asked' ? '–' : row[title]),
   }))
   const kills = observed.out_of_memory_kills ?? 0
   const ended = kills === 0 ? '' : `  out of memory  processes killed by the kernel: ${kills}\n`

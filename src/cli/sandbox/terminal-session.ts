@@ -12,11 +12,13 @@ import type { CliContext } from '../context.ts'
 import { DetachKeys } from './detach-keys.ts'
 import { RawTerminal } from './raw-terminal.ts'
 import { ReplayBuffer } from './replay-buffer.ts'
-import { writeTo } from './streams.ts'
+import { writeTo } from './write-output.ts'
 
 /** Bash where the sandbox has one. */
 export const LOGIN_SHELL: readonly string[] = [
-  ...['/bin/sh', '-c', 'command -v bash >/dev/null && exec bash -l; exec sh -l'],
+  '/bin/sh',
+  '-c',
+  'command -v bash >/dev/null && exec bash -l; exec sh -l',
 ]
 
 /** How long leaving waits for what was typed before. */
@@ -49,12 +51,12 @@ export class TerminalSession {
       onStdout: async (chunk) => {
         this.#shown = true
         await writeTo(context.stdout, chunk)
-        this.#gate.passed(FRAME_HEADER_BYTES + chunk.length)
+        this.#gate.advance(FRAME_HEADER_BYTES + chunk.length)
       },
       onInput: (offset) => {
         this.#inputBase = offset
       },
-      onGap: (lostBytes) => this.#gate.passed(lostBytes),
+      onGap: (lostBytes) => this.#gate.advance(lostBytes),
       ...(grant !== undefined && { grantId: grant }),
     }
   }
@@ -80,13 +82,13 @@ export class TerminalSession {
     } catch (error) {
       if (this.#shown) terminal.clear()
       if (this.#options.signal?.aborted) return undefined
-      throw isTakeover(error) ? this.#takenOver(error) : error
+      throw isTakeover(error) ? this.#takenOverError(error) : error
     } finally {
       stopTyping()
     }
   }
 
-  #takenOver(error: CraikError): CraikError {
+  #takenOverError(error: CraikError): CraikError {
     const back = `craik sandbox shell ${this.#sandbox} --attach ${this.#options.jobId}`
     return new CraikError(error.code, error.message, {
       hint: `it continues there; take it over again:  ${back}`,
@@ -96,10 +98,10 @@ export class TerminalSession {
   }
 
   /** What was typed before the keys that leave still gets there, unless that takes too long. */
-  async #leave(): Promise<void> {
-    const patience = AbortSignal.timeout(LEAVE_MS)
+  async #end(): Promise<void> {
+    const deadline = AbortSignal.timeout(LEAVE_MS)
     try {
-      while (!patience.aborted && !(await this.#hasArrived())) await sleep(POLL_MS)
+      while (!deadline.aborted && !(await this.#hasArrived())) await sleep(POLL_MS)
     } catch {
       // Whoever cannot be asked will not be told either.
     }
@@ -127,7 +129,7 @@ export class TerminalSession {
       const admitted = this.#gate.admit(data)
       if (admitted.length > 0 && !this.#typed.destroyed) this.#typed.write(admitted)
       this.#typedBytes += admitted.length
-      if (detached) void this.#leave()
+      if (detached) void this.#end()
     }
     stdin.on('data', onData)
     return () => {

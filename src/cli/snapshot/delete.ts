@@ -10,7 +10,7 @@ import {
   deletingCommand,
   requireChoice,
 } from '../delete-each.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 
 interface SnapshotDeleteOptions extends DeleteOptions {
   readonly grant?: string

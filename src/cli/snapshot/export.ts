@@ -5,10 +5,10 @@ import { CraikError } from '../../errors.ts'
 import type { ExportBody } from '../../operator/api/requests.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, printRecord } from '../output.ts'
+import { formatOption, printable, printNote, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { LocalFile, openDestination } from '../sandbox/local-file.ts'
 import { TransferBar } from '../sandbox/transfer-bar.ts'
 
@@ -64,7 +64,8 @@ export function exportSnapshotCommand(context: CliContext): Command {
       )
       // Whoever gets it can read them; a secret belongs into a reference.
       if (variables.length > 0)
-        context.stderr.write(
+        printNote(
+          context,
           `  it contains the values of these variables in plain text: ${printable(variables.join(', '))}\n`,
         )
     })

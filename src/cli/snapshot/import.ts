@@ -4,12 +4,12 @@ import { open } from 'node:fs/promises'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { SnapshotBody } from '../../operator/api/bodies.ts'
+import { withCommandGrant } from '../command-grant.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
-import { connect } from '../sandbox/connect.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { TransferBar } from '../sandbox/transfer-bar.ts'
-import { withTypedGrant } from '../typed-grant.ts'
-import { describeContent } from './view.ts'
+import { describeContent } from './describe-snapshot.ts'
 
 interface ImportOptions {
   readonly name?: string
@@ -28,7 +28,7 @@ export function importCommand(context: CliContext): Command {
     .action(async (path: string, options: ImportOptions) => {
       using client = await connect(context)
       const bytes = await sizeOf(path)
-      const leave = {
+      const grant = {
         capability: 'sandbox.snapshot',
         operation: 'import',
         target: 'snapshot/new',
@@ -40,7 +40,7 @@ export function importCommand(context: CliContext): Command {
       let snapshot: SnapshotBody
       {
         using bar = new TransferBar(context, 'reading', bytes)
-        snapshot = await withTypedGrant(context, leave, (grantId) =>
+        snapshot = await withCommandGrant(context, grant, (grantId) =>
           client.snapshots.import(
             () => {
               sent = 0

@@ -4,8 +4,8 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { ListedSnapshotBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord, printRows } from '../output.ts'
-import { connect } from '../sandbox/connect.ts'
-import { describeSnapshot, SNAPSHOT_COLUMNS } from './view.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
+import { describeSnapshot, SNAPSHOT_COLUMNS } from './describe-snapshot.ts'
 
 interface FormatOptions {
   readonly format?: string

@@ -23,9 +23,9 @@ const OUTCOMES: Readonly<Record<ExportedTranscripts['outcome'], string>> = {
 
 const COLUMNS: readonly Column<ExportedTranscripts>[] = [
   { title: 'outcome', value: ({ outcome }) => OUTCOMES[outcome] },
-  { title: 'harness', value: ({ conversation }) => conversation.harness, goes: 1 },
-  { title: 'turns', value: ({ conversation }) => conversation.turns.toLocaleString('en'), goes: 2 },
-  { title: 'file', value: ({ path }) => path },
+  { title: 'harness', value: ({ conversation }) => conversation.harness, dropOrder: 1 },
+  { title: 'turns', value: ({ conversation }) => conversation.turns.toLocaleString('en'), dropOrder: 2 },
+  { title: 'file', value: ({ path }) => path, canShorten: true },
 ]
 
 export function exportTranscriptsCommand(context: CliContext): Command {
@@ -36,8 +36,8 @@ export function exportTranscriptsCommand(context: CliContext): Command {
     .addHelpText('after', HELP)
     .action(async (options: ExportOptions) => {
       const inbox = inboxOf(context, options)
-      const exported = await withTranscriptSource(context, options, (place) =>
-        exportNew({ ...place, inbox, records: context.home.transcripts }),
+      const exported = await withTranscriptSource(context, options, (selection) =>
+        exportNew({ ...selection, inbox, records: context.home.transcripts }),
       )
       printRows(context, options, exported, COLUMNS, ({ path, outcome, conversation }) => ({
         path,

@@ -4,7 +4,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import { type Conversation, nameOf } from '../../transcripts/conversation.ts'
 import { findConversations } from '../../transcripts/find-transcripts.ts'
 import type { CliContext } from '../context.ts'
-import { type Column, formatOption, printRows } from '../output.ts'
+import { type Column, formatMinute, formatOption, printRows } from '../output.ts'
 import { Progress } from '../progress.ts'
 import { addWhere, type WhereOptions, withTranscriptSource } from './where.ts'
 
@@ -17,11 +17,15 @@ interface Row extends Omit<Conversation, 'turns'> {
 const COLUMNS: readonly Column<Row>[] = [
   { title: 'id', value: ({ id }) => id },
   { title: 'harness', value: ({ harness }) => harness },
-  { title: 'started', value: ({ startedAtMs }) => minuteOf(startedAtMs) },
-  { title: 'turns', value: ({ turnCount }) => turnCount.toLocaleString('en'), goes: 3 },
-  { title: 'about', value: ({ name }) => name, shortens: true },
-  { title: 'workspace', value: ({ cwd }) => cwd ?? '–', goes: 1, shortens: true },
-  { title: 'model', value: ({ model }) => model ?? '–', goes: 2 },
+  {
+    title: 'started',
+    value: ({ startedAtMs }) => (startedAtMs === undefined ? '–' : formatMinute(startedAtMs)),
+    dropOrder: 4,
+  },
+  { title: 'turns', value: ({ turnCount }) => turnCount.toLocaleString('en'), dropOrder: 3 },
+  { title: 'about', value: ({ name }) => name, canShorten: true },
+  { title: 'workspace', value: ({ cwd }) => cwd ?? '–', dropOrder: 1, canShorten: true },
+  { title: 'model', value: ({ model }) => model ?? '–', dropOrder: 2 },
 ]
 
 export function listTranscriptsCommand(context: CliContext): Command {
@@ -30,10 +34,10 @@ export function listTranscriptsCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: WhereOptions) => {
-      const rows = await withTranscriptSource(context, options, async (place) => {
+      const rows = await withTranscriptSource(context, options, async (selection) => {
         using progress = new Progress(context, 'reading transcripts:')
         const found: Row[] = []
-        for await (const { turns, ...rest } of findConversations(place)) {
+        for await (const { turns, ...rest } of findConversations(selection)) {
           found.push({ ...rest, name: nameOf({ ...rest, turns }), turnCount: turns.length })
           await progress.tick(found.length)
         }
@@ -41,10 +45,6 @@ export function listTranscriptsCommand(context: CliContext): Command {
       })
       printRows(context, options, rows, COLUMNS, rowJson)
     })
-}
-
-function minuteOf(atMs: number | undefined): string {
-  return atMs === undefined ? '–' : new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')
 }
 
 function rowJson({ harness, id, path, name, turnCount, cwd, model, usage, damage, ...times }: Row): Json {

@@ -4,8 +4,8 @@ import type { FileBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { readFile } from '../../sdk/transfer.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
-import { TRANSCRIPT_LIMITS } from '../../transcripts/limits.ts'
 import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from '../../transcripts/source.ts'
+import { TRANSCRIPT_LIMITS } from '../../transcripts/transcript-limits.ts'
 
 const PAGE_ENTRIES = 1000
 const UNFIT: ReadonlyMap<string, string> = new Map([
@@ -17,7 +17,7 @@ const UNFIT: ReadonlyMap<string, string> = new Map([
 
 export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSignal): TranscriptSource {
   return {
-    list: (folder, depth) => listed(folder, depth),
+    list: (folder, depth) => listFiles(folder, depth),
     async *read(path, maxBytes) {
       try {
         yield* readFile(client, sandbox, `${INSIDE.home}/${path}`, { signal, length: maxBytes })
@@ -29,7 +29,7 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
     },
   }
 
-  async function* listed(folder: string, depth: number): AsyncGenerator<TranscriptFile> {
+  async function* listFiles(folder: string, depth: number): AsyncGenerator<TranscriptFile> {
     for await (const { path, type, bytes, modified_at_ms } of entriesOf(folder)) {
       const name = path.slice(path.lastIndexOf('/') + 1)
       if (name === '' || name === '.' || name === '..') continue
@@ -37,7 +37,7 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
       const file = { path: below, bytes: whole(bytes), modifiedAtMs: whole(modified_at_ms) }
       if (type === 'file') yield file
       else if (type !== 'folder') yield { ...file, unfit: UNFIT.get(type) ?? 'is not a file' }
-      else if (depth > 0) yield* listed(below, depth - 1)
+      else if (depth > 0) yield* listFiles(below, depth - 1)
     }
   }
 
@@ -45,8 +45,8 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
     let after: string | undefined
     // A page without a next one is the last, and an inside that never comes to an end is not listened to for ever.
     for (let page = 0; page * PAGE_ENTRIES < TRANSCRIPT_LIMITS.folderEntries; page++) {
-      const asked = { signal, limit: PAGE_ENTRIES, ...(after !== undefined && { after }) }
-      const found = await client.files.list(sandbox, `${INSIDE.home}/${folder}`, asked).catch((error) => {
+      const requested = { signal, limit: PAGE_ENTRIES, ...(after !== undefined && { after }) }
+      const found = await client.files.list(sandbox, `${INSIDE.home}/${folder}`, requested).catch((error) => {
         if (isNotThere(error)) return undefined
         throw error
       })

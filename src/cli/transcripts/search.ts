@@ -16,10 +16,10 @@ interface Row extends Match {
 
 const COLUMNS: readonly Column<Row>[] = [
   { title: 'id', value: ({ id }) => id },
-  { title: 'harness', value: ({ harness }) => harness, goes: 1 },
+  { title: 'harness', value: ({ harness }) => harness, dropOrder: 1 },
   { title: 'turn', value: ({ turn, role }) => `${turn} ${role}` },
-  { title: 'where', value: ({ where }) => where, goes: 2 },
-  { title: 'excerpt', value: ({ excerpt }) => excerpt, shortens: true },
+  { title: 'where', value: ({ where }) => where, dropOrder: 2 },
+  { title: 'excerpt', value: ({ excerpt }) => excerpt, canShorten: true },
 ]
 
 const MAX_ROWS = 1000
@@ -38,17 +38,17 @@ export function searchCommand(context: CliContext): Command {
         throw new CraikError('usage', 'the search text is empty', {
           hint: 'craik transcripts search "parser test"',
         })
-      const rows = await withTranscriptSource(context, options, async (place) => {
+      const rows = await withTranscriptSource(context, options, async (selection) => {
         using progress = new Progress(context, 'reading transcripts:')
         const found: Row[] = []
         let count = 0
-        for await (const conversation of findConversations(place)) {
+        for await (const conversation of findConversations(selection)) {
           await progress.tick(++count)
           const { harness, id } = conversation
           for (const match of searchIn(conversation, text)) {
             if (found.length < MAX_ROWS) found.push({ harness, id, ...match })
             else {
-              place.onProblem?.('search', `shows the first ${MAX_ROWS.toLocaleString('en')} matches`)
+              selection.onProblem?.('search', `shows the first ${MAX_ROWS.toLocaleString('en')} matches`)
               return found
             }
           }

@@ -8,7 +8,7 @@ import { renderMarkdown } from '../../transcripts/markdown/render.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { writeTo } from '../sandbox/streams.ts'
+import { writeTo } from '../sandbox/write-output.ts'
 import { instantOf } from './list.ts'
 import { addWhere, type TranscriptSelection, type WhereOptions, withTranscriptSource } from './where.ts'
 
@@ -22,9 +22,9 @@ export function showTranscriptCommand(context: CliContext): Command {
       '\nExamples:\n  craik transcripts show 0236f607\n  craik transcripts show 0236f607 --sandbox parser --format json\n',
     )
     .action(async (id: string, options: WhereOptions) => {
-      const { conversation, sandbox } = await withTranscriptSource(context, options, async (place) => ({
-        conversation: await named(context, place, id),
-        sandbox: place.sandbox,
+      const { conversation, sandbox } = await withTranscriptSource(context, options, async (selection) => ({
+        conversation: await findConversation(context, selection, id),
+        sandbox: selection.sandbox,
       }))
       const { format } = options
       if (format === 'json' || format === 'jsonl')
@@ -37,12 +37,16 @@ export function showTranscriptCommand(context: CliContext): Command {
 }
 
 /** By its whole id, or by the only one that begins so. */
-async function named(context: CliContext, place: TranscriptSelection, id: string): Promise<Conversation> {
+async function findConversation(
+  context: CliContext,
+  selection: TranscriptSelection,
+  id: string,
+): Promise<Conversation> {
   using progress = new Progress(context, 'reading transcripts:')
   let count = 0
   let found: Conversation | undefined
   const others: string[] = []
-  for await (const conversation of findConversations(place)) {
+  for await (const conversation of findConversations(selection)) {
     await progress.tick(++count)
     if (conversation.id === id) return conversation
     if (id === '' || !conversation.id.startsWith(id)) continue
@@ -51,7 +55,7 @@ async function named(context: CliContext, place: TranscriptSelection, id: string
   }
   if (found === undefined)
     throw new CraikError('not_found', 'no conversation has that id', {
-      hint: `list conversations:  craik transcripts list${place.sandbox === undefined ? '' : ` --sandbox ${place.sandbox}`}`,
+      hint: `list conversations:  craik transcripts list${selection.sandbox === undefined ? '' : ` --sandbox ${selection.sandbox}`}`,
     })
   if (others.length === 0) return found
   throw new CraikError('conflict', `${others.length + 1} conversations have an id that starts with this`, {

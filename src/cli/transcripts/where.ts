@@ -4,7 +4,7 @@ import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
-import { LoginRecords } from '../../login-sandbox/records.ts'
+import { LoginRecords } from '../../login-sandbox/login-records.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 import { TRANSCRIPT_HARNESSES, type TranscriptHarness } from '../../transcripts/conversation.ts'
@@ -12,10 +12,10 @@ import type { FindOptions } from '../../transcripts/find-transcripts.ts'
 import { homeFolder } from '../../transcripts/home-folder.ts'
 import type { CliContext } from '../context.ts'
 import { transcriptDeps } from '../login-sandbox/transcript-deps.ts'
-import { printable } from '../output.ts'
-import { connect } from '../sandbox/connect.ts'
-import { Notes } from './notes.ts'
+import { printable, printNote } from '../output.ts'
+import { connect } from '../sandbox/connect-supervisor.ts'
 import { sandboxHome } from './sandbox-home.ts'
+import { SkippedContent } from './skipped-content.ts'
 
 export interface WhereOptions {
   readonly sandbox?: string
@@ -42,24 +42,24 @@ export function addWhere(command: Command): Command {
 export async function withTranscriptSource<T>(
   context: CliContext,
   options: WhereOptions,
-  work: (place: TranscriptSelection) => Promise<T>,
+  work: (selection: TranscriptSelection) => Promise<T>,
 ): Promise<T> {
   if (options.sandbox !== undefined && options.home !== undefined)
     throw new CraikError('usage', '--sandbox cannot be combined with --home', {
       hint: 'use one of them:  craik transcripts list --sandbox ID',
     })
-  const notes = new Notes()
+  const skipped = new SkippedContent()
   const common = {
     redact: (text: string) => redactText(text).text,
     signal: context.signal,
-    onProblem: notes.problem,
-    onPassedOver: notes.passedOver,
+    onProblem: skipped.problem,
+    onPassedOver: skipped.passedOver,
     ...(options.harness !== undefined && { harnesses: [options.harness] }),
   }
   try {
     if (options.sandbox === undefined) {
       const home = homeOf(context, options)
-      const source = homeFolder(home, { signal: context.signal, onProblem: notes.problem })
+      const source = homeFolder(home, { signal: context.signal, onProblem: skipped.problem })
       return await work({ ...common, source, scope: realFolder(home) })
     }
     using client = await connect(context)
@@ -68,11 +68,11 @@ export async function withTranscriptSource<T>(
     const { id } = sandbox
     const login = new LoginRecords(context.home.loginSandboxes).list().find((one) => one.sandboxId === id)
     if (login !== undefined)
-      return await work({ ...common, ...transcriptDeps(context, login.login, notes.problem) })
+      return await work({ ...common, ...transcriptDeps(context, login.login, skipped.problem) })
     const source = sandboxHome(client, id, context.signal)
     return await work({ ...common, source, scope: id, sandbox: id })
   } finally {
-    context.stderr.write(notes.lines())
+    printNote(context, skipped.lines())
   }
 }
 

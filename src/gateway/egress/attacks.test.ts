@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ATTACKS, attack, FINE } from '../../../test/egress/attacks.ts'
-import { openScene, type Scene, WAYS_OUT } from './egress.fixture.ts'
+import { openScene, type Scene, WAYS_OUT } from './egress-proxy.fixture.ts'
 
 describe('attacks through the proxy', () => {
   let scene: Scene
@@ -19,15 +19,15 @@ describe('attacks through the proxy', () => {
     const reached = scene.seen.slice(seen).filter((line) => !FINE.test(line))
     expect(reached).toEqual([])
     const places = new Set(
-      scene.dialled.slice(dialled).map((place) => place.slice(0, place.lastIndexOf(':'))),
+      scene.dialled.slice(dialled).map((location) => location.slice(0, location.lastIndexOf(':'))),
     )
     expect([...places].filter((address) => address !== '93.184.216.34')).toEqual([])
     expect(scene.lookedUp).not.toContain('forbidden.example')
   })
 })
 
-describe('the same attacks through a proxy that lets everything pass', () => {
-  it('get through, but for what no HTTP server reads', async () => {
+describe('the same attacks through a proxy that allows everything', () => {
+  it('succeed, except those that no HTTP server accepts', async () => {
     const server = createServer((_, response) => response.end('through'))
     server.on('connect', (_, stream) => stream.end('HTTP/1.1 200 OK\r\n\r\nthrough'))
     server.on('upgrade', (_, stream) => stream.end('HTTP/1.1 101 Switching\r\n\r\nthrough'))

@@ -4,7 +4,7 @@ import { connect as tlsConnect } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { parseHello } from './client-hello.ts'
 
-/** What Node itself sends first. */
+/** Returns the first bytes that Node itself sends. */
 async function realHello(servername: string): Promise<Buffer> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -20,7 +20,7 @@ async function realHello(servername: string): Promise<Buffer> {
   return bytes
 }
 
-/** The same message over records of a few bytes each. */
+/** Returns the same message in TLS records of a few bytes each. */
 function inRecords(hello: Buffer, size: number): Buffer {
   const message = hello.subarray(5)
   const parts: Buffer[] = []
@@ -31,20 +31,20 @@ function inRecords(hello: Buffer, size: number): Buffer {
   return Buffer.concat(parts)
 }
 
-describe('the first words of TLS', () => {
-  it('name the host, however they are cut into records', async () => {
+describe('the TLS client hello', () => {
+  it('names the host, at any split into records', async () => {
     const hello = await realHello('allowed.example')
     for (const bytes of [hello, inRecords(hello, 1), inRecords(hello, 7), inRecords(hello, 200)])
       expect(parseHello(bytes)).toEqual({ is: 'tls', name: 'allowed.example' })
   })
 
-  it('are waited for while they are not whole, and never misread', async () => {
+  it('is read only when complete, and never misread', async () => {
     const hello = await realHello('allowed.example')
     for (let length = 0; length < hello.length; length++)
       expect(parseHello(hello.subarray(0, length))).toEqual({ is: 'incomplete' })
   })
 
-  it('may name none', async () => {
+  it('can name no host', async () => {
     expect(parseHello(await realHello(''))).toEqual({ is: 'tls', name: undefined })
   })
 
@@ -55,9 +55,9 @@ describe('the first words of TLS', () => {
     '\u0016\u0002\u0000\u0000\u0005',
     '\u0016\u0003\u0001\u0000\u0000',
     '\u0016\u0003\u0001\u0000\u0005\u0002\u0000\u0000\u0001\u0000',
-  ])('are not %j', (text) => expect(parseHello(Buffer.from(text, 'latin1'))).toEqual({ is: 'other' }))
+  ])('is not %j', (text) => expect(parseHello(Buffer.from(text, 'latin1'))).toEqual({ is: 'other' }))
 
-  it('with a length in them that lies are nothing', async () => {
+  it('with a false length is not read as TLS', async () => {
     const hello = await realHello('allowed.example')
     for (let at = 9; at < hello.length; at++) {
       const bent = Buffer.from(hello)

@@ -1,4 +1,4 @@
-/** The first words of TLS, as far as they are in the clear: that it is TLS, and for which name. */
+/** Reads the cleartext part of a TLS client hello: whether it is TLS, and the server name. */
 import type { Duplex } from 'node:stream'
 
 const MAX_HELLO_BYTES = 64 * 1024
@@ -14,14 +14,15 @@ export type ClientHello =
 const OTHER: ClientHello = { is: 'other' }
 const INCOMPLETE: ClientHello = { is: 'incomplete' }
 
-/** Never more than a look: what was read is passed on as it came. */
+/** Only inspects the bytes: they are forwarded unchanged. */
 export function parseHello(bytes: Buffer): ClientHello {
   const parts: Buffer[] = []
   let at = 0
   let have = 0
   let length: number | undefined
   for (;;) {
-    // Joined when its length is known and when it is whole: joined for each record, it would cost the square of its length.
+    // Joins the records only when the length is known and all bytes have arrived. Joining them for each record would
+    // cost quadratic time.
     if (have >= 4 && length === undefined) {
       const begun = Buffer.concat(parts)
       if (begun[0] !== CLIENT_HELLO) return OTHER
@@ -70,13 +71,13 @@ function helloIn(body: Buffer): ClientHello {
   }
 }
 
-/** One host name and nothing else, as every client sends it. */
+/** Accepts a list of exactly one host name, as every client sends it. */
 function nameIn(list: Buffer): string | undefined {
   const isOne = list.length > 5 && list.readUInt16BE(0) === list.length - 2 && list[2] === 0
   return isOne && list.readUInt16BE(3) === list.length - 5 ? list.toString('latin1', 5) : undefined
 }
 
-/** Reads until it is clear what it is, and stops the stream there. */
+/** Reads until the protocol is clear, and then pauses the stream. */
 export function readHello(
   stream: Duplex,
   head: Buffer,

@@ -1,8 +1,8 @@
-/** A client of the proxy, as a program inside a sandbox is one. */
+/** A client of the proxy that behaves like a program in a sandbox. */
 import { connect, type Socket } from 'node:net'
 import { type TLSSocket, connect as tlsConnect } from 'node:tls'
 
-/** One tunnel: the stream after a 200, or the answer. */
+/** Opens one tunnel. Returns the stream after a 200, or the error response. */
 export function openTunnel(
   port: number,
   authority: string,
@@ -45,7 +45,7 @@ export async function openTls(port: number, host: string, servername = host): Pr
   return secure
 }
 
-/** All of what comes until the other side is done, or breaks off. */
+/** Reads until the other side ends or breaks the connection. */
 export function readAll(stream: Socket): Promise<string> {
   return new Promise((resolve) => {
     let text = ''
@@ -58,7 +58,7 @@ export function readAll(stream: Socket): Promise<string> {
   })
 }
 
-/** Sends one plain request, and reads to the end of the connection. */
+/** Sends one plain HTTP request and reads to the end of the connection. */
 export async function ask(port: number, head: string, body = ''): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port })
   socket.write(`${head}Connection: close\r\n\r\n${body}`)
@@ -69,7 +69,7 @@ export function getUrl(port: number, url: string, more = ''): Promise<string> {
   return ask(port, `GET ${url} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n${more}`)
 }
 
-export function gone(stream: Socket): Promise<void> {
+export function waitForClose(stream: Socket): Promise<void> {
   return new Promise((resolve) => {
     if (stream.destroyed) resolve()
     else stream.once('close', () => resolve()).resume()

@@ -1,26 +1,26 @@
-/** Rules in the writer thread: each change with its grant and its receipts, in one transaction. */
+/** Changes of rules in the writer thread: each with its grant and its receipts, in one transaction. */
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newId } from '../../lib/ids.ts'
+import { parseInput } from '../../policy/decision-request.ts'
 import { createGrantIn, revokeGrantIn } from '../../policy/grant-procedures.ts'
-import { parseInput } from '../../policy/request.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { RecordSealer } from '../../receipts/record-seal.ts'
 import type { Tables } from '../../store/store.ts'
-import { rulesDocument } from './facts.ts'
-import { parseHost } from './names.ts'
+import { parseHost } from './egress-destination.ts'
+import { rulesDocument } from './egress-facts.ts'
 import { ANY_SCOPE, type RuleReader, sealOfRule, unknownRule } from './rule-reader.ts'
 import { type EgressRule, egressRule, fittingRules, MAX_RULES } from './rules.ts'
 import type { AddRuleInput, DenyHostInput, RuleChange } from './tokens.ts'
 
-/** The longest that a grant may last. */
+/** The longest duration of a grant. */
 const LONGEST_MS = 366 * 24 * 3600 * 1000
 
 export interface EgressSealer extends ReceiptWriter, RecordSealer {}
 
-/** One transaction's tables, and what it takes to change rules in them. */
+/** The tables of one transaction, and the dependencies of a rule change. */
 export interface RuleWork {
   readonly tables: Tables
   readonly sealer: EgressSealer
@@ -28,7 +28,7 @@ export interface RuleWork {
   readonly reader: RuleReader
 }
 
-/** The same leave once more replaces the one before; a refusal of the very host ends with it. */
+/** Adds a rule. It replaces a rule with the same terms, and rules that block only its hosts. */
 export async function addRule(work: RuleWork, input: AddRuleInput): Promise<RuleChange> {
   const { operator, approvedBy, sandboxId, preset, hosts, ports, methods, path } = input
   const nowMs = work.clock.nowMs()
@@ -83,7 +83,10 @@ export async function removeRule(
   })
 }
 
-/** Afterwards the host is not reachable: what allowed just it goes, and what else would allow it is overruled. */
+/**
+ * Blocks a host. It removes the rules that allow only this host. If another rule still allows it, a blocking rule
+ * overrides that.
+ */
 export async function denyHost(
   work: RuleWork,
   { operator, approvedBy, sandboxId, host, port }: DenyHostInput,
@@ -116,7 +119,7 @@ export async function denyHost(
   return { removed, added }
 }
 
-/** Also those that were changed outside Craik: nothing of the sandbox stays. */
+/** Removes all rules of a sandbox, also those that were changed outside Craik. */
 export async function removeSandboxRules(
   work: RuleWork,
   { sandboxId, operator }: { readonly sandboxId: string; readonly operator: string },
@@ -146,7 +149,7 @@ function isReplaced(rule: EgressRule, { hosts, ports, methods, path }: AddRuleIn
   return terms({ ...rule, ports: rule.ports ?? [] }) === terms({ hosts, ports, methods, path })
 }
 
-/** A pattern is taken for covered by others only when it is a name: what else a star covers is not counted up. */
+/** Checks a single name only. For a pattern with a star, it does not add up which other rules cover parts of it. */
 async function isStillAllowed(
   { tables, reader }: RuleWork,
   { operator, sandboxId, host, port }: Omit<DenyHostInput, 'approvedBy'>,
@@ -165,9 +168,9 @@ async function isStillAllowed(
   )
 }
 
-async function insert(work: RuleWork, given: EgressRule): Promise<RuleChange> {
+async function insert(work: RuleWork, provided: EgressRule): Promise<RuleChange> {
   const { tables, sealer } = work
-  const rule = parseInput(egressRule, given, 'the egress rule')
+  const rule = parseInput(egressRule, provided, 'the egress rule')
   const scope = rule.sandbox_id ?? ANY_SCOPE
   if ((await tables.egressRules.list({ operator: rule.operator, scope }, MAX_RULES)).length >= MAX_RULES)
     throw new CraikError('limit_reached', `this scope already has ${MAX_RULES} egress rules`, {
@@ -188,7 +191,7 @@ async function drop(work: RuleWork, rule: EgressRule, operator: string): Promise
   return { rule, receipt: await appendChange(work, rule, 'remove', operator) }
 }
 
-/** The digest names the rule's terms, which are kept as a document: a receipt holds no patterns. */
+/** The receipt names the rule's terms by digest, and a document stores them: a receipt contains no patterns. */
 async function appendChange(
   { tables, sealer }: RuleWork,
   rule: EgressRule,

@@ -1,4 +1,4 @@
-/** Rules as they are read: one that does not fit its seal is not believed, and neither are the others beside it. */
+/** Reads rules and checks their seals. If one rule does not match its seal, none of the rules in its scope apply. */
 import { CraikError } from '../../errors.ts'
 import { checkRecord } from '../../receipts/record-seal.ts'
 import type { SealedRow } from '../../store/agent-tables.ts'
@@ -6,7 +6,7 @@ import type { Home } from '../../store/home.ts'
 import type { Store, Tables } from '../../store/store.ts'
 import { type EgressRule, egressRule, MAX_RULES } from './rules.ts'
 
-/** Says whether a record is as Craik sealed it. */
+/** Returns whether a record matches the seal that Craik made. */
 export type RuleSealCheck = (what: string, document: string, seal: string) => boolean
 
 /** The scope of rules for all of an operator's sandboxes. */
@@ -15,20 +15,20 @@ const MAX_KNOWN = 4 * MAX_RULES
 
 export interface FoundRules {
   readonly rules: readonly EgressRule[]
-  /** Those that were changed outside Craik, or cannot be read. */
+  /** The ids of rules that were changed outside Craik, or cannot be read. */
   readonly damaged: readonly string[]
 }
 
 export class RuleReader {
   readonly #isSealed: RuleSealCheck
-  /** What was checked and parsed, for as long as its row is the very same. */
+  /** Checked and parsed rules, valid while their rows are unchanged. */
   readonly #known = new Map<string, { readonly row: SealedRow; readonly rule: EgressRule }>()
 
   constructor(isSealed: RuleSealCheck) {
     this.#isSealed = isSealed
   }
 
-  /** Those that hold for what runs in a sandbox of an operator: its own, and those for all. */
+  /** Returns the rules for a sandbox of an operator: its own, and those for all sandboxes. */
   async rulesFor(tables: Tables, operator: string, sandboxId: string | undefined): Promise<FoundRules> {
     const scopes = sandboxId === undefined ? [ANY_SCOPE] : [sandboxId, ANY_SCOPE]
     const rows: SealedRow[] = []
@@ -74,12 +74,12 @@ export function sealOfRule(id: string): string {
   return `egress_rule:${id}`
 }
 
-/** With the keys of a home, outside a transaction. */
+/** Creates a reader with the keys of a home, for use outside a transaction. */
 export function homeReader(home: Home): RuleReader {
   return new RuleReader((what, document, seal) => checkRecord(home, what, document, seal) === 'verified')
 }
 
-/** Newest first: of one sandbox with those for all, or everything. */
+/** Returns rules, newest first: those of one sandbox with those for all, or all rules. */
 export async function listRules(
   store: Store,
   home: Home,

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalPath, isWithin, parsePlainUrl } from './paths.ts'
-import { PRESETS } from './presets.ts'
+import { PRESETS } from './egress-presets.ts'
 import {
   type EgressRequest,
   fittingRules,
@@ -10,6 +9,7 @@ import {
   type RuleTerms,
   ruleTerms,
 } from './rules.ts'
+import { canonicalPath, isWithin, parsePlainUrl } from './url-paths.ts'
 
 const rule = (changes: Partial<RuleTerms>): RuleTerms =>
   ruleTerms.parse({
@@ -21,7 +21,7 @@ const rule = (changes: Partial<RuleTerms>): RuleTerms =>
     path: null,
     ...changes,
   })
-const asked = (changes: Partial<EgressRequest> = {}): EgressRequest => ({
+const egressRequest = (changes: Partial<EgressRequest> = {}): EgressRequest => ({
   host: 'allowed.example',
   form: 'name',
   port: 443,
@@ -29,7 +29,7 @@ const asked = (changes: Partial<EgressRequest> = {}): EgressRequest => ({
   ...changes,
 })
 const fits = (changes: Partial<RuleTerms>, what: Partial<EgressRequest>) =>
-  fittingRules([rule(changes)], asked(what)).length === 1
+  fittingRules([rule(changes)], egressRequest(what)).length === 1
 
 describe('a rule', () => {
   it.each([
@@ -66,12 +66,12 @@ describe('a rule', () => {
     expect(fits(terms, what)).toBe(expected),
   )
 
-  it('that denies overrules all that allow', () => {
+  it('that denies overrides all that allow', () => {
     const rules = [rule({}), rule({ id: 'egr_2', effect: 'deny', ports: null })]
-    expect(fittingRules(rules, asked()).map(({ effect }) => effect)).toEqual(['deny'])
+    expect(fittingRules(rules, egressRequest()).map(({ effect }) => effect)).toEqual(['deny'])
   })
 
-  it('is not made of what everybody could own', () => {
+  it('cannot cover names that anyone can register', () => {
     for (const host of [
       '*',
       '*.',
@@ -88,7 +88,7 @@ describe('a rule', () => {
       expect(() => parseTyped(host)).toThrow('cannot be allowed')
   })
 
-  it('is never for an address that is not of the public internet, however it is spelled', () => {
+  it('cannot name an address that is not public, in any notation', () => {
     for (const host of [
       '127.0.0.1',
       '0x7f.1',
@@ -101,7 +101,7 @@ describe('a rule', () => {
       expect(() => parseTyped(host)).toThrow('its address is')
   })
 
-  it('says no path of what is inside TLS', () => {
+  it('cannot limit paths inside TLS', () => {
     expect(() => parseTyped('store.example.com/bucket')).toThrow('inside TLS')
     expect(() => parseTyped('store.example.com', ['GET'])).toThrow('inside TLS')
     expect(parseTyped('store.example.com:80/bucket', ['get'])).toEqual({
@@ -112,14 +112,14 @@ describe('a rule', () => {
     })
   })
 
-  it('is refused when it is a URL, or its port is none', () => {
+  it('is refused when it is a URL, or has an invalid port', () => {
     expect(() => parseTyped('https://example.com')).toThrow('HOST[:PORT][/PATH]')
     expect(() => parseTyped('example.com:http')).toThrow('port')
   })
 })
 
 describe('presets', () => {
-  it.each(Object.entries(PRESETS))('%s names hosts as rules may', (_, { hosts, ports }) => {
+  it.each(Object.entries(PRESETS))('%s names only valid hosts', (_, { hosts, ports }) => {
     expect(() => rule({ hosts: [...hosts], ports: [...ports] })).not.toThrow()
   })
 })
@@ -145,9 +145,9 @@ describe('paths of plain requests', () => {
     ['/a%zz', undefined],
     ['/a%c0%ae%c0%ae/b', undefined],
     ['a', undefined],
-  ])('%j is %j to a rule', (path, expected) => expect(canonicalPath(path)).toBe(expected))
+  ])('%j is matched as %j', (path, expected) => expect(canonicalPath(path)).toBe(expected))
 
-  it('never lead out of the prefix that they are within', () => {
+  it('never match outside their prefix', () => {
     const part = fc.constantFrom(
       'a',
       'bucket',
@@ -180,5 +180,5 @@ describe('paths of plain requests', () => {
     'http:a.example',
     'http://u@a.example/',
     '*',
-  ])('%j is no target of a plain request', (url) => expect(parsePlainUrl(url)).toHaveProperty('problem'))
+  ])('%j is not a target of a plain request', (url) => expect(parsePlainUrl(url)).toHaveProperty('problem'))
 })

@@ -1,24 +1,24 @@
-/** A rule of egress: which hosts, on which ports, and for plain HTTP with which methods and below which path. */
+/** An egress rule: hosts, ports, and for plain HTTP also methods and a path prefix. */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
-import { reference } from '../../policy/request.ts'
-import { type Host, isNameProblem, parseHost, parsePort } from './names.ts'
-import { neverAllowed } from './never-reached.ts'
-import { canonicalPath, isWithin } from './paths.ts'
+import { reference } from '../../policy/decision-request.ts'
+import { findBlockedReason } from './blocked-hosts.ts'
+import { type Host, isNameProblem, parseHost, parsePort } from './egress-destination.ts'
+import { canonicalPath, isWithin } from './url-paths.ts'
 
 export const HTTPS_PORT = 443
 export const MAX_RULES = 200
 const MAX_HOSTS = 64
 const MAX_PORTS = 8
 
-/** What is asked of the rules. */
+/** A request to check against the rules. */
 export interface EgressRequest {
   readonly host: string
   readonly form: Host['form']
   readonly port: number
   readonly protocol: 'connect' | 'http'
   readonly method?: string | undefined
-  /** Undefined: none, or one that could be read in two ways. */
+  /** `undefined` when the request has no path, or an ambiguous one. */
   readonly path?: string | undefined
 }
 
@@ -34,15 +34,15 @@ const path = z
     message: 'is not a path in canonical form',
   })
 
-/** What is compared; a digest of these is what a decision was made from. */
+/** The fields that are matched. A decision records their digest. */
 export const ruleTerms = z.strictObject({
   id: reference,
   effect: z.enum(['allow', 'deny']),
-  /** A name, an address, or `*.` and a name: what is below it, at any depth. */
+  /** A name, an address, or `*.` and a name, which matches the names below it at any depth. */
   hosts: z.array(host).min(1).max(MAX_HOSTS),
-  /** Null, of a rule that denies: all. */
+  /** Null, in a rule that denies, means all ports. */
   ports: z.array(port).min(1).max(MAX_PORTS).nullable(),
-  /** Null: all, and tunnels. */
+  /** Null means all methods, and tunnels. */
   methods: z.array(method).min(1).max(10).nullable(),
   path: path.nullable(),
 })
@@ -50,10 +50,10 @@ export const ruleTerms = z.strictObject({
 export const egressRule = ruleTerms
   .extend({
     operator: reference,
-    /** Null: all sandboxes of the operator. */
+    /** Null means all sandboxes of the operator. */
     sandbox_id: reference.nullable(),
     preset: reference.nullable(),
-    /** What makes it hold; none for one that denies. */
+    /** The grant that the rule depends on. A rule that denies has none. */
     grant_id: reference.nullable(),
     approved_by: reference,
     created_at_ms: z.int(),
@@ -67,54 +67,54 @@ export const egressRule = ruleTerms
 export type RuleTerms = z.infer<typeof ruleTerms>
 export type EgressRule = z.infer<typeof egressRule>
 
-/** Those that fit, the most exact first; or the one that denies. */
+/** Returns the matching rules, the most exact first, or only those that deny if there are any. */
 export function fittingRules<Rule extends RuleTerms>(
   rules: readonly Rule[],
-  asked: EgressRequest,
+  request: EgressRequest,
 ): readonly Rule[] {
-  const fitting = rules.filter((rule) => fits(rule, asked))
+  const fitting = rules.filter((rule) => fits(rule, request))
   const denying = fitting.filter(({ effect }) => effect === 'deny')
-  return denying.length > 0 ? denying : fitting.sort((a, b) => exactness(b, asked) - exactness(a, asked))
+  return denying.length > 0 ? denying : fitting.sort((a, b) => exactness(b, request) - exactness(a, request))
 }
 
-function fits({ effect, hosts, ports, methods, path }: RuleTerms, asked: EgressRequest): boolean {
-  if (!hosts.some((pattern) => fitsHost(pattern, asked))) return false
-  if (ports?.includes(asked.port) === false) return false
+function fits({ effect, hosts, ports, methods, path }: RuleTerms, request: EgressRequest): boolean {
+  if (!hosts.some((pattern) => fitsHost(pattern, request))) return false
+  if (ports?.includes(request.port) === false) return false
   if (effect === 'deny') return true
-  // Nothing is seen of what is inside a tunnel.
-  if (asked.protocol === 'connect') return methods === null && path === null
-  if (methods?.includes(asked.method ?? '') === false) return false
-  return path === null || (asked.path !== undefined && isWithin(path, asked.path))
+  // Craik cannot see methods and paths inside a tunnel.
+  if (request.protocol === 'connect') return methods === null && path === null
+  if (methods?.includes(request.method ?? '') === false) return false
+  return path === null || (request.path !== undefined && isWithin(path, request.path))
 }
 
-/** Why a rule that allows, and is about this host, does not fit; undefined: it fits, or is about another. */
-export function missedBy(
+/** Returns why an allowing rule for this host does not match. `undefined` when it matches, or is for another host. */
+export function findMismatch(
   rule: RuleTerms,
-  asked: EgressRequest,
+  request: EgressRequest,
 ): 'port' | 'tunnel' | 'method' | 'path' | undefined {
   const { effect, hosts, ports, methods, path } = rule
-  if (effect === 'deny' || !hosts.some((pattern) => fitsHost(pattern, asked))) return undefined
-  if (asked.protocol === 'connect' && (methods !== null || path !== null)) return 'tunnel'
-  if (ports?.includes(asked.port) === false) return 'port'
-  if (fits(rule, asked)) return undefined
-  return methods?.includes(asked.method ?? '') === false ? 'method' : 'path'
+  if (effect === 'deny' || !hosts.some((pattern) => fitsHost(pattern, request))) return undefined
+  if (request.protocol === 'connect' && (methods !== null || path !== null)) return 'tunnel'
+  if (ports?.includes(request.port) === false) return 'port'
+  if (fits(rule, request)) return undefined
+  return methods?.includes(request.method ?? '') === false ? 'method' : 'path'
 }
 
-/** A pattern with a star fits names only, and never the name that follows the star. */
+/** A pattern with a star matches names only, and never the name after the star itself. */
 function fitsHost(pattern: string, { host, form }: EgressRequest): boolean {
   if (!pattern.startsWith('*.')) return pattern === patternOf({ host, form })
   return form === 'name' && host.length > pattern.length - 1 && host.endsWith(pattern.slice(1))
 }
 
-function exactness({ hosts, path }: RuleTerms, asked: EgressRequest): number {
-  return (hosts.includes(patternOf(asked)) ? 10_000 : 0) + (path?.length ?? 0)
+function exactness({ hosts, path }: RuleTerms, request: EgressRequest): number {
+  return (hosts.includes(patternOf(request)) ? 10_000 : 0) + (path?.length ?? 0)
 }
 
 function patternOf({ host, form }: Host): string {
   return form === 'ipv6' ? `[${host}]` : host
 }
 
-/** A host as a rule may name it, or undefined. */
+/** Returns a host in the form that rules use, or `undefined`. */
 export function parsePattern(text: string): string | undefined {
   const star = text.startsWith('*.')
   const host = parseHost(star ? text.slice(2) : text)
@@ -124,7 +124,7 @@ export function parsePattern(text: string): string | undefined {
   return star ? `*.${host.host}` : host.host
 }
 
-/** Under which anybody may have a name: `co.uk`, `com.au`. */
+/** Suffixes under which anyone can register a name: `co.uk`, `com.au`. */
 function isSuffix(name: string): boolean {
   return /^(?:ac|co|com|edu|go|gov|gob|ne|net|or|org)\.[a-z]{2}$/.test(name)
 }
@@ -136,18 +136,18 @@ export interface TypedRule {
   readonly path: string | null
 }
 
-/** `HOST[:PORT][/PATH]`, as a person types it. */
+/** Parses `HOST[:PORT][/PATH]` from user input. */
 export function parseTyped(text: string, methods?: readonly string[]): TypedRule {
   const [, authority, path] = /^([^/]*)(\/.*)?$/s.exec(text) ?? []
   const split = /^(\[[^\]]*\]|[^:]*)(?::(.*))?$/s.exec(authority ?? '')
   if (/^[a-z]+:\/\//i.test(text) || split === null)
-    throw new CraikError('usage', `${shown(text)} is not of the form HOST[:PORT][/PATH]`, {
+    throw new CraikError('usage', `${quoteShort(text)} is not of the form HOST[:PORT][/PATH]`, {
       hint: hintForUrl(text),
     })
   const host = parseTypedHost(split[1]!)
   const port = split[2] === undefined ? HTTPS_PORT : parsePort(split[2])
   if (port === undefined)
-    throw new CraikError('usage', `the port of ${shown(text)} is not a number from 1 to 65535`)
+    throw new CraikError('usage', `the port of ${quoteShort(text)} is not a number from 1 to 65535`)
   const isLimited = path !== undefined || methods !== undefined
   if (isLimited && port === HTTPS_PORT)
     throw new CraikError('usage', `cannot check methods and paths of ${host} inside TLS`, {
@@ -157,7 +157,7 @@ export function parseTyped(text: string, methods?: readonly string[]): TypedRule
   if (plain === undefined)
     throw new CraikError(
       'usage',
-      `the path of ${shown(text)} contains "..", an encoded separator or double encoding`,
+      `the path of ${quoteShort(text)} contains "..", an encoded separator or double encoding`,
     )
   return {
     hosts: [host],
@@ -167,7 +167,7 @@ export function parseTyped(text: string, methods?: readonly string[]): TypedRule
   }
 }
 
-/** A URL was meant: of https the host is what can be allowed, of http also a path. */
+/** Returns a hint for a URL: a rule can name the host of https, and for http also a path. */
 function hintForUrl(text: string): string {
   const [, scheme = '', host = 'registry.example.com', path = ''] =
     /^(https?):\/\/([a-z0-9.-]{1,253})(\/[\w./-]{0,200})?/i.exec(text) ?? []
@@ -175,19 +175,22 @@ function hintForUrl(text: string): string {
   return `for example:  craik egress allow ${what} --sandbox ID`
 }
 
-/** Of a rule: refused with the reason. */
+/** Parses the host of a rule. Throws `usage` with the reason. */
 export function parseTypedHost(text: string): string {
   const star = text.startsWith('*.')
   const host = parseHost(star ? text.slice(2) : text)
-  if (isNameProblem(host)) throw new CraikError('usage', `${shown(text)} cannot be allowed: ${host.problem}`)
-  const never = neverAllowed(host, star)
+  if (isNameProblem(host))
+    throw new CraikError('usage', `${quoteShort(text)} cannot be allowed: ${host.problem}`)
+  const never = findBlockedReason(host, star)
   if (never !== undefined)
-    throw new CraikError('usage', `${shown(text)} cannot be allowed: ${never.reason}`, { hint: never.hint })
+    throw new CraikError('usage', `${quoteShort(text)} cannot be allowed: ${never.reason}`, {
+      hint: never.hint,
+    })
   const pattern = parsePattern(text)
   if (pattern === undefined)
     throw new CraikError(
       'usage',
-      `${shown(text)} cannot be allowed: it would cover domains that anyone can register`,
+      `${quoteShort(text)} cannot be allowed: it would cover domains that anyone can register`,
       {
         hint: 'use a host, or *. and a name of two or more labels: *.example.com',
       },
@@ -199,6 +202,6 @@ function parseMethods(methods: readonly string[]): readonly string[] {
   return [...new Set(methods.map((name) => method.parse(name.toUpperCase())))].sort()
 }
 
-function shown(text: string): string {
+function quoteShort(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
 }

@@ -1,18 +1,20 @@
-/** Two streams joined: bytes both ways, counted, with back-pressure, until both are done or nothing moves any more. */
+/**
+ * Joins two streams: counts the bytes of both directions, with back-pressure, until both end or the connection is idle.
+ */
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { EgressLimits } from './limits.ts'
+import type { EgressLimits } from './egress-limits.ts'
 
 type SpliceOutcome = 'closed' | 'client_gone' | 'upstream_broke' | 'idle' | 'too_long' | 'ended'
 
 export interface Spliced {
   readonly outcome: SpliceOutcome
-  /** From the client, and to it. */
+  /** Bytes from the client, and to it. */
   readonly upBytes: number
   readonly downBytes: number
 }
 
-/** `first` was read from the client already. Both are gone when it answers. */
+/** `first` was already read from the client. Both streams are destroyed when it resolves. */
 export function splice(
   client: Duplex,
   upstream: Socket,

@@ -1,9 +1,9 @@
 /** The names under which the writer thread does egress's work, with the types of what goes in and out. */
 import type { Owner } from '../../lib/owner.ts'
-import type { Begin } from '../../receipts/log.ts'
+import type { Begin } from '../../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { procedure } from '../../store/store.ts'
-import type { EgressFacts } from './facts.ts'
+import type { EgressFacts } from './egress-facts.ts'
 import type { EgressRequest, EgressRule, TypedRule } from './rules.ts'
 
 /** Whose a request is, as plain data. */

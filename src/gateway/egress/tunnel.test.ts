@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { exportLines } from '../../receipts/export.ts'
+import { exportLines } from '../../receipts/export-log.ts'
 import { replayLog } from '../../run/replay-log.ts'
-import { gone, openTls, openTunnel, readAll } from './client.fixture.ts'
-import { openScene, PUBLIC, SANDBOX, type Scene, type SceneOptions } from './egress.fixture.ts'
+import { openTls, openTunnel, readAll, waitForClose } from './client.fixture.ts'
+import { openScene, PUBLIC, SANDBOX, type Scene, type SceneOptions } from './egress-proxy.fixture.ts'
 import { removeRule } from './tokens.ts'
 
 let scene: Scene
@@ -19,7 +19,7 @@ const rules = async () => (await denials()).map(({ decision }) => decision?.rule
 const ends = async () => (await bodies()).filter(({ phase }) => phase === 'end')
 
 describe('a tunnel', () => {
-  it('carries TLS to an allowed host, begun in the log before it is dialled, with what crossed counted', async () => {
+  it('carries TLS to an allowed host, has a begin receipt before the dial, and counts its bytes', async () => {
     const begun: string[] = []
     await begin({
       web: {
@@ -48,13 +48,13 @@ describe('a tunnel', () => {
     ['registry.npmjs.org', 'npm'],
     ['pypi.org', 'pypi'],
     ['files.pythonhosted.org', 'pypi'],
-  ])('to %s is refused without a rule, and the preset %s is named', async (host, preset) => {
+  ])('to %s is refused without a rule, and names the preset %s', async (host, preset) => {
     await begin()
     const { answer } = await openTunnel(scene.port, `${host}:443`)
     expect(answer.split('\r\n')[0]).toContain(`craik egress allow --preset ${preset} --sandbox ${SANDBOX}`)
   })
 
-  it('is refused without a rule, and the answer says how to allow it', async () => {
+  it('is refused without a rule, and the response says how to allow it', async () => {
     await begin()
     const { answer } = await openTunnel(scene.port, 'allowed.example:8443')
     expect(answer).toContain(
@@ -88,20 +88,20 @@ describe('a tunnel', () => {
     expect(scene.lookedUp).toEqual([])
   })
 
-  it('of another sandbox, or of another operator, is not opened by the rule', async () => {
+  it('of another sandbox, or of another operator, is not allowed by the rule', async () => {
     await begin()
     await scene.allow('allowed.example', { sandboxId: 'sbx_other' })
     expect((await openTunnel(scene.port, 'allowed.example:443')).answer).toContain('403')
   })
 
-  it('is opened by a rule for all sandboxes', async () => {
+  it('is allowed by a rule for all sandboxes', async () => {
     await begin()
     await scene.allow('allowed.example', { sandboxId: null })
     const tls = await openTls(scene.port, 'allowed.example')
     tls.destroy()
   })
 
-  it('goes to the address that was judged: a name that later leads inside is refused then, and never dialled', async () => {
+  it('goes to the checked address: a name that later resolves to a private address is refused and never dialled', async () => {
     await begin()
     await scene.allow('rebind.example')
     const first = await openTls(scene.port, 'rebind.example')
@@ -118,7 +118,7 @@ describe('a tunnel', () => {
     expect((await ends()).map(({ status }) => status).sort()).toEqual(['blocked', 'passed'])
   })
 
-  it('to where logins are renewed is refused although granted, unless the login itself is inside', async () => {
+  it('to a host that renews logins is refused despite a grant, unless the sandbox holds the login', async () => {
     let mode: 'broker' | 'forward' = 'broker'
     await begin({ egress: { credentials: () => mode } })
     await scene.allow('*.allowed.example')
@@ -134,12 +134,12 @@ describe('a tunnel', () => {
     const { rule } = await scene.allow('allowed.example')
     const tls = await openTls(scene.port, 'allowed.example')
     await scene.store.write(removeRule, { id: rule.id, operator: 'local-user:ada' })
-    await gone(tls)
+    await waitForClose(tls)
     await scene.egress.close()
     expect((await ends())[0]).toMatchObject({ status: 'failed', metadata: { outcome: 'ended' } })
   })
 
-  it('is not opened by a rule whose leave expired or was taken back, whatever the profile permits by itself', async () => {
+  it('is not opened by a rule with an expired or revoked grant, even if the profile allows egress by default', async () => {
     await begin({ profile: 'trusted-local' })
     expect((await openTunnel(scene.port, 'allowed.example:443')).answer).toContain('403')
     await scene.allow('allowed.example')
@@ -149,7 +149,7 @@ describe('a tunnel', () => {
     expect(await rules()).toEqual(['egress.no_rule', 'egress.grant'])
   })
 
-  it('is not opened while a rule was changed outside Craik', async () => {
+  it('is refused while a rule was changed outside Craik', async () => {
     await begin()
     await scene.allow('allowed.example')
     await scene.allow('store.example')
@@ -161,7 +161,7 @@ describe('a tunnel', () => {
     expect(await rules()).toEqual(['egress.damaged_rules', 'egress.damaged_rules'])
   })
 
-  it('is not opened when nothing can be written down', async () => {
+  it('is refused when no receipt can be written', async () => {
     await begin()
     await scene.allow('allowed.example')
     scene.store.database.exec('ALTER TABLE receipts RENAME TO elsewhere')
@@ -180,17 +180,14 @@ describe('a tunnel', () => {
       { dial: () => Promise.reject(Object.assign(new Error('no'), { code: 'ECONNREFUSED' })) },
     ],
     ['connect_timeout', 504, { dial: (_: string, __: number, until: AbortSignal) => until2(until) }],
-  ] as const)(
-    'that fails with %s is answered with %i, and so it ends in the log',
-    async (reason, status, web) => {
-      await begin({ web, egress: { limits: { lookupMs: 50, connectMs: 50 } } })
-      await scene.allow('allowed.example')
-      expect((await openTunnel(scene.port, 'allowed.example:443')).answer).toContain(`HTTP/1.1 ${status} `)
-      expect(await ends()).toMatchObject([{ status: 'failed', metadata: { outcome: reason } }])
-    },
-  )
+  ] as const)('that fails with %s gets status %i, and the log ends it so', async (reason, status, web) => {
+    await begin({ web, egress: { limits: { lookupMs: 50, connectMs: 50 } } })
+    await scene.allow('allowed.example')
+    expect((await openTunnel(scene.port, 'allowed.example:443')).answer).toContain(`HTTP/1.1 ${status} `)
+    expect(await ends()).toMatchObject([{ status: 'failed', metadata: { outcome: reason } }])
+  })
 
-  it('of which nothing moves ends: of a client that does not read, and of one that sends nothing', async () => {
+  it('without traffic ends, whether the client does not read or sends nothing', async () => {
     await begin({
       egress: { limits: { idleMs: 300, helloMs: 100 } },
       answer: (_, response) => {
@@ -205,13 +202,13 @@ describe('a tunnel', () => {
     tls.pause()
     tls.write('GET /endless HTTP/1.1\r\nHost: allowed.example\r\n\r\n')
     const { socket } = await openTunnel(scene.port, 'allowed.example:443')
-    await gone(socket)
+    await waitForClose(socket)
     await expect.poll(async () => (await ends()).length, { timeout: 10_000 }).toBe(2)
     expect((await ends()).map(({ metadata }) => metadata!.outcome)).toEqual(['idle', 'idle'])
     tls.destroy()
   })
 
-  it('beyond so many at once is refused, and none is held for ever', async () => {
+  it('above the connection limit is refused, and none stays open forever', async () => {
     await begin({ egress: { limits: { connectionsPerCaller: 2 } } })
     await scene.allow('allowed.example')
     const [one, two] = [
@@ -225,32 +222,32 @@ describe('a tunnel', () => {
     ;(await openTls(scene.port, 'allowed.example')).destroy()
   })
 
-  it('that is open when Craik goes is ended, with its end in the log', async () => {
+  it('that is open when Craik stops is ended, with its end in the log', async () => {
     await begin()
     await scene.allow('allowed.example')
     const tls = await openTls(scene.port, 'allowed.example')
     await scene.egress.close()
-    await gone(tls)
+    await waitForClose(tls)
     expect(await ends()).toMatchObject([{ metadata: { outcome: 'ended' } }])
     expect((await openTunnel(scene.port, 'allowed.example:443')).answer).toContain('503')
   })
 })
 
 describe('a flood of refusals', () => {
-  it('is told one by one at first and then with a count; the counts add up, and each decision is the same again', async () => {
+  it('gets single receipts at first and then one with a count; the counts add up, and replay gives each decision again', async () => {
     await begin()
     await scene.allow('allowed.example')
     await scene.allow('metadata.example')
-    const asked = Array.from({ length: 150 }, (_, i) => `forbidden-${i % 7}.example:443`)
-    for (let at = 0; at < asked.length; at += 25)
-      await Promise.all(asked.slice(at, at + 25).map((authority) => openTunnel(scene.port, authority)))
+    const requests = Array.from({ length: 150 }, (_, i) => `forbidden-${i % 7}.example:443`)
+    for (let at = 0; at < requests.length; at += 25)
+      await Promise.all(requests.slice(at, at + 25).map((authority) => openTunnel(scene.port, authority)))
     for (let i = 0; i < 10; i++) await openTunnel(scene.port, 'metadata.example:443')
     for (let i = 0; i < 10; i++) await openTunnel(scene.port, 'a..b:443')
     await scene.egress.close()
-    const told = await denials()
-    expect(told.length).toBeLessThan(60)
+    const reported = await denials()
+    expect(reported.length).toBeLessThan(60)
     const counts = new Map<string, number>()
-    for (const { decision, metadata } of told)
+    for (const { decision, metadata } of reported)
       counts.set(decision!.rule, (counts.get(decision!.rule) ?? 0) + (metadata!.count as number))
     expect(Object.fromEntries(counts)).toEqual({
       'egress.no_rule': 150,
@@ -259,7 +256,7 @@ describe('a flood of refusals', () => {
     })
     const replay = await replayLog(exportLines(scene.store.tables), async () => {})
     expect(replay).toMatchObject({ differ: [], notReplayable: 0 })
-    expect(replay.decisions).toBeGreaterThanOrEqual(told.length)
+    expect(replay.decisions).toBeGreaterThanOrEqual(reported.length)
   })
 })
 

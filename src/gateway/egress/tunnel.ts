@@ -1,13 +1,13 @@
-/** CONNECT: a tunnel to a host that a rule allows, and on the port of HTTPS only for TLS towards that host. */
+/** CONNECT: opens a tunnel to a host that a rule allows. On port 443 it accepts only TLS for that host. */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { GatewayCaller } from '../caller.ts'
-import { answerStream, malformed } from './answers.ts'
 import { type ClientHello, readHello } from './client-hello.ts'
-import { type EgressConnection, type EgressConnections, isAnswer } from './connections.ts'
-import { factsOf } from './facts.ts'
-import type { EgressLimits } from './limits.ts'
-import { isNameProblem, parseAuthority, parseHost } from './names.ts'
+import { type EgressConnection, type EgressConnections, isAnswer } from './egress-connections.ts'
+import { isNameProblem, parseAuthority, parseHost } from './egress-destination.ts'
+import { factsOf } from './egress-facts.ts'
+import type { EgressLimits } from './egress-limits.ts'
+import { answerStream, malformedRequest } from './egress-responses.ts'
 import { type EgressRequest, HTTPS_PORT } from './rules.ts'
 import { splice } from './splice.ts'
 
@@ -15,7 +15,7 @@ const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
 const CLEAN: readonly string[] = ['closed', 'client_gone']
 
 export async function tunnel(
-  passages: EgressConnections,
+  connections: EgressConnections,
   limits: EgressLimits,
   caller: GatewayCaller,
   request: IncomingMessage,
@@ -29,49 +29,58 @@ export async function tunnel(
   const hasBody =
     request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined
   if (isNameProblem(destination) || hasBody) {
-    await passages.refuse(caller, factsOf('malformed'))
+    await connections.refuse(caller, factsOf('malformed'))
     answerStream(
       client,
-      malformed(isNameProblem(destination) ? destination.problem : 'a CONNECT request cannot have a body'),
+      malformedRequest(
+        isNameProblem(destination) ? destination.problem : 'a CONNECT request cannot have a body',
+      ),
     )
     return
   }
-  const asked: EgressRequest = { ...destination, protocol: 'connect' }
-  const passage = await passages.open(caller, asked, gone.signal)
-  if (isAnswer(passage)) {
-    answerStream(client, passage)
+  const requested: EgressRequest = { ...destination, protocol: 'connect' }
+  const connection = await connections.open(caller, requested, gone.signal)
+  if (isAnswer(connection)) {
+    answerStream(client, connection)
     return
   }
   client.write(ESTABLISHED)
-  const first = asked.port === HTTPS_PORT ? await helloFor(asked, passage, client, head, limits) : head
+  const first =
+    requested.port === HTTPS_PORT ? await helloFor(requested, connection, client, head, limits) : head
   if (first === undefined) return
-  const { outcome, upBytes, downBytes } = await splice(client, passage.socket, first, limits, passage.until)
-  await passage.end({ status: CLEAN.includes(outcome) ? 'passed' : 'failed', outcome, upBytes, downBytes })
+  const { outcome, upBytes, downBytes } = await splice(
+    client,
+    connection.socket,
+    first,
+    limits,
+    connection.until,
+  )
+  await connection.end({ status: CLEAN.includes(outcome) ? 'passed' : 'failed', outcome, upBytes, downBytes })
 }
 
-/** The first bytes, once they are TLS for the host that was asked for; otherwise it is over. */
+/** Returns the first bytes if they are TLS for the requested host. Otherwise it ends the connection. */
 async function helloFor(
-  asked: EgressRequest,
-  passage: EgressConnection,
+  requested: EgressRequest,
+  connection: EgressConnection,
   client: Duplex,
   head: Buffer,
   { helloMs }: EgressLimits,
 ): Promise<Buffer | undefined> {
-  const until = AbortSignal.any([passage.until, AbortSignal.timeout(helloMs)])
+  const until = AbortSignal.any([connection.until, AbortSignal.timeout(helloMs)])
   const { hello, bytes } = await readHello(client, head, until)
-  if (hello.is === 'tls' && isFor(hello, asked)) return bytes
+  if (hello.is === 'tls' && isFor(hello, requested)) return bytes
   client.destroy()
-  passage.socket.destroy()
+  connection.socket.destroy()
   if (hello.is !== 'incomplete') {
-    await passage.refuse('tls')
+    await connection.refuse('tls')
     return undefined
   }
-  const outcome = passage.until.aborted ? 'ended' : until.aborted ? 'idle' : 'client_gone'
-  await passage.end({ status: 'failed', outcome, upBytes: 0, downBytes: 0 })
+  const outcome = connection.until.aborted ? 'ended' : until.aborted ? 'idle' : 'client_gone'
+  await connection.end({ status: 'failed', outcome, upBytes: 0, downBytes: 0 })
   return undefined
 }
 
-/** Without a name it is for whoever answers at the address that was judged. */
+/** A client hello without a name goes to the server at the checked address. */
 function isFor({ name }: Extract<ClientHello, { is: 'tls' }>, { host }: EgressRequest): boolean {
   if (name === undefined) return true
   const named = parseHost(name)

@@ -12,7 +12,7 @@ afterEach(() => {
   unhandled.splice(0)
 })
 
-it('leaves no failure to nobody when the client had hung up before the name was looked up', async () => {
+it('leaves no unhandled rejection when the client disconnected before the lookup', async () => {
   const web: Web = {
     ...systemWeb(),
     resolve: async (_, until) => {

@@ -1,22 +1,22 @@
-/** The way to a host: looked up once, every address judged, and only what was judged is dialled. */
+/** Connects to a host: looks it up once, checks every address, and dials only checked addresses. */
 import { lookup } from 'node:dns/promises'
 import { connect, type Socket } from 'node:net'
 import { notPublic } from '../../lib/public-address.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
-import type { EgressLimits } from './limits.ts'
-import type { Destination } from './names.ts'
+import type { Destination } from './egress-destination.ts'
+import type { EgressLimits } from './egress-limits.ts'
 
 const MAX_ADDRESSES = 32
-/** Beyond these a client would wait longer than it is worth. */
+/** More attempts would take longer than a client waits. */
 const MAX_DIALLED = 4
-/** A lookup takes a thread of the few that files are read with as well, for as long as a name server pleases. */
+/** A lookup occupies a thread of libuv's pool, which file reads share, for as long as the name server takes. */
 const LOOKUPS_AT_ONCE = 2
 
-/** What is outside. */
+/** The network outside Craik. */
 export interface Web {
   resolve(host: string, until: AbortSignal): Promise<readonly string[]>
   dial(address: string, port: number, until: AbortSignal): Promise<Socket>
-  /** Why an address may not be reached; undefined when it may. */
+  /** Returns why an address is forbidden. `undefined` when it is allowed. */
   notPublic(address: string): string | undefined
 }
 
@@ -33,13 +33,13 @@ export async function connectUpstream(
 ): Promise<ConnectResult> {
   const addresses = form === 'name' ? await lookUp(web, host, limits.lookupMs, until) : [host]
   if (!Array.isArray(addresses)) return addresses as ConnectResult
-  // One that may not be reached among others that may is an attempt at something.
+  // A forbidden address among allowed ones suggests an attack, so all are refused.
   if (addresses.some((address) => web.notPublic(address) !== undefined))
     return { outcome: 'not_public', addresses }
   return dialFirst(web, addresses.slice(0, MAX_DIALLED), port, limits.connectMs, until)
 }
 
-/** The addresses of a name, or why there are none. */
+/** Returns the addresses of a name, or why there are none. */
 export async function lookUp(
   web: Pick<Web, 'resolve'>,
   host: string,
@@ -81,14 +81,14 @@ async function dialFirst(
   return { outcome: 'failed', status: 502, reason }
 }
 
-/** This machine's own lookups and connections. */
+/** Uses this machine's own lookups and connections. */
 export function systemWeb(): Web {
   const lookups = new Semaphore(LOOKUPS_AT_ONCE)
   return {
     notPublic,
     resolve: (host, until) =>
       lookups.pass(until, async () => {
-        // With the dot it is the whole name: no list of domains to search is tried after it.
+        // The final dot makes the name absolute, so the resolver tries no search domains.
         const found = await lookup(`${host}.`, { all: true, order: 'verbatim' })
         return [...new Set(found.map(({ address }) => address))]
       }),
@@ -122,12 +122,12 @@ export function dialAddress(address: string, port: number, until: AbortSignal): 
   })
 }
 
-/** What cannot be called off is no longer waited for. */
+/** Stops waiting for work that cannot be aborted. */
 function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
-    // Also when nobody waits any more: what becomes of it then is no fault of anybody's.
+    // Handles the rejection also after the abort, so that it is never unhandled.
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
     if (signal.aborted) onAbort()
   })

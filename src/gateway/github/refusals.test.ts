@@ -5,11 +5,11 @@ import { expect, test } from 'vitest'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
 import { callScene } from '../../providers/dispatch.fixture.ts'
 import { account, MemoryBroker } from '../gateway.fixture.ts'
-import { githubRoute } from './route.ts'
+import { githubRoute } from './github-route.ts'
 
 const FLOOD = 150
 
-test('a flood of uses of the login that are not granted is counted, and each is told', async () => {
+test('a flood of ungranted uses of the login is counted, and each use gets a refusal', async () => {
   await using at = await callScene()
   const login = account({ id: 'gh', family: 'github', kind: 'oauth', baseUrl: 'https://api.github.com' })
   const { store } = at
@@ -32,12 +32,12 @@ test('a flood of uses of the login that are not granted is counted, and each is 
     const response = await fetch(url)
     return `${response.status} ${(await response.text()).replace(/repo-\d+/, 'repo')}`
   }
-  const told = new Set<string>()
+  const reported = new Set<string>()
   for (let n = 0; n < FLOOD; n += 25)
-    for (const one of await Promise.all(Array.from({ length: 25 }, (_, i) => ask(n + i)))) told.add(one)
+    for (const one of await Promise.all(Array.from({ length: 25 }, (_, i) => ask(n + i)))) reported.add(one)
   server.close()
   await route.close()
-  expect([...told]).toEqual([
+  expect([...reported]).toEqual([
     expect.stringMatching(/^403 craik: login\.use on github\/acme\/repo is denied by rule/),
   ])
   const denials = (await store.bodies()).filter(({ kind }) => kind === 'denial')

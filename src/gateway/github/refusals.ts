@@ -1,10 +1,10 @@
-/** Uses of a login that were refused in a flood: added up by their rule, in one receipt with a count. */
-import type { ReceiptLog } from '../../receipts/log.ts'
+/** Refused uses of a login in a flood: counted by their rule, in one receipt with a count. */
+import type { ReceiptLog } from '../../receipts/receipt-log.ts'
 import { type DenialCaller, Denials, denialLinks } from '../denials.ts'
 
 interface RefusedUse {
   readonly rule: string
-  /** Of the first of them. */
+  /** The operation of the first refusal. */
   readonly operation: string
   readonly target: string
   readonly count: number

@@ -4,14 +4,14 @@ import { apiTarget, gitTarget, siteOf } from './target.ts'
 const GITHUB = { baseUrl: 'https://api.github.com' }
 const ENTERPRISE = { baseUrl: 'https://ghe.example/api/v3' }
 
-describe('what git asks for', () => {
+describe('a git request', () => {
   it.each([
     ['GET', '/git/github.com/ada/engine.git/info/refs?service=git-upload-pack', 'git_read'],
     ['GET', '/git/github.com/ada/engine/info/refs?service=git-upload-pack', 'git_read'],
     ['POST', '/git/github.com/ada/engine.git/git-upload-pack', 'git_read'],
     ['GET', '/git/github.com/ada/engine.git/info/refs?service=git-receive-pack', 'git_write'],
     ['POST', '/git/github.com/ada/engine.git/git-receive-pack', 'git_write'],
-  ])('%s %s is to %s, on the account’s own site', (method, path, operation) => {
+  ])('%s %s is for %s, on the account’s own site', (method, path, operation) => {
     const found = gitTarget(method, path, GITHUB)
     expect(found).toMatchObject({ operation, target: 'github/ada/engine', credential: 'basic' })
     expect(found!.url.href).toMatch(/^https:\/\/github\.com\/ada\/engine\.git\//)
@@ -28,11 +28,11 @@ describe('what git asks for', () => {
     ['GET', '/git/github.com/ada/engine.git/git-upload-pack'],
     ['POST', '/git/github.com/ada/engine.git/git-upload-pack?x=1'],
     ['POST', '/git/github.com//engine.git/git-upload-pack'],
-  ])('is not %s %s', (method, path) => {
+  ])('%s %s is refused', (method, path) => {
     expect(gitTarget(method, path, GITHUB)).toBeUndefined()
   })
 
-  it('is on the enterprise’s own host where the account is one', () => {
+  it('goes to the enterprise’s own host if the account is an enterprise account', () => {
     expect(siteOf(ENTERPRISE).href).toBe('https://ghe.example/')
     expect(gitTarget('POST', '/git/ghe.example/ada/engine.git/git-upload-pack', ENTERPRISE)?.url.href).toBe(
       'https://ghe.example/ada/engine.git/git-upload-pack',
@@ -41,8 +41,8 @@ describe('what git asks for', () => {
   })
 })
 
-describe('what gh asks for', () => {
-  it('goes to the account’s API, whatever its path says', () => {
+describe('a gh request', () => {
+  it('goes to the account’s API, with any path', () => {
     expect(apiTarget('/user', GITHUB)?.url.href).toBe('https://api.github.com/user')
     expect(apiTarget('/repos/ada/engine/pulls?state=open', GITHUB)?.url.href).toBe(
       'https://api.github.com/repos/ada/engine/pulls?state=open',
@@ -54,7 +54,7 @@ describe('what gh asks for', () => {
   })
 
   it.each(['/../login', '/a/%2e%2e/login', '/a%2Flogin', '/a b', 'http://evil.example/', '/\u0000'])(
-    'is not %j',
+    'to %j is refused',
     (path) => {
       expect(apiTarget(path, ENTERPRISE)).toBeUndefined()
     },

@@ -1,30 +1,30 @@
-/** Which part of GitHub a request from inside is about: a repository as git speaks of it, or the API as `gh` does. */
+/** The part of GitHub that a request from a sandbox is for: a repository for git, or the API for `gh`. */
 import type { Account } from '../../accounts/account.ts'
 
 export interface GithubTarget {
-  /** Where it goes, whole. Its host is the account's own, whatever the request said. */
+  /** The complete URL. Its host is always the account's own, independent of the request. */
   readonly url: URL
   readonly credential: 'basic' | 'bearer'
-  /** As the receipt and a grant name it: `github/OWNER/REPO`, or `github/api`. */
+  /** The target as receipts and grants name it: `github/OWNER/REPO`, or `github/api`. */
   readonly target: string
   readonly operation: 'git_read' | 'git_write' | 'api'
 }
 
 const NAME = '[A-Za-z0-9][A-Za-z0-9._-]{0,99}'
-/** What git asks of a repository over HTTP, and nothing else of the site. */
+/** The paths that git requests of a repository over HTTP, and no others of the site. */
 const GIT_PATH = new RegExp(
   `^/git/([a-z0-9.-]{1,253}(?::[0-9]{1,5})?)/(${NAME})/(${NAME}?)(?:\\.git)?/(info/refs|git-upload-pack|git-receive-pack)$`,
 )
 const SERVICES = ['git-upload-pack', 'git-receive-pack'] as const
 const API_PATH = /^\/[A-Za-z0-9._~!$&'()*+,;=:@%/-]{0,4000}$/
 
-/** The site that belongs to an API: `github.com` for `api.github.com`, the same host for an enterprise's own. */
+/** Returns the site of an API: `github.com` for `api.github.com`, the same host for an enterprise's own. */
 export function siteOf({ baseUrl }: Pick<Account, 'baseUrl'>): URL {
   const api = new URL(baseUrl)
   return new URL(api.host === 'api.github.com' ? 'https://github.com' : api.origin)
 }
 
-/** Undefined when it is nothing that git asks for. */
+/** Returns `undefined` for a request that git does not make. */
 export function gitTarget(
   method: string,
   path: string,
@@ -48,7 +48,7 @@ export function gitTarget(
   }
 }
 
-/** Undefined when it is no plain path of the API. */
+/** Returns `undefined` when the path is not a plain API path. */
 export function apiTarget(path: string, { baseUrl }: Pick<Account, 'baseUrl'>): GithubTarget | undefined {
   const [pathname = '', query] = splitQuery(path)
   if (
@@ -59,7 +59,7 @@ export function apiTarget(path: string, { baseUrl }: Pick<Account, 'baseUrl'>): 
     return undefined
   const base = new URL(baseUrl)
   const prefix = base.pathname.replace(/\/$/, '')
-  // `gh` names the whole path of an enterprise's API; its own GraphQL stands beside `v3`.
+  // `gh` sends the whole path of an enterprise's API. Its GraphQL endpoint is next to `v3`.
   const isWhole = prefix !== '' && (pathname.startsWith(`${prefix}/`) || pathname === '/api/graphql')
   const url = new URL(base.origin)
   url.pathname = isWhole ? pathname : prefix + pathname

@@ -1,4 +1,4 @@
-/** What every call of the gateway goes through, whatever it is carried by: a login, a turn, leave, and a settlement. */
+/** The steps of every call through the gateway, over HTTP or WebSocket: a login, a turn, admission and settlement. */
 import type { Account } from '../../accounts/account.ts'
 import { type Admitted, type Asked, admitBytes } from '../../providers/dispatch/admission.ts'
 import { denyHere } from '../../providers/dispatch/denials.ts'
@@ -10,19 +10,19 @@ import { takeTurn } from '../../providers/dispatch/turn.ts'
 import type { ProviderDeps } from '../../providers/dispatch-types.ts'
 import type { GatewayCaller } from '../caller.ts'
 import type { RefusalReceipts } from '../refusal-receipts.ts'
-import { chooseLogin, type Login, type LoginDeps, type LoginRefusal, loginsFor } from './login.ts'
-import type { ModelRoute } from './routes.ts'
+import { chooseLogin, type Login, type LoginDeps, type LoginRefusal, loginsFor } from './choose-login.ts'
+import type { ModelRoute } from './model-routes.ts'
 import type { Upstreams } from './upstream.ts'
 
 export interface ModelCallDeps extends ProviderDeps, LoginDeps {
   readonly upstreams: Upstreams
-  /** What has to be settled before the gateway may close, and what could not be. */
+  /** Settlements that the gateway must finish before it closes. */
   readonly pending: Set<Promise<unknown>>
   readonly refusals: RefusalReceipts
   readonly report: (error: unknown) => void
 }
 
-/** Nothing that only counts, lists or connects is billed. */
+/** Calls that only count, list or connect are not billed. */
 export const SIDE: Asked = { inputBytes: 0, maxOutputTokens: null, capCanBeSet: true }
 
 export function callIdentity({
@@ -36,7 +36,7 @@ export function callIdentity({
   return {
     operator,
     policyEnvelopeId,
-    // Looked up once for each call. The decision checks the grant itself again.
+    // The grant is looked up once for each call. The decision checks it again.
     grantFor(providerId) {
       const grant = found.get(providerId) ?? grantFor('model.chat', 'chat', providerId)
       found.set(providerId, grant)
@@ -49,67 +49,67 @@ export function callIdentity({
   }
 }
 
-export interface Addressed {
+export interface AddressedCall {
   readonly route: Route
   readonly login: Login
 }
 
-/** Where it goes and with whose login; or why it goes nowhere. */
-export async function addressed(
-  place: ModelCallDeps,
+/** Returns the route and the login of a call, or why it is refused. */
+export async function addressCall(
+  deps: ModelCallDeps,
   hop: Hop,
-  asked: {
+  requested: {
     readonly caller: GatewayCaller
     readonly wanted: ModelRoute
     readonly accounts: readonly Account[]
     readonly presented: readonly string[]
     readonly model: string | undefined
   },
-): Promise<Addressed | Unanswered | LoginRefusal | 'other_dialect'> {
-  const { caller, wanted, accounts, presented, model } = asked
-  const found = await findRoute(place, hop.record, {
+): Promise<AddressedCall | Unanswered | LoginRefusal | 'other_dialect'> {
+  const { caller, wanted, accounts, presented, model } = requested
+  const found = await findRoute(deps, hop.record, {
     transport: 'live',
     ...(model !== undefined && { model }),
   })
   if ('rule' in found) return denyHere(hop, { by: 'provider', ...found })
   if (found.dialect !== wanted.dialect.wire) return 'other_dialect'
   const logins = loginsFor(hop.record, wanted.dialect, accounts, wanted.prefersLogin)
-  const login = chooseLogin(place, caller, found, wanted.dialect, logins, presented)
+  const login = chooseLogin(deps, caller, found, wanted.dialect, logins, presented)
   if (typeof login === 'string') return login
   return { login, route: { ...found, baseUrl: login.baseUrl, billing: login.billing, secretName: login.ref } }
 }
 
-export interface Underway<Result> {
+export interface RunningCall<Result> {
   readonly result: Result
   readonly ended: Ended
-  /** Undefined: it was answered. */
+  /** `undefined` when the call got a response. */
   readonly failed: Omit<Failed, 'contentPassedOn'> | undefined
 }
 
-/** From the admission on something is held and begun, so whatever happens is settled. `act` calls `end` once. */
-export async function underway<Result>(
-  place: ModelCallDeps,
+/** After admission, a hold and a begin receipt exist, so the call is settled in every case. `act` calls `end` once. */
+export async function runCall<Result>(
+  deps: ModelCallDeps,
   hop: Hop,
   route: Route,
-  { asked, free }: { readonly asked: Asked; readonly free: boolean },
+  { asked: request, free }: { readonly asked: Asked; readonly free: boolean },
   act: (hold: Admitted['hold'], end: (ended: Ended) => void) => Promise<Result>,
-): Promise<Unanswered | Underway<Result>> {
+): Promise<Unanswered | RunningCall<Result>> {
   const paid: Route = free ? { ...route, billing: 'free' } : route
   const turn = await takeTurn(hop, paid, { free })
   if ('kind' in turn) return turn
   let ended: Ended | undefined
   try {
-    const admitted = await admitBytes(hop, paid, asked)
+    const admitted = await admitBytes(hop, paid, request)
     if ('kind' in admitted) return admitted
-    const startedMs = place.clock.nowMs()
+    const startedMs = deps.clock.nowMs()
     let settling: ReturnType<typeof settle> | undefined
-    // The hold is given back before the client can ask again; nobody waits for it.
+    // Settlement starts before the client can send its next request. Nobody waits for it here.
     const end = (end: Ended) => {
       ended = end
-      const durationMs = Math.max(0, place.clock.nowMs() - startedMs)
+      const durationMs = Math.max(0, deps.clock.nowMs() - startedMs)
       const facts = { durationMs, maxOutputTokens: admitted.hold.maxOutputTokens }
       settling = settle(hop, admitted, end, facts, { free })
-      track(place, settling)
+      track(deps, settling)
     }
     try {
       for (const write of hop.refusals?.due.splice(0) ?? []) await write()
@@ -127,7 +127,7 @@ export async function underway<Result>(
     const failed = { kind: 'failed' as const, failure: failure.failure, reason: message, hint, receiptId }
     return { result, ended: came, failed }
   } finally {
-    track(place, turn.tell(ended === undefined ? { result: 'released' } : reportOf(ended)))
+    track(deps, turn.tell(ended === undefined ? { result: 'released' } : reportOf(ended)))
   }
 }
 

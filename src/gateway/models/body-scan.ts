@@ -1,15 +1,18 @@
-/** Unpacks a body and scans it, within bounds. It needs nothing but the bytes: a thread without any secret runs it. */
+/**
+ * Decompresses a body and scans it, within limits. It depends only on the bytes, so a thread without secrets can run
+ * it.
+ */
 import { isUtf8 } from 'node:buffer'
 import { constants, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { type JsonFault, type LookInto, type Members, scanObject } from './json-members.ts'
 
-/** How bodies may be coded. */
+/** The supported content encodings. */
 const DECODERS = {
   gzip: (body: Buffer, maxOutputLength: number) => gunzipSync(body, { maxOutputLength }),
   zstd: (body: Buffer, maxOutputLength: number) =>
     zstdDecompressSync(body, {
       maxOutputLength,
-      // A frame may ask for a window of 2 GiB. No body is longer than 32 MiB, so no more of it is of use.
+      // A frame can request a window of 2 GiB. No body is longer than 32 MiB, so a larger window is useless.
       params: { [constants.ZSTD_d_windowLogMax]: 25 },
     }),
 } as const
@@ -22,22 +25,22 @@ export function isCoding(name: string): name is Coding {
 
 export type ScanFault = 'too_large' | 'ratio' | 'coding' | 'not_utf8'
 
-/** What is to be done with a body. */
+/** The operations on a body. */
 export interface ScanTerms {
   readonly coding: Coding
   /** After decompression. */
   readonly maxBytes: number
-  /** Undefined: nobody reads its members. */
+  /** `undefined` when no member of the body is needed. */
   readonly lookInto: LookInto | undefined
 }
 
 export interface Scanned {
   readonly bytes: Buffer
-  /** Undefined: nobody reads them. */
+  /** `undefined` when no member of the body is needed. */
   readonly members: Members | JsonFault | undefined
 }
 
-/** A body for the thread: the first bytes of memory that both threads see. */
+/** A body for the thread: the first bytes of memory that both threads share. */
 export interface ScanJob extends ScanTerms {
   readonly memory: SharedArrayBuffer
   readonly length: number
@@ -47,7 +50,7 @@ export type ScanAnswer =
   | { readonly fault: ScanFault }
   | (Omit<Scanned, 'bytes'> & { readonly unpacked: ArrayBuffer | undefined })
 
-/** Text rarely shrinks to a tenth. JSON that repeats itself may shrink more, and is small then. */
+/** Text rarely shrinks to a tenth. Repetitive JSON may shrink more, but is then small. */
 export const RATIO_MAX = 100
 const RATIO_FREE_BYTES = 1024 * 1024
 
@@ -58,7 +61,7 @@ export function scanBody(coded: Buffer, { coding, maxBytes, lookInto }: ScanTerm
   return { bytes, members: lookInto && scanObject(bytes, lookInto) }
 }
 
-/** Unpacks piece by piece, and stops at the bound. */
+/** Decompresses in chunks, and stops at the limit. */
 function decode(coded: Buffer, coding: keyof typeof DECODERS, maxBytes: number): Buffer | ScanFault {
   const mostByRatio = Math.max(RATIO_FREE_BYTES, RATIO_MAX * coded.length)
   try {

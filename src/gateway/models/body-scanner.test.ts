@@ -1,4 +1,4 @@
-/** One sandbox's bodies cost no other sandbox anything, and are read only when nothing stands against their call. */
+/** Bodies of one sandbox do not delay other sandboxes, and are read only when nothing refuses their call. */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -6,13 +6,13 @@ import type { AddressInfo, Socket } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, expect, test } from 'vitest'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
-import { setQuota } from '../../providers/ledger/limits.ts'
+import { setQuota } from '../../providers/ledger/budgets-and-quotas.ts'
 import { account, CERTIFICATE, type GatewayScene, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
 import { BodyScanner } from './body-scanner.ts'
 
 const MESSAGE = { type: 'message', model: 'm', content: [], usage: { input_tokens: 1, output_tokens: 1 } }
 const HANGS = new URL('./scan-worker.fixture.ts', import.meta.url)
-/** Too long to be read on the main thread. */
+/** Too long for the main thread. */
 const FILLER = 'x'.repeat(300_000)
 const body = (system = FILLER) => JSON.stringify({ model: 'm', max_tokens: 100, system, messages: [] })
 const never = new AbortController().signal
@@ -45,14 +45,14 @@ async function scene(
   return gateway
 }
 
-const told = async (response: Response) => [
+const statusAndType = async (response: Response) => [
   response.status,
   ((await response.json()) as { error?: { type: string } }).error?.type,
 ]
 const rules = async ({ at }: GatewayScene) =>
   (await at.store.bodies()).flatMap(({ decision }) => (decision?.effect === 'deny' ? [decision.rule] : []))
 
-test('a body that is never read to its end is ended at its deadline, and no other sandbox notices', async () => {
+test('a body that cannot be scanned in time is stopped at its deadline, without effect on other sandboxes', async () => {
   let finish = () => {}
   const stream: Serve = (_, response, text) => {
     if (!text.includes('stream')) return whole(_, response, text)
@@ -71,15 +71,15 @@ test('a body that is never read to its end is ended at its deadline, and no othe
   })
   const neighbour = await gateway.ask('/v1/messages', body(), { sandboxId })
   expect([neighbour.status, isSettled]).toEqual([200, false])
-  expect(await told(await hanging)).toEqual([413, 'request_too_large'])
+  expect(await statusAndType(await hanging)).toEqual([413, 'request_too_large'])
   finish()
   expect(await streaming.text()).toContain('message_stop')
-  // The next body of the same sandbox is read by a new thread.
+  // A new thread reads the next body of the same sandbox.
   expect((await gateway.ask('/v1/messages', body())).status).toBe(200)
   expect(await rules(gateway)).toEqual(['gateway.body.scan_slow'])
 })
 
-test('a thread that dies fails what it was reading; what waits is read by the next', async () => {
+test('when a thread dies, its body fails and the next thread reads the waiting ones', async () => {
   const gateway = await scene({ scanWorker: HANGS })
   await gateway.port()
   const [dying, waiting] = await Promise.all([
@@ -89,19 +89,19 @@ test('a thread that dies fails what it was reading; what waits is read by the ne
   expect([dying.status, waiting.status].sort()).toEqual([200, 503])
 })
 
-test('threads that have to be ended again and again are not started again for a while', async () => {
+test('threads that are terminated again and again are not restarted for a while', async () => {
   const gateway = await scene({ scanWorker: HANGS })
   for (let at = 0; at < 3; at++)
     expect((await gateway.ask('/v1/messages', body(`die here ${FILLER}`))).status).toBe(503)
   const refused = await gateway.ask('/v1/messages', body())
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '60'])
   expect(await rules(gateway)).toEqual(Array.from({ length: 4 }, () => 'gateway.body.scan_failed'))
-  // Short bodies need no thread, and another sandbox has its own.
+  // Short bodies need no thread, and another sandbox has its own thread.
   expect((await gateway.ask('/v1/messages', body('short'))).status).toBe(200)
   expect((await gateway.ask('/v1/messages', body(), { sandboxId: 'sandbox-2' })).status).toBe(200)
 })
 
-test('the thread knows nothing but what it is sent, and gives back the same bytes', async () => {
+test('the thread has no data except the bodies it gets, and returns the same bytes', async () => {
   process.env.A_SECRET_OF_THE_SUPERVISOR = 'must stay here'
   const scanner = new BodyScanner({ scanMs: 10_000, scanWaitMs: 10_000, scanIdleMs: 10_000 }, HANGS)
   cleanups.push(() => {
@@ -113,7 +113,7 @@ test('the thread knows nothing but what it is sent, and gives back the same byte
   expect(scanned).toMatchObject({ bytes: Buffer.from(body()) })
 })
 
-test.each([1, 3, 300, 20_000])('a body whose pieces number %i comes back whole', async (count) => {
+test.each([1, 3, 300, 20_000])('a body in %i chunks is returned complete', async (count) => {
   const scanner = new BodyScanner({ scanMs: 10_000, scanWaitMs: 10_000, scanIdleMs: 10_000 }, HANGS)
   cleanups.push(() => scanner.close())
   const terms = { coding: 'identity', maxBytes: 1e6, lookInto: {} } as const
@@ -125,7 +125,7 @@ test.each([1, 3, 300, 20_000])('a body whose pieces number %i comes back whole',
   expect(await scanner.scan(pieces, terms, never)).toMatchObject({ bytes: whole, members: {} })
 })
 
-test('a body whose client is gone is waited for by nobody', async () => {
+test('a body with a disconnected client delays nobody', async () => {
   const scanner = new BodyScanner({ scanMs: 60_000, scanWaitMs: 60_000, scanIdleMs: 10_000 }, HANGS)
   cleanups.push(() => scanner.close())
   const terms = { coding: 'identity', maxBytes: 1e6, lookInto: {} } as const
@@ -162,14 +162,14 @@ test.each([
 ])('a body %s is refused in the dialect, with a receipt', async (_, sent, coding, expected, rule) => {
   const gateway = await scene()
   const headers = { 'content-encoding': coding }
-  expect(await told(await gateway.ask('/v1/messages', '', { body: sent as string, headers }))).toEqual(
-    expected,
-  )
+  expect(
+    await statusAndType(await gateway.ask('/v1/messages', '', { body: sent as string, headers })),
+  ).toEqual(expected)
   await gateway.gateway.close()
   expect(await rules(gateway)).toEqual([rule])
 })
 
-/** Sends the head of a request, and nothing of its body. */
+/** Sends the head of a request without its body. */
 async function head(gateway: GatewayScene, bytes: number, ...lines: readonly string[]): Promise<Socket> {
   const socket = await gateway.dial()
   cleanups.push(() => void socket.destroy())
@@ -184,17 +184,21 @@ async function firstLine(socket: Socket): Promise<string> {
 }
 
 /** With or without an error. */
-const closed = (socket: Socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))
+const waitForClose = (socket: Socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))
 
 test('one body over 1 MiB is read at a time; others wait, then get 429', async () => {
   const gateway = await scene({ limits: { scanWaitMs: 300 } })
   const large = body('x'.repeat(2_000_000))
   const first = await head(gateway, large.length)
   first.write(large.slice(0, 1_500_000))
-  // It has the turn as soon as it has sent its head; a small one needs none.
+  // A request gets its turn once it has sent its head. A small one needs no turn.
   expect((await gateway.ask('/v1/messages', body())).status).toBe(200)
   const second = await gateway.ask('/v1/messages', large)
-  expect([second.headers.get('retry-after'), ...(await told(second))]).toEqual(['1', 429, 'rate_limit_error'])
+  expect([second.headers.get('retry-after'), ...(await statusAndType(second))]).toEqual([
+    '1',
+    429,
+    'rate_limit_error',
+  ])
   expect((await gateway.ask('/v1/messages', large, { sandboxId: 'sandbox-2' })).status).toBe(200)
   first.write(large.slice(1_500_000))
   expect(await firstLine(first)).toBe('HTTP/1.1 200 OK')
@@ -220,7 +224,7 @@ test.each<[string, number, string, string[], object, (gateway: GatewayScene) => 
   ['no login', 403, 'gateway.no_credentials', [], { credentials: 'none' }, async () => {}],
   ['no quota left', 429, 'quota.requests_per_minute', [], {}, noQuota],
 ])(
-  'a caller with %s is refused before any of the body is read',
+  'a caller with %s is refused before any of its body is read',
   async (_, status, rule, lines, options, prepare) => {
     const gateway = await scene(options)
     await prepare(gateway)
@@ -250,19 +254,19 @@ test('a body in a million chunks of one byte is refused after a few thousand of 
   const lines = ['POST /v1/messages HTTP/1.1', 'host: craik', 'transfer-encoding: chunked']
   socket.setEncoding('latin1').write(`${lines.join('\r\n')}\r\n\r\n${'1\r\n \r\n'.repeat(1_000_000)}`)
   expect(await firstLine(socket)).toMatch(/^HTTP\/1\.1 400 /)
-  await closed(socket)
+  await waitForClose(socket)
   expect(await rules(gateway)).toEqual(['gateway.body.pieces'])
 })
 
-test('a client that keeps sending after a refusal is cut off', async () => {
+test('a client that keeps sending after a refusal is disconnected', async () => {
   const gateway = await scene({ grants: [], limits: { discardBytes: 100_000, discardMs: 60_000 } })
   const socket = await head(gateway, 3_000_000_000)
   expect(await firstLine(socket)).toMatch(/^HTTP\/1\.1 403 /)
   const sending = setInterval(() => socket.write(FILLER), 5)
-  await closed(socket)
+  await waitForClose(socket)
   clearInterval(sending)
   const idle = await scene({ grants: [], limits: { discardMs: 200 } })
   const silent = await head(idle, 1_000)
   expect(await firstLine(silent)).toMatch(/^HTTP\/1\.1 403 /)
-  await closed(silent)
+  await waitForClose(silent)
 })

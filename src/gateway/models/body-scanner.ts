@@ -1,11 +1,11 @@
 /**
- * Has the bodies of one sandbox read by a thread of its own, so that an expensive body costs nobody else. The
- * thread starts with the first body that needs it, reads one after the other, and ends when it is idle. A body that
- * reaches the deadline fails with the thread; the next body starts another, a few times a minute.
+ * Scans the bodies of one sandbox in its own thread, so that an expensive body delays no other sandbox. The thread
+ * starts with the first body that needs it, scans one after the other, and exits when it is idle. A body that reaches
+ * the deadline fails with the thread. The next body starts another thread, a few times a minute.
  */
 import { Worker } from 'node:worker_threads'
 import { packageFile } from '../../lib/package-files.ts'
-import type { GatewayLimits } from '../limits.ts'
+import type { GatewayLimits } from '../gateway-limits.ts'
 import {
   type ScanAnswer,
   type ScanFault,
@@ -15,32 +15,35 @@ import {
   scanBody,
 } from './body-scan.ts'
 
-/** `busy`: others of the same sandbox took too long. `scan_slow`, `scan_failed`: the thread was ended, or died. */
+/**
+ * `busy`: other bodies of the same sandbox took too long. `scan_slow`, `scan_failed`: the thread was terminated, or
+ * died.
+ */
 export type ScannerFault = 'busy' | 'gone' | 'scan_slow' | 'scan_failed'
 
 export type ScannerLimits = Pick<GatewayLimits, 'scanMs' | 'scanWaitMs' | 'scanIdleMs'>
 
 /**
- * Below this, handing a body over costs more CPU time than scanning it: see docs/decisions/gateway.md. The main thread scans a
- * body of this size in 0.3 ms, and in 1.3 ms if it has the worst shape.
+ * Below this size, handing a body over costs more CPU time than scanning it: see docs/explanation/decisions/gateway.md.
+ * The main thread scans a body of this size in 0.3 ms, and in 1.3 ms in the worst case.
  */
 const INLINE_BYTES_MAX = 144 * 1024
 /**
- * Text of that length takes half of this. After bodies in a row that take longer, those over the second limit go to the thread
- * for a while: four connections with the worst shape would double the time of `exec` in other sandboxes.
+ * Text of that length takes half of this. After several slow bodies in a row, those over the second limit go to the
+ * thread for a while: four connections with the worst case would double the time of `exec` in other sandboxes.
  */
 const INLINE_MS_MAX = 0.6
-/** One or two may be slow because the machine has other things to do. */
+/** One or two may be slow because the machine is busy. */
 const SLOW_IN_ROW = 3
 const INLINE_BYTES_AFTER_SLOW = 16 * 1024
 const AFTER_SLOW_MS = 1_000
 /** The shared memory starts with this size and doubles until a body fits. */
 const SHARED_BYTES_MIN = 256 * 1024
-/** A thread starts within tens of milliseconds, later where the machine has other things to do. */
+/** A thread starts within tens of milliseconds, or later on a busy machine. */
 const START_MS = 10_000
 const FAILURES_MAX = 3
 const FAILURES_WINDOW_MS = 60_000
-/** Its own heap; the bytes of bodies are not part of it. */
+/** The thread's own heap. The bytes of bodies are not part of it. */
 const HEAP = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, codeRangeSizeMb: 16, stackSizeMb: 2 }
 const MODULE = import.meta.url.endsWith('.ts') ? 'src/gateway/models/scan-worker.ts' : 'src/scan-body.cjs'
 
@@ -58,10 +61,13 @@ export class BodyScanner {
   readonly #waiting: Job[] = []
   #current: Job | undefined
   #worker: Worker | undefined
-  /** While a thread is being ended no other one starts: there is never more than one. */
+  /** No thread starts while another one terminates: there is never more than one. */
   #ending: Promise<unknown> | undefined
   #timer: NodeJS.Timeout | undefined
-  /** Bodies are copied into this for the thread. It is reused, so that V8 has no garbage of a body's size to collect. */
+  /**
+   * Bodies are copied into this memory for the thread. It is reused, so that V8 has no garbage of a body's size to
+   * collect.
+   */
   #memory = new SharedArrayBuffer(0)
   #failedMs: number[] = []
   #slowInRow = 0
@@ -76,8 +82,8 @@ export class BodyScanner {
   }
 
   /**
-   * Joins the pieces, whose memory is gone afterwards, and scans the body. The result has its bytes, unpacked if they were
-   * coded. The thread works on a copy: it cannot change a plain body.
+   * Joins the chunks, frees them, and scans the body. The result contains the bytes, decompressed if they were
+   * compressed. The thread works on a copy and cannot change an uncompressed body.
    */
   async scan(
     pieces: readonly Buffer[],
@@ -96,13 +102,13 @@ export class BodyScanner {
     const drop = (fault: 'busy' | 'gone') => {
       const at = this.#waiting.indexOf(job)
       if (at !== -1) this.#waiting.splice(at, 1)
-      // One that is being read has its own deadline; if its client is gone, nobody waits for it.
+      // A body in the thread has its own deadline. If its client is gone, nobody waits for it.
       if (at !== -1 || fault === 'gone') resolve(fault)
     }
     return within(promise, this.#limits.scanWaitMs, until, drop)
   }
 
-  /** Before a body over 1 MiB is read on. The slot is given back by calling what this resolves to. */
+  /** Waits for the slot that a body over 1 MiB needs. Resolves to a function that releases the slot. */
   async takeLargeSlot(until: AbortSignal): Promise<(() => void) | 'busy' | 'gone'> {
     if (!this.#isLargeTaken) {
       this.#isLargeTaken = true
@@ -120,12 +126,12 @@ export class BodyScanner {
     return (await within(promise, this.#limits.scanWaitMs, until, drop)) ?? this.#largeSlot()
   }
 
-  /** The last client of the sandbox has disconnected, so nobody waits for what is being read. */
+  /** The last client of the sandbox has disconnected, so nobody waits for the current scan. */
   abandon(): void {
     if (this.#current !== undefined) void this.#end('gone')
   }
 
-  /** Ends the thread, and everybody who waits for it. Idempotent. */
+  /** Terminates the thread, and fails all waiting bodies. Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const { settle } of this.#waiting.splice(0)) settle('gone')
@@ -192,11 +198,11 @@ export class BodyScanner {
 
   #allow(ms: number): void {
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#failed('scan_slow'), ms)
+    this.#timer = setTimeout(() => this.#onFailure('scan_slow'), ms)
   }
 
   #start(): Worker {
-    // No environment, no arguments, no data: it knows nothing but this module and the bodies that it is sent.
+    // The thread gets no environment, arguments or data: only this module and the bodies.
     const worker = new Worker(this.#module, {
       env: {},
       argv: [],
@@ -213,30 +219,30 @@ export class BodyScanner {
       if (this.#worker === worker && this.#current !== undefined) this.#allow(this.#limits.scanMs)
     })
     worker.on('message', (answer: ScanAnswer) => {
-      if (this.#worker === worker) this.#answered(answer)
+      if (this.#worker === worker) this.#onAnswer(answer)
     })
     const onGone = () => {
-      if (this.#worker === worker) this.#failed('scan_failed')
+      if (this.#worker === worker) this.#onFailure('scan_failed')
     }
     worker.on('error', onGone).on('messageerror', onGone).on('exit', onGone)
     return worker
   }
 
-  #answered(answer: ScanAnswer): void {
+  #onAnswer(answer: ScanAnswer): void {
     const job = this.#current
     this.#current = undefined
     job?.settle('fault' in answer ? answer.fault : toScanned(answer, job.body))
     this.#next()
   }
 
-  #failed(fault: 'scan_slow' | 'scan_failed'): void {
+  #onFailure(fault: 'scan_slow' | 'scan_failed'): void {
     this.#failedMs.push(performance.now())
     void this.#end(fault)
     if (!this.#hasFailedTooOften()) return
     for (const { settle } of this.#waiting.splice(0)) settle('scan_failed')
   }
 
-  /** Also what it is reading fails; what waits is read by the next thread. */
+  /** The current body fails too. The next thread scans the waiting ones. */
   #end(fault: ScannerFault): Promise<unknown> {
     clearTimeout(this.#timer)
     const job = this.#current
@@ -264,8 +270,8 @@ function toScanned({ members, unpacked }: Exclude<ScanAnswer, { fault: ScanFault
 }
 
 /**
- * V8 collects garbage when it has allocated tens of megabytes of buffers. Pieces that are freed at once do not count:
- * this halves the collections, which are most of what a call with a body of 2 MiB costs.
+ * V8 collects garbage after it has allocated tens of megabytes of buffers. Chunks that are freed at once do not count.
+ * This halves the collections, which are most of the cost of a call with a body of 2 MiB.
  */
 function join(pieces: readonly Buffer[]): Buffer {
   if (pieces.length === 1) return pieces[0]!
@@ -275,7 +281,7 @@ function join(pieces: readonly Buffer[]): Buffer {
   return body
 }
 
-/** Calls `drop` when the wait is over or the last waiter is gone; whatever comes first is what this resolves to. */
+/** Calls `drop` when the wait is over or the last waiter is gone. Resolves to whichever happens first. */
 async function within<Result>(
   result: Promise<Result>,
   waitMs: number,

@@ -1,35 +1,35 @@
-/** Reads a request's body: bounded in bytes and in time, and counted against what its caller may have in memory. */
+/** Reads a request's body with limits on size and time, and counts it against its caller's memory budget. */
 import type { IncomingMessage } from 'node:http'
-import type { GatewayLimits } from '../limits.ts'
-import { LARGE_BODY_BYTES } from '../limits.ts'
+import type { GatewayLimits } from '../gateway-limits.ts'
+import { LARGE_BODY_BYTES } from '../gateway-limits.ts'
 import { isCoding, RATIO_MAX, type ScanFault, type Scanned } from './body-scan.ts'
 import type { BodyScanner, ScannerFault } from './body-scanner.ts'
 import type { LookInto } from './json-members.ts'
 
 export type BodyFault = ScanFault | ScannerFault | 'too_slow' | 'no_room' | 'pieces'
 
-/** What the requests of one caller have in memory, and the thread that reads them. */
+/** The memory that the requests of one caller use, and the thread that scans them. */
 export interface MemoryBudget {
   heldBytes: number
   readonly scanner: BodyScanner
 }
 
-/** What one request has in memory, its answer included, counted against what its caller may have. */
+/** The memory that one request and its response use, counted against the caller's budget. */
 export class BufferedBytes {
-  readonly #room: MemoryBudget
+  readonly #memory: MemoryBudget
   readonly #max: number
   #counted = 0
 
-  constructor(room: MemoryBudget, { heldBytes }: GatewayLimits) {
-    this.#room = room
+  constructor(memory: MemoryBudget, { heldBytes }: GatewayLimits) {
+    this.#memory = memory
     this.#max = heldBytes
   }
 
-  /** Whether there was room for them. They are counted in any case; fewer than none are given back. */
+  /** Counts the bytes in any case, and returns whether the budget allows them. A negative number releases bytes. */
   take(bytes: number): boolean {
     this.#counted += bytes
-    this.#room.heldBytes += bytes
-    return this.#room.heldBytes <= this.#max
+    this.#memory.heldBytes += bytes
+    return this.#memory.heldBytes <= this.#max
   }
 
   release(): void {
@@ -37,7 +37,7 @@ export class BufferedBytes {
   }
 }
 
-/** A body that is not taken, for its client. Without headers, it is of no use to send it again. */
+/** The error for a client whose body is refused. Without headers, a retry is useless. */
 export interface RefusedBody {
   readonly status: number
   readonly message: string
@@ -80,15 +80,15 @@ export function describeFault(fault: BodyFault, { bodyBytes, bodyMs, scanMs }: G
 }
 
 export interface BodyTerms {
-  /** The members whose own members are read; undefined: nobody reads any. */
+  /** The members whose own members are read. `undefined` when none are. */
   readonly lookInto: LookInto | undefined
-  /** Tells the client that its body is awaited, if it waits for that. */
+  /** Tells the client to send its body, if it waits for that. */
   readonly awaited: () => void
   readonly until: AbortSignal
   readonly held: BufferedBytes
 }
 
-/** The bytes after decompression. */
+/** Returns the bytes after decompression. */
 export async function readBody(
   request: IncomingMessage,
   { scanner }: MemoryBudget,
@@ -101,7 +101,7 @@ export async function readBody(
   try {
     const coded = await collect(request, held, limits, slot, awaited)
     if (typeof coded === 'string') return coded
-    // How much is in it is not known before it is unpacked.
+    // The size of a compressed body is unknown before decompression.
     const fault = coding === 'identity' ? undefined : await slot.take()
     if (fault !== undefined) return fault
     const terms = { coding, maxBytes: limits.bodyBytes, lookInto }
@@ -113,7 +113,7 @@ export async function readBody(
   }
 }
 
-/** The turn of one body over 1 MiB, of which one at a time is read of a sandbox. It is taken once. */
+/** The slot for one body over 1 MiB. Only one such body of a sandbox is read at a time. It is taken once. */
 export class LargeSlot {
   readonly #scanner: BodyScanner
   readonly #until: AbortSignal
@@ -129,7 +129,7 @@ export class LargeSlot {
     return this.#taken !== undefined
   }
 
-  /** Undefined: it is this one's turn. */
+  /** Resolves to `undefined` when the slot is taken. */
   async take(): Promise<'busy' | 'gone' | undefined> {
     this.#taken ??= this.#scanner.takeLargeSlot(this.#until)
     const taken = await this.#taken
@@ -145,7 +145,10 @@ export class LargeSlot {
   }
 }
 
-/** Each piece costs time and memory, however short it is: so many are taken, and one more for so many bytes. */
+/**
+ * Each chunk costs time and memory, however short it is. This many are accepted, and one more for every
+ * `PIECE_BYTES` bytes.
+ */
 const PIECES_MIN = 4096
 const PIECE_BYTES = 256
 
@@ -164,8 +167,8 @@ async function collect(
   const { promise, resolve } = Promise.withResolvers<Buffer[] | BodyFault>()
   const pieces: Buffer[] = []
   let bytes = 0
-  const timer = setTimeout(() => done('too_slow'), limits.bodyMs)
-  const done = (result: Buffer[] | BodyFault) => {
+  const timer = setTimeout(() => finish('too_slow'), limits.bodyMs)
+  const finish = (result: Buffer[] | BodyFault) => {
     clearTimeout(timer)
     request.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone)
     request.on('error', () => {})
@@ -174,17 +177,17 @@ async function collect(
   const onData = (piece: Buffer) => {
     bytes += piece.length
     pieces.push(piece)
-    if (bytes > limits.bodyBytes) done('too_large')
-    else if (pieces.length > PIECES_MIN + bytes / PIECE_BYTES) done('pieces')
-    else if (!held.take(piece.length)) done('no_room')
+    if (bytes > limits.bodyBytes) finish('too_large')
+    else if (pieces.length > PIECES_MIN + bytes / PIECE_BYTES) finish('pieces')
+    else if (!held.take(piece.length)) finish('no_room')
     else if (bytes > LARGE_BODY_BYTES && !slot.isAsked) waitForSlot()
   }
   const waitForSlot = () => {
     request.pause()
-    void slot.take().then((fault) => (fault === undefined ? request.resume() : done(fault)))
+    void slot.take().then((fault) => (fault === undefined ? request.resume() : finish(fault)))
   }
-  const onEnd = () => done(pieces)
-  const onGone = () => done('gone')
+  const onEnd = () => finish(pieces)
+  const onGone = () => finish('gone')
   request.on('data', onData).once('end', onEnd).once('close', onGone).once('error', onGone)
   awaited()
   return promise

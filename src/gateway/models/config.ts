@@ -1,7 +1,7 @@
-/** Providers and failover rules as the files say, read anew every second while calls come in. */
-import { type FailoverPolicy, loadFailoverPolicy } from '../../providers/failover/policy.ts'
-import type { ProviderRecord } from '../../providers/record.ts'
-import { loadProviders } from '../../providers/registry.ts'
+/** The providers and failover rules from the config files, which are read again at most every second. */
+import { type FailoverPolicy, loadFailoverPolicy } from '../../providers/failover/failover-policy.ts'
+import { loadProviders } from '../../providers/load-providers.ts'
+import type { ProviderRecord } from '../../providers/provider-record.ts'
 import type { Home } from '../../store/home.ts'
 
 const FRESH_MS = 1_000
@@ -25,7 +25,7 @@ export class ConfigReader {
     if (this.#read === undefined || nowMs - this.#readAtMs > FRESH_MS) {
       this.#readAtMs = nowMs
       this.#read = read(this.#home)
-      // A file that does not parse is told to whoever asks, and looked at again by the next.
+      // An invalid file fails every caller until then. The next call reads it again.
       this.#read.catch(() => {
         this.#read = undefined
       })

@@ -17,7 +17,7 @@ function cut(bytes: Buffer, lengths: readonly number[]): Buffer[] {
   return pieces
 }
 
-it('gives back whole events and every byte of them, however they are cut', () => {
+it('returns complete events and every byte of them, at any split', () => {
   fc.assert(
     fc.property(stream, sizes, (events, lengths) => {
       const blocks = new EventBlocks(1000)
@@ -28,14 +28,14 @@ it('gives back whole events and every byte of them, however they are cut', () =>
   )
 })
 
-it('joins an event that comes byte by byte', () => {
+it('joins an event that arrives byte by byte', () => {
   const text = `data: ${'0123456789'.repeat(500)}\n\n`
   const blocks = new EventBlocks(10_000)
   const out = [...Buffer.from(text)].flatMap((byte) => blocks.feed(Buffer.from([byte])))
   expect(out.map(String)).toEqual([text])
 })
 
-it('holds back an event until it is whole', () => {
+it('holds an event until it is complete', () => {
   const blocks = new EventBlocks(1000)
   expect(blocks.feed(Buffer.from('data: 1\n\ndata: {"half'))).toHaveLength(1)
   expect(blocks.openBytes).toBe('data: {"half'.length)
@@ -43,17 +43,17 @@ it('holds back an event until it is whole', () => {
   expect(blocks.feed(Buffer.from('\n')).map(String)).toEqual(['data: {"half"}\n\n'])
 })
 
-it('holds no more than an event may have', () => {
+it('holds at most the size limit of an event', () => {
   const blocks = new EventBlocks(10)
   expect(() => blocks.feed(Buffer.from('data: 0123456789'))).toThrow(RangeError)
 })
 
-it('reads data over several lines, and none where there is none', () => {
+it('reads data over several lines, and none when there is none', () => {
   expect(dataOf(Buffer.from('event: x\ndata: a\r\ndata:b\n\n'))).toBe('a\nb')
   expect(dataOf(Buffer.from(': hello\n\n'))).toBeUndefined()
 })
 
-it('knows lines that belong to no event stream', () => {
+it('recognises lines that are not part of an event stream', () => {
   expect(isEventStream(Buffer.from('event: x\r\ndata: 1\r\n\r\n'))).toBe(true)
   expect(isEventStream(Buffer.from('<html>\n\n'))).toBe(false)
 })

@@ -1,19 +1,19 @@
 /**
- * Cuts an event stream into whole events, as bytes. Only whole events are passed on: where the other side dies in the
- * middle of one, what the client has is still a stream, and an error event can follow.
+ * Splits an event stream into complete events, as bytes. Only complete events are forwarded: if the provider dies in
+ * the middle of one, the client still has a valid stream, and an error event can follow.
  */
 
 const LF = 0x0a
 const CR = 0x0d
 
-/** Events have a few. */
+/** Real events have a few lines. */
 const LINES_MAX = 10_000
 
 export class EventBlocks {
   readonly #eventBytesMax: number
   #lines = 0
   #open = new PieceList()
-  /** Whether the line that is open has anything in it. */
+  /** Whether the unfinished line contains text. */
   #lineHasText = false
   #lastWasCr = false
 
@@ -21,7 +21,10 @@ export class EventBlocks {
     this.#eventBytesMax = eventBytesMax
   }
 
-  /** The whole events that this piece completes, each with its blank line. Throws RangeError when one is too long, or has too many lines. */
+  /**
+   * Returns the events that this chunk completes, each with its blank line. Throws RangeError when one is too long, or
+   * has too many lines.
+   */
   feed(chunk: Buffer): Buffer[] {
     const blocks: Buffer[] = []
     let from = 0
@@ -30,7 +33,7 @@ export class EventBlocks {
       const end = chunk.indexOf(LF, line)
       if (end === -1) break
       const length = end - line - (end > line && chunk[end - 1] === CR ? 1 : 0)
-      // A line that began in the piece before may have had text there, or nothing but the return of its end.
+      // A line that began in the previous chunk may already contain text, or only the CR of its line break.
       const isBlank = length === 0 && !(line === 0 && this.#lineHasText)
       line = end + 1
       this.#lineHasText = false
@@ -47,7 +50,7 @@ export class EventBlocks {
     return blocks
   }
 
-  /** What stands between the last whole event and the end. */
+  /** The number of bytes after the last complete event. */
   get openBytes(): number {
     return this.#open.bytes
   }
@@ -65,17 +68,17 @@ export class EventBlocks {
     if (this.#open.bytes > this.#eventBytesMax) throw new RangeError('an event is too long')
     const open = chunk.length - line
     if (open === 0) return
-    // A return at the very end is text only if something else than the end of its line follows.
+    // A final CR counts as text only if the next byte is not its LF.
     const endsInCr = chunk[chunk.length - 1] === CR
     this.#lineHasText ||= this.#lastWasCr || open > (endsInCr ? 1 : 0)
     this.#lastWasCr = endsInCr
   }
 }
 
-/** So many pieces become one. */
+/** The number of chunks that are merged into one. */
 const MERGED = 1024
 
-/** Bytes that come in pieces. A piece of one byte costs a hundred in memory, so many small ones are merged as they come. */
+/** Bytes that arrive in chunks. A chunk of one byte uses a hundred bytes of memory, so small ones are merged. */
 export class PieceList {
   #merged: Buffer[] = []
   #recent: Buffer[] = []
@@ -89,14 +92,14 @@ export class PieceList {
     this.#recent = []
   }
 
-  /** All of them, as one. */
+  /** Returns all bytes as one buffer. */
   join(): Buffer {
     const all = [...this.#merged, ...this.#recent]
     return all.length === 1 ? all[0]! : Buffer.concat(all, this.bytes)
   }
 }
 
-/** What an event says: its data lines joined; undefined: it has none, such as a comment. */
+/** Returns an event's data lines, joined. `undefined` when it has none, such as a comment. */
 export function dataOf(block: Buffer): string | undefined {
   let data: string | undefined
   for (const line of block.toString('utf8').split(/\r?\n/)) {
@@ -108,7 +111,7 @@ export function dataOf(block: Buffer): string | undefined {
   return data
 }
 
-/** Every line of an event begins with a field's name or a colon. */
+/** Checks that every line of an event begins with a field name or a colon. */
 export function isEventStream(block: Buffer): boolean {
   return block
     .toString('utf8')

@@ -1,30 +1,33 @@
-/** One admitted request to one provider and its answer, passed on as it comes. What goes wrong is a result here. */
+/**
+ * Sends one admitted request to one provider and forwards the response as it arrives. Failures are results, not
+ * exceptions.
+ */
 import type { IncomingHttpHeaders } from 'node:http'
 import { logInAgain } from '../../accounts/log-in-again.ts'
 import { Upstream } from '../../providers/adapters/counterpart.ts'
 import { EVENT_CHARS_MAX } from '../../providers/adapters/limits.ts'
 import { type KnownNames, knownNames } from '../../providers/adapters/refusal.ts'
 import type { Ended } from '../../providers/dispatch/exchange.ts'
-import { MESSAGE_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../limits.ts'
+import { MESSAGE_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../gateway-limits.ts'
 import type { BufferedBytes } from './body.ts'
-import type { Client } from './client.ts'
-import type { AnswerReader } from './dialects/answer-reader.ts'
-import { dataOf, EventBlocks, isEventStream, PieceList } from './event-blocks.ts'
 import {
-  brokenEnd,
-  brokenOffEnd,
+  describeBreakOff,
+  describeBrokenEnd,
+  describeFailedEnd,
+  describeRefusedEnd,
   type FailedEnd,
-  failedEnd,
   garbageEnd,
   isOfCredential,
   noCredentialEnd,
-  refusedEnd,
   slowClientEnd,
   tooMuchEnd,
-} from './failures.ts'
-import { headersDown, headersUp } from './headers.ts'
+} from './call-failures.ts'
+import { type CallCredential, isNoCredential, type Login } from './choose-login.ts'
+import type { Client } from './client-response.ts'
+import type { AnswerReader } from './dialects/answer-reader.ts'
+import { dataOf, EventBlocks, isEventStream, PieceList } from './event-blocks.ts'
 import { parseAnswer, TooComplex } from './json-members.ts'
-import { type CallCredential, isNoCredential, type Login } from './login.ts'
+import { headersDown, headersUp } from './model-headers.ts'
 import {
   isTooFine,
   type UpstreamAnswer,
@@ -40,15 +43,15 @@ export interface Sending {
   readonly headers: IncomingHttpHeaders
   readonly client: Client
   readonly held: BufferedBytes
-  /** Undefined: any JSON is an answer. */
+  /** `undefined` accepts any JSON response. */
   readonly reader: AnswerReader | undefined
-  /** Cancelled by the client, by the gateway that closes, or when the call has lasted too long. */
+  /** Aborts when the client disconnects, when the gateway closes, or when the call has lasted too long. */
   readonly until: AbortSignal
-  /** Called once, before the client is sent what makes its answer whole. */
+  /** Called once, before the client gets the end of its response. */
   readonly onEnd: (ended: Ended) => void
 }
 
-/** A refusal in the provider's own words; of one that is about the credential, only what it is called. */
+/** A refusal in the provider's own words. For a refusal of the credential, only its error names are kept. */
 export type UpstreamResponse = { readonly status: number } & (
   | { readonly headers: Readonly<Record<string, string>>; readonly body: Buffer }
   | { readonly names: KnownNames }
@@ -56,12 +59,12 @@ export type UpstreamResponse = { readonly status: number } & (
 
 export interface Exchanged {
   readonly ended: Ended
-  readonly said?: UpstreamResponse
+  readonly response?: UpstreamResponse
 }
 
 const NO_MEMORY = 'this sandbox has too much data in open responses; wait for others to end'
 
-/** Why a call is given up that nobody cancelled. */
+/** The abort reason of a call that exceeded its deadline. */
 export const TOO_LONG = Symbol('too long')
 
 export async function exchange(sending: Sending): Promise<Exchanged> {
@@ -71,14 +74,14 @@ export async function exchange(sending: Sending): Promise<Exchanged> {
 class Passing {
   readonly #sending: Sending
   #held: CallCredential | undefined
-  /** Each that the call was made with: an answer may repeat the one before. */
+  /** All credentials that the call used: a response may repeat an earlier one. */
   readonly #secrets = new Set<string>()
   #sent = false
   #answeredBytes = 0
   #events = 0
   #ended: Ended | undefined
-  #counterpart: { readonly secrets: number; readonly from: Upstream } | undefined
-  /** The event in which the provider said that something is wrong. */
+  #upstream: { readonly secrets: number; readonly from: Upstream } | undefined
+  /** The event in which the provider reported an error. */
   #problemBlock: Buffer | undefined
 
   constructor(sending: Sending) {
@@ -89,21 +92,21 @@ class Passing {
     let answer: UpstreamAnswer | undefined
     try {
       answer = await this.#ask()
-      if (answer.status !== 200) return await this.#refused(answer)
+      if (answer.status !== 200) return await this.#endRefused(answer)
       const type = String(answer.headers['content-type'] ?? '')
       if (isCompressed(answer))
-        return this.#failed(this.#garbage('it sent a compressed response that Craik did not request'))
+        return this.#endFailed(this.#garbage('it sent a compressed response that Craik did not request'))
       if (/^text\/event-stream\s*(?:;|$)/i.test(type)) return await this.#stream(answer)
       if (/^application\/json\s*(?:;|$)/i.test(type)) return await this.#whole(answer)
-      return this.#failed(this.#garbage('its response is neither events nor JSON'))
+      return this.#endFailed(this.#garbage('its response is neither events nor JSON'))
     } catch (error) {
-      return this.#thrown(error, answer)
+      return this.#endThrown(error, answer)
     } finally {
       answer?.abort()
     }
   }
 
-  /** With a newer credential once more, when the first is not accepted. */
+  /** Retries once with a newer credential when the first one is rejected. */
   async #ask(): Promise<UpstreamAnswer> {
     const { login, until } = this.#sending
     this.#hold(await login.credential(until))
@@ -111,7 +114,7 @@ class Passing {
     if (answer.status !== 401 || this.#held === undefined) return answer
     let newer: CallCredential | undefined
     try {
-      newer = await login.renewed(this.#held, until)
+      newer = await login.renew(this.#held, until)
     } catch (error) {
       answer.abort()
       throw error
@@ -138,22 +141,24 @@ class Passing {
     return answer
   }
 
-  async #refused(answer: UpstreamAnswer): Promise<Exchanged> {
-    const gathered = await this.#gathered(answer, MESSAGE_BYTES_MAX).catch(() => undefined)
+  async #endRefused(answer: UpstreamAnswer): Promise<Exchanged> {
+    const gathered = await this.#collectBody(answer, MESSAGE_BYTES_MAX).catch(() => undefined)
     const body = typeof gathered === 'string' ? undefined : gathered
     const from = this.#from()
-    const end = this.#withLogin(refusedEnd(from, answer.status, answer.headers, body ?? Buffer.alloc(0)))
-    const exchanged = this.#failed(end)
+    const end = this.#withLogin(
+      describeRefusedEnd(from, answer.status, answer.headers, body ?? Buffer.alloc(0)),
+    )
+    const exchanged = this.#endFailed(end)
     const { status } = answer
     if (isOfCredential(end))
-      return { ...exchanged, said: { status, names: knownNames(body?.toString('utf8') ?? '') } }
-    // A redirect leads the client past the gateway, and in compressed bytes nothing can be masked.
+      return { ...exchanged, response: { status, names: knownNames(body?.toString('utf8') ?? '') } }
+    // A redirect would lead the client past the gateway, and compressed bytes cannot be masked.
     if (body === undefined || status < 400 || isCompressed(answer)) return exchanged
-    const said = { status, headers: headersDown(answer.headers, from.mask), body: from.mask.bytes(body) }
-    return { ...exchanged, said }
+    const reply = { status, headers: headersDown(answer.headers, from.mask), body: from.mask.bytes(body) }
+    return { ...exchanged, response: reply }
   }
 
-  /** What is not accepted is this login: what mends it is its own program's to do, and not the secret store's. */
+  /** The login was rejected, so the hint names its own program's command instead of the secret store. */
   #withLogin(end: FailedEnd): FailedEnd {
     const { account } = this.#sending.login
     if (account === undefined || end.failure.failure !== 'unauthorized') return end
@@ -162,17 +167,17 @@ class Passing {
 
   async #whole(answer: UpstreamAnswer): Promise<Exchanged> {
     const { reader, client } = this.#sending
-    const body = await this.#gathered(answer, WHOLE_ANSWER_BYTES_MAX)
-    if (typeof body === 'string') return this.#failed(this.#tooMuch(body))
+    const body = await this.#collectBody(answer, WHOLE_ANSWER_BYTES_MAX)
+    if (typeof body === 'string') return this.#endFailed(this.#tooMuch(body))
     this.#answeredBytes = body.length
     try {
       const value = parseAnswer(body)
       if (reader !== undefined && !reader.whole(value))
-        return this.#failed(this.#garbage('its response is not in this dialect'))
+        return this.#endFailed(this.#garbage('its response is not in this dialect'))
     } catch (error) {
-      return this.#failed(this.#unread(error, 'its response is not JSON'))
+      return this.#endFailed(this.#unread(error, 'its response is not JSON'))
     }
-    const ended = this.#answered()
+    const ended = this.#endAnswered()
     const { mask } = this.#from()
     client.answer(200, headersDown(answer.headers, mask), await mask.inTurns(body))
     return { ended }
@@ -188,41 +193,48 @@ class Passing {
       const openBytes = blocks.openBytes
       const whole = feed(blocks, piece)
       if (whole === undefined)
-        return this.#failed(this.#tooMuch('it sent an event that is too long, or has too many lines'))
-      if (!held.take(blocks.openBytes - openBytes)) return this.#failed(this.#tooMuch(NO_MEMORY))
+        return this.#endFailed(this.#tooMuch('it sent an event that is too long, or has too many lines'))
+      if (!held.take(blocks.openBytes - openBytes)) return this.#endFailed(this.#tooMuch(NO_MEMORY))
       if (whole.length === 0) continue
       const fault = this.#read(whole)
-      if (fault !== undefined) return this.#failed(fault)
-      if (reader?.complete === true) this.#answered()
+      if (fault !== undefined) return this.#endFailed(fault)
+      if (reader?.complete === true) this.#endAnswered()
       const isBroken = reader?.problem !== undefined && this.#ended === undefined
-      const broken = isBroken ? brokenOffEnd(this.#from(), reader.problem) : undefined
+      const broken = isBroken ? describeBreakOff(this.#from(), reader.problem) : undefined
       const isOurs = broken !== undefined && isOfCredential(broken)
       const passed = isOurs ? whole.slice(0, whole.indexOf(this.#problemBlock!)) : whole
       if (passed.length > 0) {
         if (!client.hasBegun) client.begin(200, headersDown(answer.headers, mask))
-        // No encoding of a credential goes beyond the end of an event: each is searched as a whole, and passed on at once.
+        // No encoding of a credential spans the end of an event, so each event is searched as a whole and forwarded at
+        // once.
         await client.send(await mask.inTurns(passed.length === 1 ? passed[0]! : Buffer.concat(passed)))
       }
       if (broken !== undefined) {
-        const exchanged = this.#failed(broken)
-        // The provider's own words were the last event. Otherwise the caller reports the failure.
+        const exchanged = this.#endFailed(broken)
+        // The provider's own error was the last event. Otherwise the caller reports the failure.
         if (!isOurs) client.end()
         return exchanged
       }
     }
     reader?.end()
     if (this.#ended === undefined && (reader?.complete !== true || blocks.openBytes > 0))
-      return this.#failed(
+      return this.#endFailed(
         client.isSlow
           ? slowClientEnd(this.#from(), 200)
-          : failedEnd(this.#from(), 'broken_stream', 'its response ended before it was complete', true, 200),
+          : describeFailedEnd(
+              this.#from(),
+              'broken_stream',
+              'its response ended before it was complete',
+              true,
+              200,
+            ),
       )
-    const ended = this.#answered()
+    const ended = this.#endAnswered()
     client.end()
     return { ended }
   }
 
-  /** What is wrong with these events, before any of them is passed on. */
+  /** Returns what is wrong with these events, before any of them is forwarded. */
   #read(blocks: readonly Buffer[]): FailedEnd | undefined {
     const { reader } = this.#sending
     for (const block of blocks) {
@@ -245,39 +257,40 @@ class Passing {
     return undefined
   }
 
-  #thrown(error: unknown, answer: UpstreamAnswer | undefined): Exchanged {
-    // What is whole has been answered, whatever becomes of the connection.
+  #endThrown(error: unknown, answer: UpstreamAnswer | undefined): Exchanged {
+    // A complete response counts as answered, even if the connection breaks afterwards.
     if (this.#ended !== undefined) {
       this.#sending.client.end()
       return { ended: this.#ended }
     }
     const { until, client } = this.#sending
     const isDelayed = client.isSlow && (until.reason === TOO_LONG || error instanceof UpstreamError)
-    if (isDelayed) return this.#failed(slowClientEnd(this.#from(), answer?.status))
+    if (isDelayed) return this.#endFailed(slowClientEnd(this.#from(), answer?.status))
     const sent = this.#sent || (error instanceof UpstreamError && error.sent)
     if (until.aborted) {
-      const late = until.reason === TOO_LONG
-      const kind = late ? 'timeout' : 'cancelled'
-      const what = late ? 'its response did not end in time' : 'the call was cancelled'
-      return this.#failed(failedEnd(this.#from(), kind, what, sent, answer?.status))
+      const isLate = until.reason === TOO_LONG
+      const kind = isLate ? 'timeout' : 'cancelled'
+      const what = isLate ? 'its response did not end in time' : 'the call was cancelled'
+      return this.#endFailed(describeFailedEnd(this.#from(), kind, what, sent, answer?.status))
     }
-    if (error instanceof UpstreamError) return this.#failed(brokenEnd(this.#from(), error, answer?.status))
-    if (isNoCredential(error)) return this.#failed(noCredentialEnd(this.#from(), error, sent))
+    if (error instanceof UpstreamError)
+      return this.#endFailed(describeBrokenEnd(this.#from(), error, answer?.status))
+    if (isNoCredential(error)) return this.#endFailed(noCredentialEnd(this.#from(), error, sent))
     return { ended: this.#close({ kind: 'thrown', error }) }
   }
 
-  #answered(): Ended {
+  #endAnswered(): Ended {
     return this.#ended ?? this.#close({ kind: 'answered' })
   }
 
-  #failed(end: FailedEnd): Exchanged {
+  #endFailed(end: FailedEnd): Exchanged {
     return { ended: this.#ended ?? this.#close(end) }
   }
 
   #close(end: Ended['end']): Ended {
     const { reader, request } = this.#sending
     const wasSent = end.kind === 'failed' ? end.failure.sent : this.#sent
-    const usage = end.kind === 'answered' ? reader?.usage : reader?.spentSoFar()
+    const usage = end.kind === 'answered' ? reader?.usage : reader?.readUsage()
     const ended: Ended = {
       end,
       usage,
@@ -289,8 +302,8 @@ class Passing {
     return ended
   }
 
-  /** Or why it is not: there is more than that, or more than the caller may have in memory. */
-  async #gathered(answer: UpstreamAnswer, bytesMax: number): Promise<Buffer | string> {
+  /** Returns the body, or why it was refused: it exceeds its limit or the caller's memory budget. */
+  async #collectBody(answer: UpstreamAnswer, bytesMax: number): Promise<Buffer | string> {
     const pieces = new PieceList()
     for (;;) {
       const piece = await answer.next()
@@ -315,11 +328,11 @@ class Passing {
 
   #from(): Upstream {
     const secrets = this.#secrets.size
-    if (this.#counterpart?.secrets !== secrets) {
+    if (this.#upstream?.secrets !== secrets) {
       const mask = this.#sending.upstreams.maskOf([...this.#secrets])
-      this.#counterpart = { secrets, from: new Upstream(this.#sending.login.baseUrl, mask) }
+      this.#upstream = { secrets, from: new Upstream(this.#sending.login.baseUrl, mask) }
     }
-    return this.#counterpart.from
+    return this.#upstream.from
   }
 }
 

@@ -69,7 +69,7 @@ async function behind(
   return scene(await listening(server), limits, login)
 }
 
-/** A server that says these bytes to whoever asks, and hangs up. */
+/** A server that sends these bytes to every client and disconnects. */
 async function saying(bytes: string): Promise<GatewayScene> {
   const server = createRawServer({ ...CERTIFICATE }, (socket: TLSSocket) => {
     socket.on('error', () => {})
@@ -88,7 +88,7 @@ const START = `event: message_start\ndata: ${JSON.stringify({ type: 'message_sta
 
 const FLOOD = `data: ${JSON.stringify({ type: 'ping', filler: 'x'.repeat(60_000) })}\n\n`
 
-/** Events for as long as they are read. Calls `stalled` once nobody has read for a while. */
+/** Sends events as long as they are read. Calls `stalled` once nobody has read for a while. */
 function flood(response: ServerResponse, stalled = () => {}): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
   const more = () => {
@@ -103,10 +103,10 @@ function flood(response: ServerResponse, stalled = () => {}): void {
   more()
 }
 
-/** Everything is settled, nothing is held, and the last call says this. */
-async function ended(gateway: GatewayScene, failure: string | undefined) {
+/** Checks that everything is settled, that no hold remains, and that the last call has this outcome. */
+async function expectEnded(gateway: GatewayScene, failure: string | undefined) {
   await gateway.gateway.close()
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
   expect(gateway.faults).toEqual([])
   const end = (await gateway.at.store.bodies()).findLast(
     ({ kind, phase }) => kind === 'provider_action' && phase === 'end',
@@ -115,10 +115,10 @@ async function ended(gateway: GatewayScene, failure: string | undefined) {
   else expect(end).toMatchObject({ status: 'failed', metadata: { failure } })
 }
 
-/** Nothing was asked of a provider: a denial says why. */
-async function refusedBy(gateway: GatewayScene, rule: string) {
+/** Checks that no provider was called, and that a denial names the rule. */
+async function expectRefusal(gateway: GatewayScene, rule: string) {
   await gateway.gateway.close()
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
   const last = (await gateway.at.store.bodies()).at(-1)
   expect(last).toMatchObject({ kind: 'denial', status: 'blocked', decision: { effect: 'deny', rule } })
 }
@@ -174,19 +174,25 @@ test.each([
     'rejected',
   ],
   ['a head without end', `${OK}${'x-y: zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\r\n'.repeat(4000)}\r\n`, 'garbage'],
-])('a provider that sends %s: an error in the dialect and a truthful receipt', async (_, bytes, failure) => {
-  const gateway = await saying(bytes)
-  const response = await gateway.ask('/v1/messages', BODY)
-  expect(response.status).toBe(502)
-  expect(response.headers.get('location')).toBeNull()
-  expect(await response.json()).toMatchObject({
-    type: 'error',
-    error: { message: expect.stringMatching(/^craik: /) },
-  })
-  await ended(gateway, failure)
-})
+])(
+  'when a provider sends %s, the client gets an error in the dialect, and the receipt is truthful',
+  async (_, bytes, failure) => {
+    const gateway = await saying(bytes)
+    const response = await gateway.ask('/v1/messages', BODY)
+    expect(response.status).toBe(502)
+    expect(response.headers.get('location')).toBeNull()
+    expect(await response.json()).toMatchObject({
+      type: 'error',
+      error: { message: expect.stringMatching(/^craik: /) },
+    })
+    await expectEnded(gateway, failure)
+  },
+)
 
-/** A guest can cause these answers with any provider. They are not its failure, and other sandboxes can still call it. */
+/**
+ * A sandbox can provoke these responses from any provider. They are not the provider's failure, and other sandboxes can
+ * still call it.
+ */
 test.each([
   ['an answer with too many values', whole(`{"type":"message","x":[${'{},'.repeat(1_100_000)}1]}`)],
   ['an event that is too long', `${EVENTS}${START}data: ${'x'.repeat(17 * 1024 * 1024)}`],
@@ -202,7 +208,7 @@ test.each([
   }
 })
 
-test('answers that are kept count as memory of the sandbox', async () => {
+test('buffered responses count as memory of the sandbox', async () => {
   const serve: Serve = (_, response) =>
     void response.writeHead(200, { 'content-type': 'application/json' }).write(`{"x":"${'x'.repeat(600_000)}`)
   const gateway = await behind(serve, { heldBytes: 1_000_000, callMs: 20_000 })
@@ -211,17 +217,17 @@ test('answers that are kept count as memory of the sandbox', async () => {
   expect(await refused.text()).toMatch(/too much data in open responses/)
 })
 
-test('a provider that sends thousands of events that say nothing is given up', async () => {
+test('a provider that sends thousands of empty events is aborted', async () => {
   const gateway = await saying(`${EVENTS}${START}${':\n\n'.repeat(40_000)}`)
   const response = await gateway.ask('/v1/messages', BODY)
   expect(await response.text()).toMatch(/event: error\ndata: .*too many small events.*\n\n$/)
-  await ended(gateway, 'garbage')
+  await expectEnded(gateway, 'garbage')
 })
 
 test.each([
   ['half an event', `${EVENTS}${START}data: {"type":"content_bl`],
   ['an end that comes too soon', `${EVENTS}${START}`],
-])('%s: the client gets whole events only, and an error event as the last', async (_, bytes) => {
+])('%s: the client gets complete events only, and an error event as the last', async (_, bytes) => {
   const gateway = await saying(bytes)
   const response = await gateway.ask('/v1/messages', BODY)
   expect(response.status).toBe(200)
@@ -230,10 +236,10 @@ test.each([
   expect(events).toHaveLength(2)
   for (const each of events) expect(() => JSON.parse(each.slice(each.indexOf('data: ') + 6))).not.toThrow()
   expect(events[1]).toMatch(/^event: error\n/)
-  await ended(gateway, 'broken_stream')
+  await expectEnded(gateway, 'broken_stream')
 })
 
-test('garbage after a good beginning is not passed on: an error event is', async () => {
+test('garbage after a valid beginning is not forwarded, but replaced by an error event', async () => {
   const gateway = await behind((_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
     setTimeout(() => response.end('data: nonsense\n\n'), 50)
@@ -241,38 +247,38 @@ test('garbage after a good beginning is not passed on: an error event is', async
   const text = await (await gateway.ask('/v1/messages', BODY)).text()
   expect(text).not.toContain('nonsense')
   expect(text).toMatch(/event: error\ndata: .*dialect/)
-  await ended(gateway, 'garbage')
+  await expectEnded(gateway, 'garbage')
 })
 
-test('a certificate that nobody vouches for: nothing is sent', async () => {
+test('with an untrusted certificate, nothing is sent', async () => {
   const stranger = selfSigned(['127.0.0.1'])
-  let asked = 0
-  const server = createServer({ ...stranger }, () => asked++)
+  let requestCount = 0
+  const server = createServer({ ...stranger }, () => requestCount++)
   const gateway = await scene(await listening(server))
   const response = await gateway.ask('/v1/messages', BODY)
   expect(response.status).toBe(502)
   expect(await response.text()).toContain('no connection')
-  expect(asked).toBe(0)
-  await ended(gateway, 'unreachable')
+  expect(requestCount).toBe(0)
+  await expectEnded(gateway, 'unreachable')
 })
 
-test('a provider that never answers is given up in time', async () => {
+test('a provider that never responds is aborted in time', async () => {
   const gateway = await behind(() => {}, { answerMs: 300 })
   const response = await gateway.ask('/v1/messages', BODY)
   expect(response.status).toBe(504)
-  await ended(gateway, 'timeout')
+  await expectEnded(gateway, 'timeout')
 })
 
-test('a provider that stops in the middle is given up in time, with an error event', async () => {
+test('a provider that stops in the middle is aborted in time, with an error event', async () => {
   const serve: Serve = (_, response) =>
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
   const gateway = await behind(serve, { silenceMs: 300 })
   const text = await (await gateway.ask('/v1/messages', BODY)).text()
   expect(text).toMatch(/event: error\ndata: .*stalled/)
-  await ended(gateway, 'timeout')
+  await expectEnded(gateway, 'timeout')
 })
 
-test('a call that goes on and on is ended in time', async () => {
+test('an endless call is aborted in time', async () => {
   const serve: Serve = (_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
     const ticking = setInterval(() => response.write('event: ping\ndata: {"type":"ping"}\n\n'), 20)
@@ -281,7 +287,7 @@ test('a call that goes on and on is ended in time', async () => {
   const gateway = await behind(serve, { callMs: 2_000 })
   const text = await (await gateway.ask('/v1/messages', BODY)).text()
   expect(text).toMatch(/event: error\ndata: .*in time/)
-  await ended(gateway, 'timeout')
+  await expectEnded(gateway, 'timeout')
 })
 
 test.each([
@@ -298,7 +304,7 @@ test.each([
   const response = await gateway.ask('/v1/messages', '', { body: body as string })
   expect(response.status).toBe(400)
   expect(await response.json()).toMatchObject({ type: 'error', error: { type: 'invalid_request_error' } })
-  await refusedBy(gateway, typeof body === 'string' ? 'gateway.malformed' : 'gateway.body.not_utf8')
+  await expectRefusal(gateway, typeof body === 'string' ? 'gateway.malformed' : 'gateway.body.not_utf8')
 })
 
 test.each([
@@ -317,18 +323,18 @@ test.each([
   const response = await gateway.ask('/v1/messages', '', init as RequestInit)
   expect(response.status).toBe(413)
   expect(await response.json()).toMatchObject({ error: { type: 'request_too_large' } })
-  await refusedBy(gateway, 'gateway.body.too_large')
+  await expectRefusal(gateway, 'gateway.body.too_large')
 })
 
-test('a small body that unpacks to a large one is refused', async () => {
+test('a small body that decompresses to a large one is refused', async () => {
   const gateway = await behind(() => {}, { bodyBytes: 10_000 })
   const body = gzipSync(JSON.stringify({ ...BODY, system: 'x'.repeat(1_000_000) }))
   const response = await gateway.ask('/v1/messages', '', { body, headers: { 'content-encoding': 'gzip' } })
   expect(response.status).toBe(413)
-  await refusedBy(gateway, 'gateway.body.too_large')
+  await expectRefusal(gateway, 'gateway.body.too_large')
 })
 
-test('a compressed body, as Codex sends it, goes on plain', async () => {
+test('a compressed body, as Codex sends it, is forwarded uncompressed', async () => {
   let sent = ''
   const server = createServer({ ...CERTIFICATE }, (request, response) => {
     request.on('data', (piece) => {
@@ -343,7 +349,7 @@ test('a compressed body, as Codex sends it, goes on plain', async () => {
   const response = await gateway.ask('/v1/messages', '', { body, headers: { 'content-encoding': 'zstd' } })
   expect(await response.json()).toEqual(MESSAGE)
   expect(sent).toBe(JSON.stringify(BODY))
-  await ended(gateway, undefined)
+  await expectEnded(gateway, undefined)
 })
 
 test('a client that never finishes sending is refused in time', async () => {
@@ -353,10 +359,32 @@ test('a client that never finishes sending is refused in time', async () => {
   const [answer] = await once(socket, 'data')
   expect(String(answer)).toMatch(/^HTTP\/1\.1 408 /)
   socket.destroy()
-  await refusedBy(gateway, 'gateway.body.too_slow')
+  await expectRefusal(gateway, 'gateway.body.too_slow')
 })
 
-test('a client that never reads is put out in time, and its provider with it', async () => {
+test('reports no internal error when a client disconnects while Craik looks for its login', async () => {
+  class SlowBroker extends MemoryBroker {
+    readonly asked = Promise.withResolvers<void>()
+    override accounts(until?: AbortSignal): Promise<readonly Account[]> {
+      const { promise, reject } = Promise.withResolvers<readonly Account[]>()
+      until!.addEventListener('abort', () => reject(until!.reason))
+      this.asked.resolve()
+      return promise
+    }
+  }
+  const broker = new SlowBroker(account({ baseUrl: 'https://127.0.0.1:1/v1' }))
+  const gateway = await gatewayScene({ broker })
+  cleanups.push(() => gateway[Symbol.asyncDispose]())
+  const socket = await gateway.dial()
+  socket.write('POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: 2\r\n\r\n{}')
+  await broker.asked.promise
+  socket.destroy()
+  await once(socket, 'close')
+  await gateway.gateway.close()
+  expect(gateway.faults).toEqual([])
+})
+
+test('a client that never reads is disconnected in time, and its provider with it', async () => {
   let closed: (() => void) | undefined
   const hungUp = new Promise<void>((resolve) => {
     closed = resolve
@@ -372,14 +400,14 @@ test('a client that never reads is put out in time, and its provider with it', a
   socket.write(`POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
   await hungUp
   socket.destroy()
-  await ended(gateway, 'cancelled')
+  await expectEnded(gateway, 'cancelled')
 })
 
 test.each([
   ['the provider hangs up meanwhile', 100, {}, 'cancelled'],
   ['the call has lasted too long', 100, { callMs: 5_000 }, 'cancelled'],
   ['the provider hangs up, of a client that is slower than most', 60_000, {}, 'broken_stream'],
-] as const)('of a client that reads too slowly: %s', async (_, slowClientMs, limits, failure) => {
+] as const)('with a client that reads too slowly: %s', async (_, slowClientMs, limits, failure) => {
   const stalled = Promise.withResolvers<ServerResponse>()
   const serve: Serve = (_, response) => flood(response, () => stalled.resolve(response))
   const gateway = await behind(serve, { ...limits, slowClientMs })
@@ -399,10 +427,10 @@ test.each([
   socket.resume()
   await isOver
   socket.destroy()
-  await ended(gateway, failure)
+  await expectEnded(gateway, failure)
 })
 
-test('a head of too many bytes, or of none that make sense, is refused', async () => {
+test('a head that is too large, or invalid, is refused', async () => {
   const gateway = await behind(() => {})
   for (const [sent, status] of [
     [
@@ -425,14 +453,14 @@ test('a head of too many bytes, or of none that make sense, is refused', async (
   }
 })
 
-test('a client that never finishes its head is put out in time', async () => {
+test('a client that never finishes its head is disconnected in time', async () => {
   const gateway = await behind(() => {}, { headMs: 200 })
   const socket = await gateway.dial()
   socket.write('POST /v1/mess')
   await once(socket, 'close')
 })
 
-test('a flood of refusals is written down with a count, not one by one', async () => {
+test('a flood of refusals is recorded with a count, not one by one', async () => {
   const gateway = await behind(() => {})
   for (let i = 0; i < 60; i++) await (await gateway.ask('/v1/messages', '[]')).text()
   await gateway.gateway.close()
@@ -440,7 +468,7 @@ test('a flood of refusals is written down with a count, not one by one', async (
   expect(denials.length).toBeLessThan(30)
 })
 
-test('a login that its provider does not accept is told with what its own program has for that', async () => {
+test('a login that its provider rejects is reported with its own program’s login command', async () => {
   const refuse: Serve = (_, response) => {
     response.writeHead(401, { 'content-type': 'application/json' }).end(`{"error":"not ${REAL_KEY}"}`)
   }
@@ -449,11 +477,26 @@ test('a login that its provider does not accept is told with what its own progra
   const text = await response.text()
   expect(text).toContain('log in again:  claude /login')
   expect(text).not.toContain('craik secret')
-  await ended(gateway, 'unauthorized')
+  await expectEnded(gateway, 'unauthorized')
 })
 
+test.each([400, 429, 500, 503])(
+  'replaces the words of an authentication error also when its status is %i',
+  async (status) => {
+    const error = { type: 'authentication_error', message: `not ${REAL_KEY.slice(0, 9)}` }
+    const gateway = await behind((_, response) => {
+      response.writeHead(status, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ type: 'error', error }))
+    })
+    const text = await (await gateway.ask('/v1/messages', BODY)).text()
+    expect(text).toMatch(/craik: .*authentication_error/)
+    expect(text).not.toContain(REAL_KEY.slice(0, 9))
+    await expectEnded(gateway, 'unauthorized')
+  },
+)
+
 test.each(['request-id', 'retry-after', 'anthropic-ratelimit-x', 'content-type'])(
-  'a credential that comes back in the header %s reaches nobody',
+  'a credential in the response header %s reaches no client',
   async (name) => {
     const gateway = await behind((_, response) => {
       const plain = { 'content-type': 'application/json' }
@@ -461,16 +504,16 @@ test.each(['request-id', 'retry-after', 'anthropic-ratelimit-x', 'content-type']
       response.writeHead(200, { ...plain, [name]: value }).end(JSON.stringify(MESSAGE))
     })
     const response = await gateway.ask('/v1/messages', { ...BODY, stream: false })
-    const told = JSON.stringify([[...response.headers], await response.text()])
+    const message = JSON.stringify([[...response.headers], await response.text()])
     expect(response.status).toBe(200)
-    expect(told).not.toContain(REAL_KEY)
+    expect(message).not.toContain(REAL_KEY)
     expect(response.headers.get(name)).toContain('x'.repeat(REAL_KEY.length))
-    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+    expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
   },
 )
 
 test.each(['gzip', 'br'])(
-  'a refusal in %s, in which nothing can be masked, is replaced by our own words',
+  'an error response in %s, which cannot be masked, is replaced by Craik’s own words',
   async (coding) => {
     const gateway = await behind((_, response) => {
       response.writeHead(400, { 'content-type': 'application/json', 'content-encoding': coding })
@@ -480,11 +523,11 @@ test.each(['gzip', 'br'])(
     const text = await response.text()
     expect(text).toContain('craik: ')
     expect(text).not.toContain(REAL_KEY)
-    await ended(gateway, 'rejected')
+    await expectEnded(gateway, 'rejected')
   },
 )
 
-test('an error about the credential in the middle of a stream is replaced by our own words', async () => {
+test('an error about the credential in the middle of a stream is replaced by Craik’s own words', async () => {
   const error = {
     type: 'error',
     error: { type: 'authentication_error', message: `not ${REAL_KEY.slice(0, 9)}` },
@@ -497,5 +540,5 @@ test('an error about the credential in the middle of a stream is replaced by our
   const text = await (await gateway.ask('/v1/messages', BODY)).text()
   expect(text).toMatch(/^event: ping\n.*\n\nevent: error\ndata: .*craik: .*authentication_error.*\n\n$/)
   expect(text).not.toContain(REAL_KEY.slice(0, 9))
-  await ended(gateway, 'unauthorized')
+  await expectEnded(gateway, 'unauthorized')
 })

@@ -3,8 +3,8 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
-import { replayed } from '../../providers/ledger/ledger.fixture.ts'
-import { listBudgets, setBudget } from '../../providers/ledger/limits.ts'
+import { listBudgets, setBudget } from '../../providers/ledger/budgets-and-quotas.ts'
+import { replayAll } from '../../providers/ledger/ledger.fixture.ts'
 import { account, CERTIFICATE, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
 
 const STREAMS = 64
@@ -22,17 +22,17 @@ const PIECES = [
   { type: 'message_stop' },
 ].map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
 
-test('64 streams of 4 sandboxes against a budget for half of them: not a nano-dollar over, and the log proves it', async () => {
+test('64 streams of 4 sandboxes against a budget for half of them spend not a nano-dollar too much, and the log proves it', async () => {
   let open = 0
   let most = 0
-  const allAsked = Promise.withResolvers<void>()
+  const allRequested = Promise.withResolvers<void>()
   const server = createServer({ ...CERTIFICATE }, (request, response) => {
     open++
     most = Math.max(most, open)
     response.once('close', () => open--)
     request.resume().once('end', async () => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(PIECES[0])
-      await allAsked.promise
+      await allRequested.promise
       for (const piece of PIECES.slice(1)) response.write(piece)
       response.end()
     })
@@ -56,20 +56,20 @@ test('64 streams of 4 sandboxes against a budget for half of them: not a nano-do
       },
       OPERATOR,
     )
-  // What one such call holds at its worst: every byte at the dearest price of input, the whole cap as output.
+  // The worst-case hold of one such call: every byte at the highest input price, and the full output limit.
   const hold = Buffer.byteLength(JSON.stringify(BODY)) * 3_750 + 2000 * 15_000
   const limit = (STREAMS / 2) * hold
   await budget(limit)
   for (let i = 0; i < CALLERS; i++) await gateway.port(`sandbox-${i}`)
-  const asked = Array.from({ length: STREAMS }, async (_, i) => {
+  const requests = Array.from({ length: STREAMS }, async (_, i) => {
     const response = await gateway.ask('/v1/messages', BODY, { sandboxId: `sandbox-${i % CALLERS}` })
     return { status: response.status, text: response.text() }
   })
-  const answers = await Promise.all(asked)
+  const answers = await Promise.all(requests)
   const held = (await listBudgets(store, clock.nowMs()))[0]!
   expect(held.held_nano_usd).toBe(limit)
   expect(held.spent_nano_usd).toBe(0)
-  allAsked.resolve()
+  allRequested.resolve()
   const texts = await Promise.all(answers.map(({ text }) => text))
   const statuses = answers.map(({ status }) => status)
   expect(statuses.filter((status) => status === 200)).toHaveLength(STREAMS / 2)
@@ -83,8 +83,8 @@ test('64 streams of 4 sandboxes against a budget for half of them: not a nano-do
     spent_nano_usd: (STREAMS / 2) * (20 * 3_000 + 2000 * 15_000),
   })
   expect(after!.spent_nano_usd).toBeLessThanOrEqual(limit)
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
-  const { differ, ledger } = await replayed({ store })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
+  const { differ, ledger } = await replayAll({ store })
   expect(differ).toEqual([])
   expect(ledger.budgets).toMatchObject([{ exceeded: null, peak: { nanoUsd: after!.spent_nano_usd } }])
   server.closeAllConnections()

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  edited,
+  applyEdits,
   type LookInto,
   type Members,
   memberPutIn,
@@ -13,7 +13,7 @@ import {
 } from './json-members.ts'
 
 const scan = (text: string | Buffer, lookInto?: LookInto) => scanObject(Buffer.from(text), lookInto)
-const found = (text: string | Buffer, lookInto?: LookInto) => {
+const findMembers = (text: string | Buffer, lookInto?: LookInto) => {
   const members = scan(text, lookInto)
   if (typeof members === 'string') throw new Error(`not taken: ${members}`)
   return members
@@ -26,7 +26,10 @@ const object = fc.dictionary(
 )
 const spaced = fc.tuple(object, fc.constantFrom(undefined, 1, '\t', ' \r\n '))
 
-/** What `JSON.parse` says is the second opinion. A faulty text and one that is no object are the scanner's `syntax` and `not_object`. */
+/**
+ * `JSON.parse` is the reference. The scanner reports an invalid text as `syntax`, and a text that is not an object as
+ * `not_object`.
+ */
 function agrees(bytes: Buffer): void {
   const verdict = scanObject(bytes)
   let parsed: unknown
@@ -47,8 +50,8 @@ function agrees(bytes: Buffer): void {
     expect(JSON.parse(bytes.toString('utf8', start, end))).toEqual((parsed as Record<string, unknown>)[name])
 }
 
-describe('beside JSON.parse', () => {
-  it('finds each member of any object, however it is spelled', () => {
+describe('compared with JSON.parse', () => {
+  it('finds each member of any object, in any spelling', () => {
     fc.assert(
       fc.property(spaced, ([value, space]) => {
         const bytes = Buffer.from(JSON.stringify(value, null, space))
@@ -58,26 +61,46 @@ describe('beside JSON.parse', () => {
     )
   })
 
-  it('agrees about what is made of pieces of JSON', () => {
+  it('agrees on texts assembled from pieces of JSON', () => {
     const piece = fc.constantFrom(
-      ...[
-        '{',
-        '}',
-        '[',
-        ']',
-        ',',
-        ':',
-        '"a"',
-        '"b\\""',
-        '"\\u0061"',
-        '"\\ud800"',
-        '"\\x"',
-        '"\\u00g0"',
-        '"\t"',
-        '"',
-      ],
-      ...['1', '-', '0', '.', 'e', 'E+', '-0.5e3', '1e999', '01', 'true', 'nul', 'null', 'false', 'NaN'],
-      ...[' ', '\n', '\v', '\u00a0', '\ufeff', '/', "'", '\\', '\u0000', '\u2028'],
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"a"',
+      '"b\\""',
+      '"\\u0061"',
+      '"\\ud800"',
+      '"\\x"',
+      '"\\u00g0"',
+      '"\t"',
+      '"',
+      '1',
+      '-',
+      '0',
+      '.',
+      'e',
+      'E+',
+      '-0.5e3',
+      '1e999',
+      '01',
+      'true',
+      'nul',
+      'null',
+      'false',
+      'NaN',
+      ' ',
+      '\n',
+      '\v',
+      '\u00a0',
+      '\ufeff',
+      '/',
+      "'",
+      '\\',
+      '\u0000',
+      '\u2028',
     )
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 14 }), fc.boolean(), (pieces, isWrapped) => {
@@ -88,20 +111,20 @@ describe('beside JSON.parse', () => {
     )
   })
 
-  it('agrees about JSON in which one byte was changed, added or left out', () => {
+  it('agrees on JSON with one byte changed, added or removed', () => {
     const change = fc.tuple(
       fc.nat(),
       fc.constantFrom('change', 'add', 'cut'),
       fc.integer({ min: 0, max: 0x7f }),
     )
     fc.assert(
-      fc.property(spaced, change, ([value, space], [place, how, byte]) => {
+      fc.property(spaced, change, ([value, space], [position, how, byte]) => {
         const bytes = Buffer.from(JSON.stringify({ ...value, a: [1, -0.5e-7, { b: null }] }, null, space))
-        const at = place % bytes.length
+        const at = position % bytes.length
         const added = how === 'cut' ? [] : [byte]
         const after = bytes.subarray(how === 'add' ? at : at + 1)
         const changed = Buffer.concat([bytes.subarray(0, at), Buffer.from(added), after])
-        // Whether the bytes are UTF-8 is known before.
+        // The caller has already checked that the bytes are UTF-8.
         if (changed.equals(Buffer.from(changed.toString('utf8')))) agrees(changed)
       }),
       { numRuns: 1_500 },
@@ -109,7 +132,7 @@ describe('beside JSON.parse', () => {
   })
 })
 
-/** Each third one is set aside: nobody looked at it while the scanner was written. */
+/** Every third text is held out: it was not consulted while the scanner was written. */
 const CORPUS: readonly (readonly [text: string | Buffer, verdict: string])[] = [
   ['{}', 'taken'],
   ['{"a":1}', 'taken'],
@@ -205,16 +228,16 @@ const verdictOn = (text: string | Buffer) => {
   return typeof verdict === 'string' ? verdict : 'taken'
 }
 
-const named = (isAside: boolean) =>
+const listCorpus = (isAside: boolean) =>
   CORPUS.filter((_, at) => (at % 3 === 2) === isAside).map(
     ([text, verdict]) => [JSON.stringify(text).slice(0, 60), text, verdict] as const,
   )
 
-it.each(named(false))('reads %s', (_, text, verdict) => {
+it.each(listCorpus(false))('reads %s', (_, text, verdict) => {
   expect(verdictOn(text)).toBe(verdict)
 })
 
-it.each(named(true))('set aside: reads %s', (_, text, verdict) => {
+it.each(listCorpus(true))('held out: reads %s', (_, text, verdict) => {
   expect(verdictOn(text)).toBe(verdict)
 })
 
@@ -222,8 +245,8 @@ it('changes one value and no other byte', () => {
   fc.assert(
     fc.property(spaced, fc.nat(), ([value, space], cap) => {
       const body = Buffer.from(JSON.stringify({ ...value, cap: 'old' }, null, space))
-      const span = found(body).spans.get('cap')!
-      const changed = edited(body, [{ ...span, text: String(cap) }])
+      const span = findMembers(body).spans.get('cap')!
+      const changed = applyEdits(body, [{ ...span, text: String(cap) }])
       expect(changed.toString()).toBe(
         body.toString('utf8', 0, span.start) + String(cap) + body.toString('utf8', span.end),
       )
@@ -232,21 +255,21 @@ it('changes one value and no other byte', () => {
   )
 })
 
-it('puts a member in front', () => {
+it('inserts a member at the front', () => {
   fc.assert(
     fc.property(object, (value) => {
       const body = Buffer.from(JSON.stringify(value))
-      const changed = edited(body, [memberPutIn(found(body), 'cap of mine', '7')])
+      const changed = applyEdits(body, [memberPutIn(findMembers(body), 'cap of mine', '7')])
       expect(JSON.parse(changed.toString())).toEqual({ 'cap of mine': 7, ...JSON.parse(body.toString()) })
     }),
   )
 })
 
-it('looks into the objects that are named, and reads short values', () => {
+it('reads named objects and short values', () => {
   const body = Buffer.from(
     '{"request": {"generationConfig": {"maxOutputTokens" : 12 }, "other": {"a":1}}, "list": []}',
   )
-  const { objects } = found(body, { request: { generationConfig: {} }, list: {} })
+  const { objects } = findMembers(body, { request: { generationConfig: {} }, list: {} })
   expect([...objects.keys()]).toEqual(['request'])
   const request = objects.get('request')!
   expect([...request.objects.keys()]).toEqual(['generationConfig'])
@@ -254,12 +277,12 @@ it('looks into the objects that are named, and reads short values', () => {
   expect(valueAt(body, spans.get('maxOutputTokens')!)).toBe(12)
 })
 
-it('refuses a member that is there twice in an object that it looks into', () => {
+it('refuses a duplicate member in an object that it reads', () => {
   expect(scan('{"a":{"b":1,"\\u0062":2}}', { a: {} })).toBe('duplicate')
 })
 
 const READ = ['usage', 'type', 'content', 'choices', 'error']
-/** JSON with members that readers know and members that they do not. */
+/** JSON with members that readers use and members that they ignore. */
 const answers = fc.letrec((tie) => ({
   value: fc.oneof(
     { depthSize: 'small' },
@@ -277,7 +300,7 @@ function asRead(value: unknown): unknown {
   return Object.fromEntries(read.map(([name, each]) => [name, asRead(each)]))
 }
 
-it('an answer is parsed as JSON.parse does, without the members that nobody reads', () => {
+it('parses a response like JSON.parse, without the unused members', () => {
   fc.assert(
     fc.property(answers, fc.constantFrom(undefined, 1), (value, indent) => {
       const text = JSON.stringify(value, null, indent)
@@ -287,7 +310,7 @@ it('an answer is parsed as JSON.parse does, without the members that nobody read
   )
 })
 
-it('what JSON.parse refuses is no answer', () => {
+it('rejects the same responses as JSON.parse', () => {
   fc.assert(
     fc.property(answers, fc.nat(), fc.string({ maxLength: 1 }), (value, at, put) => {
       const text = JSON.stringify(value)
@@ -304,7 +327,7 @@ it('what JSON.parse refuses is no answer', () => {
   )
 })
 
-it('of an answer with very many names or values, only what is read is built, within a bound', () => {
+it('builds only the used values of a response with very many names or values, within a limit', () => {
   const names = Array.from({ length: 100_000 }, (_, at) => `"k${at}":1`).join(',')
   expect(parseAnswer(`{"usage":{"input_tokens":1},"x":{${names}},${names}}`)).toEqual({
     usage: { input_tokens: 1 },
@@ -314,7 +337,7 @@ it('of an answer with very many names or values, only what is read is built, wit
   expect(() => parseAnswer(`${'['.repeat(500)}${']'.repeat(500)}`)).toThrow(TooComplex)
 })
 
-it('of a function call, the text is kept, because only its length counts', () => {
+it('keeps a function call as text, because only its length counts', () => {
   const parts = '[{"functionCall":{"name":"f","args":{"a":1}}}]'
   expect(parseAnswer(`{"parts":${parts}}`)).toEqual({
     parts: [{ functionCall: '{"name":"f","args":{"a":1}}' }],

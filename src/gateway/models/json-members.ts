@@ -1,7 +1,7 @@
 /**
- * Finds the members of a JSON object in the bytes of a request, so that one of them can be read or replaced and every
- * other byte stays as it was sent. It reads each byte once and builds nothing of a value that it passes over: a hostile body
- * costs its own length, and bounds on depth and on the number of values end it sooner.
+ * Finds the members of a JSON object in the bytes of a request. One of them can then be read or replaced, while every
+ * other byte stays unchanged. The scan reads each byte once and builds no value that it skips, so a hostile body costs
+ * only its own length. Limits on depth and on the number of values stop it earlier.
  */
 
 export interface Span {
@@ -9,22 +9,22 @@ export interface Span {
   readonly end: number
 }
 
-/** The values of an object's members by name, and where the next member could be put. */
+/** The values of an object's members by name, and the position for a new member. */
 export interface Members {
   readonly spans: ReadonlyMap<string, Span>
-  /** The members of those values that the scan looked into and that are objects. */
+  /** The members of those values that the scan read and that are objects. */
   readonly objects: ReadonlyMap<string, Members>
-  /** After the opening brace. */
+  /** The position after the opening brace. */
   readonly inside: number
   readonly isEmpty: boolean
 }
 
-/** Which members are looked into, by name, and which of theirs. */
+/** The members to read, by name, and which of their own members. */
 export interface LookInto {
   readonly [name: string]: LookInto
 }
 
-/** Why a body is not taken. `syntax`: a JSON parser refuses it too. */
+/** Why a body is refused. `syntax`: a JSON parser rejects it too. */
 export type JsonFault =
   | 'syntax'
   | 'not_object'
@@ -34,20 +34,20 @@ export type JsonFault =
   | 'too_many_members'
   | 'long_name'
 
-/** Deeper than any request that is meant. */
+/** Deeper than any legitimate request. */
 const DEPTH_MAX = 200
-/** A request of 32 MB is text and images for the most part. A long conversation has some ten thousand values. */
+/** A request of 32 MB is mostly text and images. A long conversation has some ten thousand values. */
 export const VALUES_MAX = 1_000_000
 const MEMBERS_MAX = 1000
 const NAME_BYTES_MAX = 200
 
-/** More than an answer has: 2,000 tokens with the probabilities of 20 others each are some 400,000. */
+/** More than a real response has: 2,000 tokens with the probabilities of 20 others each are some 400,000. */
 const ANSWER_VALUES_MAX = 1_000_000
 
-/** JSON that may be right, and that would take long to parse or much memory to keep. */
+/** JSON that may be valid, but would take long to parse or much memory to hold. */
 export class TooComplex extends SyntaxError {}
 
-/** A value of an answer, as far as it is read. */
+/** A value of a response, as far as it was read. */
 export type Loose =
   | { readonly [name: string]: Loose }
   | readonly Loose[]
@@ -57,36 +57,66 @@ export type Loose =
   | null
   | undefined
 
-/** The members that a reader of a dialect looks at, at any depth. */
+/** The members that the dialects' readers use, at any depth. */
 const READ_NAMES: ReadonlySet<string> = new Set([
-  ...['type', 'object', 'id', 'message', 'response', 'delta', 'text', 'partial_json', 'thinking'],
-  ...[
-    'choices',
-    'content',
-    'refusal',
-    'reasoning',
-    'reasoning_content',
-    'tool_calls',
-    'function',
-    'arguments',
-  ],
-  ...['candidates', 'parts', 'functionCall', 'finishReason', 'promptFeedback', 'blockReason'],
-  ...['error', 'status', 'status_code', 'code', 'details', 'reason', 'retryDelay'],
-  ...['usage', 'usageMetadata', 'input_tokens', 'output_tokens', 'cache_read_input_tokens'],
-  ...['cache_creation_input_tokens', 'input_tokens_details', 'cached_tokens'],
-  ...['prompt_tokens', 'completion_tokens', 'total_tokens', 'prompt_tokens_details'],
-  ...['promptTokenCount', 'toolUsePromptTokenCount', 'cachedContentTokenCount', 'candidatesTokenCount'],
-  ...['thoughtsTokenCount', 'totalTokenCount'],
+  'type',
+  'object',
+  'id',
+  'message',
+  'response',
+  'delta',
+  'text',
+  'partial_json',
+  'thinking',
+  'choices',
+  'content',
+  'refusal',
+  'reasoning',
+  'reasoning_content',
+  'tool_calls',
+  'function',
+  'arguments',
+  'candidates',
+  'parts',
+  'functionCall',
+  'finishReason',
+  'promptFeedback',
+  'blockReason',
+  'error',
+  'status',
+  'status_code',
+  'code',
+  'details',
+  'reason',
+  'retryDelay',
+  'usage',
+  'usageMetadata',
+  'input_tokens',
+  'output_tokens',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+  'input_tokens_details',
+  'cached_tokens',
+  'prompt_tokens',
+  'completion_tokens',
+  'total_tokens',
+  'prompt_tokens_details',
+  'promptTokenCount',
+  'toolUsePromptTokenCount',
+  'cachedContentTokenCount',
+  'candidatesTokenCount',
+  'thoughtsTokenCount',
+  'totalTokenCount',
 ])
-/** Only the length of these is read, so they are kept as the text that they came as. */
+/** Only the length of these members is used, so they stay unparsed text. */
 const RAW_NAMES: ReadonlySet<string> = new Set(['functionCall'])
 const READ_NAME_BYTES_MAX = 32
-/** Of the values that are read. Gemini's stream as one list has some 15 in each of its pieces. */
+/** The most values to build. Gemini's stream as one list has some 15 in each of its chunks. */
 const BUILT_VALUES_MAX = 200_000
 
 /**
- * Parses the JSON of a provider, and builds nothing of members that nobody reads: JSON.parse takes a second of the event loop
- * for 16 MB of members whose names all differ. Throws SyntaxError.
+ * Parses the JSON of a provider without building unused members: JSON.parse blocks the event loop for a second on 16 MB
+ * of members with distinct names. Throws SyntaxError.
  */
 export function parseAnswer(answer: Buffer | string): Loose {
   const bytes = typeof answer === 'string' ? Buffer.from(answer) : answer
@@ -101,7 +131,7 @@ interface BuildScan extends Scan {
   built: number
 }
 
-/** The value that begins here. Its result counts only if the scan has no fault. */
+/** Builds the value at the current position. Its result counts only if the scan has no fault. */
 function buildValue(scan: BuildScan, depth: number): Loose {
   const { bytes } = scan
   if (++scan.built > BUILT_VALUES_MAX) return void fail(scan, 'too_many_values')
@@ -137,7 +167,7 @@ function buildObject(scan: BuildScan, depth: number): Loose {
   }
 }
 
-/** Undefined: it is none that is read. No provider writes one of those with escapes. */
+/** Returns `undefined` for a name that no reader uses. Providers write the used names without escapes. */
 function readNameAt(bytes: Buffer, start: number): string | undefined {
   const most = Math.min(start + READ_NAME_BYTES_MAX, bytes.length)
   for (let at = start; at < most; at++) {
@@ -161,7 +191,7 @@ function buildArray(scan: BuildScan, depth: number): Loose {
   }
 }
 
-/** The whole body is one object that names no member twice. The bytes are UTF-8. */
+/** Scans a body, which must be one object without duplicate members. The bytes must be UTF-8. */
 export function scanObject(bytes: Buffer, lookInto: LookInto = {}): Members | JsonFault {
   const scan = newScan(bytes, VALUES_MAX)
   if (bytes[scan.at] !== OPEN_OBJECT) return skipValue(scan) && isAtEnd(scan) ? 'not_object' : scan.fault!
@@ -170,7 +200,7 @@ export function scanObject(bytes: Buffer, lookInto: LookInto = {}): Members | Js
   return members
 }
 
-/** A short value; undefined: it is longer than any value that is read here. */
+/** Parses a short value. Returns `undefined` when it is longer than any value that the gateway reads. */
 export function valueAt(body: Buffer, { start, end }: Span): unknown {
   return end - start > 2000 ? undefined : (JSON.parse(body.toString('utf8', start, end)) as unknown)
 }
@@ -189,13 +219,13 @@ interface Scan {
   at: number
   values: number
   readonly valuesMax: number
-  /** Set by the function that gives up. */
+  /** Set by the function that stops the scan. */
   fault: JsonFault | undefined
-  /** What is open around the current value: `OPEN_OBJECT` or `OPEN_ARRAY` each. */
+  /** The stack of open values around the current one: each is `OPEN_OBJECT` or `OPEN_ARRAY`. */
   readonly open: Uint8Array
 }
 
-/** One scan is over before the next begins, so that all can use the same stack. */
+/** Scans never overlap, so all of them use the same stack. */
 const OPEN = new Uint8Array(DEPTH_MAX)
 
 function newScan(bytes: Buffer, valuesMax: number): Scan {
@@ -211,7 +241,7 @@ function isAtEnd(scan: Scan): boolean {
   return blankEnd(scan.bytes, scan.at) === scan.bytes.length || fail(scan, 'syntax')
 }
 
-/** Reads the object that begins here, and those of its members that are to be looked into. */
+/** Reads the object at the current position, and its members that are listed. */
 function readObject(scan: Scan, lookInto: LookInto): Members | undefined {
   const { bytes } = scan
   if (++scan.values > scan.valuesMax) return void fail(scan, 'too_many_values')
@@ -238,7 +268,7 @@ function readObject(scan: Scan, lookInto: LookInto): Members | undefined {
   }
 }
 
-/** A member's name and its colon, up to where its value begins. */
+/** Reads a member's name and its colon, up to the beginning of its value. */
 function readName(scan: Scan): string | undefined {
   const { bytes } = scan
   const start = blankEnd(bytes, scan.at)
@@ -249,7 +279,7 @@ function readName(scan: Scan): string | undefined {
   return JSON.parse(bytes.toString('utf8', start, end + 1)) as string
 }
 
-/** Passes over one value, whatever it is. */
+/** Skips one value of any kind. */
 function skipValue(scan: Scan): boolean {
   const { bytes, open } = scan
   let depth = 0
@@ -270,7 +300,7 @@ function skipValue(scan: Scan): boolean {
       if (end === -1) return fail(scan, 'syntax')
       scan.at = end
     }
-    // A value has ended. Values around it may end here too.
+    // A value has ended. Its parents may end here too.
     for (;;) {
       if (depth === 0) return true
       const around = open[depth - 1]!
@@ -279,14 +309,14 @@ function skipValue(scan: Scan): boolean {
         if (around === OPEN_OBJECT && !skipName(scan)) return false
         break
       }
-      // The closing bracket is two after the opening one, of both kinds.
+      // In ASCII, the closing bracket is two after the opening one, for both kinds.
       if (!take(scan, around + 2)) return fail(scan, 'syntax')
       depth--
     }
   }
 }
 
-/** Passes over a member's name and its colon. */
+/** Skips a member's name and its colon. */
 function skipName(scan: Scan): boolean {
   const { bytes } = scan
   const start = blankEnd(bytes, scan.at)
@@ -297,8 +327,9 @@ function skipName(scan: Scan): boolean {
 }
 
 /**
- * After the closing quote; -1: it is no string of JSON. Most of a body's bytes pass here. Letters first, and `| 0`, which
- * keeps the engine from counting beyond 32 bits, take a third off the time of the plain loop.
+ * Returns the position after the closing quote, or -1 for an invalid JSON string. Most of a body's bytes pass through
+ * this loop. Testing letters first, and `| 0`, which keeps the engine within 32 bits, take a third off the time of the
+ * plain loop.
  */
 function stringEnd(bytes: Buffer, from: number): number {
   const length = bytes.length | 0
@@ -322,7 +353,7 @@ function stringEnd(bytes: Buffer, from: number): number {
   return -1
 }
 
-/** After a number, `true`, `false` or `null`; -1: it is none of them. */
+/** Returns the position after a number, `true`, `false` or `null`, or -1 for anything else. */
 function literalEnd(bytes: Buffer, from: number): number {
   let at = from
   let byte = bytes[at]
@@ -339,7 +370,7 @@ function literalEnd(bytes: Buffer, from: number): number {
   return digitsEnd(bytes, sign === 0x2b || sign === 0x2d ? at + 2 : at + 1)
 }
 
-/** After one digit or more; -1: there is none. */
+/** Returns the position after one or more digits, or -1 if there is none. */
 function digitsEnd(bytes: Buffer, from: number): number {
   let at = from
   while (at < bytes.length && bytes[at]! >= 0x30 && bytes[at]! <= 0x39) at++
@@ -382,8 +413,8 @@ export interface Edit extends Span {
   readonly text: string
 }
 
-/** The bytes with some of them replaced; `start === end` puts text in. Edits do not overlap. */
-export function edited(body: Buffer, edits: readonly Edit[]): Buffer {
+/** Returns the bytes with the edits applied. `start === end` inserts text. Edits must not overlap. */
+export function applyEdits(body: Buffer, edits: readonly Edit[]): Buffer {
   const pieces: Buffer[] = []
   let at = 0
   for (const { start, end, text } of edits.toSorted((a, b) => a.start - b.start)) {
@@ -393,7 +424,7 @@ export function edited(body: Buffer, edits: readonly Edit[]): Buffer {
   return Buffer.concat([...pieces, body.subarray(at)])
 }
 
-/** Puts a member in front of all others. */
+/** Inserts a member before all others. */
 export function memberPutIn({ inside, isEmpty }: Members, name: string, value: string): Edit {
   return { start: inside, end: inside, text: `${JSON.stringify(name)}:${value}${isEmpty ? '' : ','}` }
 }

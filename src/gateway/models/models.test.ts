@@ -13,7 +13,14 @@ import {
   REAL_KEY,
   sentinelOf,
 } from '../gateway.fixture.ts'
-import { ANTHROPIC, CHAT, DIALECT_CLIENTS, type DialectClient, GEMINI, HELLO } from './speakers.fixture.ts'
+import {
+  ANTHROPIC,
+  CHAT,
+  DIALECT_CLIENTS,
+  type DialectClient,
+  GEMINI,
+  HELLO,
+} from './dialect-clients.fixture.ts'
 
 const cleanups: AsyncDisposable[] = []
 afterEach(async () => {
@@ -21,13 +28,13 @@ afterEach(async () => {
 })
 
 async function scene(
-  speaker: DialectClient,
+  client: DialectClient,
   script: readonly Act[],
   options: Partial<Parameters<typeof gatewayScene>[0]> = {},
 ) {
-  const server = await speaker.start(script)
+  const server = await client.start(script)
   cleanups.push(server)
-  const login = speaker.login(server.baseUrl)
+  const login = client.login(server.baseUrl)
   const broker = new MemoryBroker(login)
   const gateway = await gatewayScene({ broker, ...options })
   cleanups.push(gateway)
@@ -36,7 +43,7 @@ async function scene(
     login,
     broker,
     gateway,
-    ask: (init?: Parameters<GatewayScene['ask']>[2]) => gateway.ask(speaker.path, speaker.body, init),
+    ask: (init?: Parameters<GatewayScene['ask']>[2]) => gateway.ask(client.path, client.body, init),
   }
 }
 
@@ -46,15 +53,15 @@ const lastEnd = async (gateway: GatewayScene) =>
   (await kinds(gateway)).findLast(({ kind, phase }) => kind === 'provider_action' && phase === 'end')
 
 test.each(DIALECT_CLIENTS)(
-  '%s: an answer passes through byte by byte, with the credential in and nothing of the client’s',
-  async (_, speaker) => {
-    const { server, login, gateway, ask } = await scene(speaker, [HELLO])
+  '%s: a response passes through byte by byte, with the credential added and the client’s removed',
+  async (_, client) => {
+    const { server, login, gateway, ask } = await scene(client, [HELLO])
     const response = await ask({
       headers: {
         authorization: `Bearer ${sentinelOf('sandbox-1', login.id)}`,
         cookie: 'a=b',
         'x-forwarded-for': '1.2.3.4',
-        ...(speaker === ANTHROPIC && { 'anthropic-version': '2023-06-01' }),
+        ...(client === ANTHROPIC && { 'anthropic-version': '2023-06-01' }),
       },
     })
     const text = await response.text()
@@ -63,13 +70,13 @@ test.each(DIALECT_CLIENTS)(
     const [seen] = server.requests
     expect(server.requests).toHaveLength(1)
     expect(seen!.invalid).toBeUndefined()
-    expect(seen!.rawBody).toBe(JSON.stringify(speaker.body))
-    expect(seen!.headers[speaker.header]).toContain(REAL_KEY)
+    expect(seen!.rawBody).toBe(JSON.stringify(client.body))
+    expect(seen!.headers[client.header]).toContain(REAL_KEY)
     expect(holdsSentinel(seen!)).toBe(false)
     expect(seen!.headers).not.toHaveProperty('cookie')
     expect(seen!.headers).not.toHaveProperty('x-forwarded-for')
     await gateway.gateway.close()
-    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+    expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
     const end = await lastEnd(gateway)
     expect(end).toMatchObject({ status: 'passed', links: { sandbox_id: 'sandbox-1' } })
     expect(end!.measures).toContainEqual({ name: 'output_tokens', value: 30, source: 'claimed' })
@@ -79,42 +86,42 @@ test.each(DIALECT_CLIENTS)(
 )
 
 test.each(DIALECT_CLIENTS)(
-  '%s: a cap that a budget has no room for is lowered, and nothing else is changed',
-  async (_, speaker) => {
-    const { server, gateway, ask } = await scene(speaker, [HELLO])
+  '%s: an output limit that exceeds the budget is lowered, and nothing else is changed',
+  async (_, client) => {
+    const { server, gateway, ask } = await scene(client, [HELLO])
     await tokenBudget(gateway.at, 3000)
     const response = await ask({
-      headers: speaker === ANTHROPIC ? { 'anthropic-version': '2023-06-01' } : {},
+      headers: client === ANTHROPIC ? { 'anthropic-version': '2023-06-01' } : {},
     })
     await response.text()
     expect(response.status).toBe(200)
     const [seen] = server.requests
-    const cap = Number(speaker.capOf(seen!.body))
+    const cap = Number(client.capOf(seen!.body))
     expect(cap).toBeLessThan(3000)
-    expect(seen!.rawBody).toBe(JSON.stringify(speaker.body).replace('4000', String(cap)))
+    expect(seen!.rawBody).toBe(JSON.stringify(client.body).replace('4000', String(cap)))
   },
 )
 
 test.each(DIALECT_CLIENTS)(
-  '%s: an answer that breaks off ends in an error event, a failed receipt and a breaker hit',
-  async (_, speaker) => {
-    const { gateway, ask } = await scene(speaker, [{ kind: 'break', text: 'half an answer' }])
+  '%s: a response that breaks off ends in an error event, a failed receipt and a breaker hit',
+  async (_, client) => {
+    const { gateway, ask } = await scene(client, [{ kind: 'break', text: 'half an answer' }])
     const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
     const text = await response.text()
     expect(text).toContain('half an answer')
     expect(text.slice(text.lastIndexOf('data:'))).toMatch(/craik: .*broke during its response/)
     expect(text).not.toMatch(/message_stop|response\.completed|\[DONE\]|finishReason/)
     await gateway.gateway.close()
-    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+    expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
     expect(await lastEnd(gateway)).toMatchObject({ status: 'failed', metadata: { failure: 'broken_stream' } })
     expect(await gateway.at.store.tables.breakers.list()).toMatchObject([{ failures: 1 }])
   },
 )
 
 test.each(DIALECT_CLIENTS)(
-  '%s: a refusal is passed on in its own words, and costs nothing',
-  async (_, speaker) => {
-    const { server, gateway, ask } = await scene(speaker, [
+  '%s: a provider’s error is forwarded in its own words, and costs nothing',
+  async (_, client) => {
+    const { server, gateway, ask } = await scene(client, [
       {
         kind: 'refuse',
         status: 429,
@@ -135,14 +142,14 @@ test.each(DIALECT_CLIENTS)(
     expect(await again.text()).toContain('craik: ')
     expect(server.requests).toHaveLength(1)
     await gateway.gateway.close()
-    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+    expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
   },
 )
 
 test.each(DIALECT_CLIENTS)(
-  '%s: without a grant nothing is sent, and the answer says what to type',
-  async (_, speaker) => {
-    const { server, gateway, ask } = await scene(speaker, [HELLO], { grants: [] })
+  '%s: without a grant nothing is sent, and the response names the command',
+  async (_, client) => {
+    const { server, gateway, ask } = await scene(client, [HELLO], { grants: [] })
     const response = await ask()
     expect(response.status).toBe(403)
     expect(await response.text()).toMatch(/craik: .*craik grant create/)
@@ -151,10 +158,10 @@ test.each(DIALECT_CLIENTS)(
   },
 )
 
-test('a login that could not be renewed is no refusal of it, and says nothing about its provider', async () => {
+test('a login that could not be renewed does not count as rejected, nor against its provider', async () => {
   const { server, gateway, broker, ask } = await scene(ANTHROPIC, [HELLO])
   broker.isNotRenewed = true
-  // Oftener than a provider that is ill is asked.
+  // More calls than an open breaker would allow.
   for (let i = 0; i < 4; i++) {
     const response = await ask()
     expect(response.status).toBe(502)
@@ -166,7 +173,7 @@ test('a login that could not be renewed is no refusal of it, and says nothing ab
   expect((await ask({ headers: { 'anthropic-version': '2023-06-01' } })).status).toBe(200)
 })
 
-test('a 401 makes the gateway fetch a newer credential and ask again before it answers', async () => {
+test('after a 401, the gateway fetches a newer credential and retries before it responds', async () => {
   const { server, broker, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 401 }, HELLO])
   broker.newer = NEW_KEY
   const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
@@ -176,7 +183,7 @@ test('a 401 makes the gateway fetch a newer credential and ask again before it a
   expect(broker.refusals).toBe(1)
 })
 
-test.each([401, 403])('a %i is answered once, in our own words', async (status) => {
+test.each([401, 403])('a %i is answered once, in Craik’s own words', async (status) => {
   const { server, ask } = await scene(ANTHROPIC, [
     { kind: 'refuse', status, message: `not ${REAL_KEY.slice(0, 12)}` },
   ])
@@ -191,16 +198,16 @@ test.each([401, 403])('a %i is answered once, in our own words', async (status) 
   expect(server.requests).toHaveLength(1)
 })
 
-test('a refusal that repeats the credential is passed on with the credential masked', async () => {
+test('an error that repeats the credential is forwarded with the credential masked', async () => {
   const message = `bad key ${REAL_KEY}, but not ${REAL_KEY.slice(0, -1)}`
   const { ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 400, message }])
   const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
-  const said = `bad key ${'x'.repeat(REAL_KEY.length)}, but not ${REAL_KEY.slice(0, -1)}`
+  const output = `bad key ${'x'.repeat(REAL_KEY.length)}, but not ${REAL_KEY.slice(0, -1)}`
   expect(response.status).toBe(400)
-  expect(await response.json()).toMatchObject({ error: { message: said } })
+  expect(await response.json()).toMatchObject({ error: { message: output } })
 })
 
-test('a refusal of a second credential repeats neither of them', async () => {
+test('an error for a second credential repeats neither of them', async () => {
   const message = `neither ${REAL_KEY} nor ${NEW_KEY}`
   const { broker, ask } = await scene(ANTHROPIC, [
     { kind: 'refuse', status: 401 },
@@ -211,7 +218,7 @@ test('a refusal of a second credential repeats neither of them', async () => {
   expect(text).toMatch(/neither x+ nor x+"/)
 })
 
-test('an answer that repeats the credential passes with the credential masked, and counts as an answer', async () => {
+test('a response that repeats the credential is forwarded with the credential masked, and counts as answered', async () => {
   const { gateway, ask } = await scene(ANTHROPIC, [{ kind: 'text', text: `your key is ${REAL_KEY}` }])
   const text = await (await ask({ headers: { 'anthropic-version': '2023-06-01' } })).text()
   expect(text).not.toContain(REAL_KEY)
@@ -223,7 +230,7 @@ test.each([
   ['another sandbox’s sentinel', sentinelOf('sandbox-2', 'secret/ANTHROPIC_API_KEY')],
   ['the real key', REAL_KEY],
   ['anything else', 'sk-whatever'],
-])('%s is no credential here: 401 in the dialect, and a receipt', async (_, value) => {
+])('%s is refused as a credential: 401 in the dialect, and a receipt', async (_, value) => {
   const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO])
   const response = await ask({ headers: { 'x-api-key': value } })
   expect(response.status).toBe(401)
@@ -236,7 +243,7 @@ test.each([
   })
 })
 
-test('a key in the query is checked like one in a header, and never goes on', async () => {
+test('a key in the query is checked like one in a header, and never forwarded', async () => {
   const { server, login, gateway } = await scene(GEMINI, [HELLO])
   const wrong = await gateway.ask(`${GEMINI.path}&key=AIzaWrong`, GEMINI.body)
   expect(wrong.status).toBe(401)
@@ -251,7 +258,7 @@ test('a key in the query is checked like one in a header, and never goes on', as
   ])
 })
 
-test('a client cannot ask for an answer that the gateway does not read, which would count as the provider’s failure', async () => {
+test('a client cannot request a response format that the gateway does not read, which would count as the provider’s failure', async () => {
   const { server, gateway } = await scene(GEMINI, [HELLO])
   const response = await gateway.ask(
     `${GEMINI.path}&fields=x&%24fields=y&alt=proto&prettyPrint=1`,
@@ -283,22 +290,22 @@ test('a login’s own headers are merged with the client’s', async () => {
   })
 })
 
-test('a client that hangs up cancels the provider’s work, and is booked by what was seen', async () => {
+test('a client that disconnects cancels the provider’s work, and is billed for the part that arrived', async () => {
   const { server, gateway, ask } = await scene(ANTHROPIC, [{ kind: 'hang', text: 'once upon a time' }])
   await tokenBudget(gateway.at, 100_000)
-  const leaving = new AbortController()
-  const response = await ask({ signal: leaving.signal, headers: { 'anthropic-version': '2023-06-01' } })
+  const controller = new AbortController()
+  const response = await ask({ signal: controller.signal, headers: { 'anthropic-version': '2023-06-01' } })
   const reader = response.body!.getReader()
   await reader.read()
-  leaving.abort()
+  controller.abort()
   await server.hangUp
   await gateway.gateway.close()
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
   expect(await lastEnd(gateway)).toMatchObject({ status: 'failed', metadata: { failure: 'cancelled' } })
   expect(await gateway.at.store.tables.breakers.list()).toEqual([])
 })
 
-test('a stand-in of the same dialect answers before the first byte, by rule', async () => {
+test('a fallback provider of the same dialect responds before the first byte, by rule', async () => {
   const other = await startAnthropic([HELLO], CERTIFICATE)
   cleanups.push(other)
   const { server, gateway, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 529 }], {
@@ -316,10 +323,10 @@ test('a stand-in of the same dialect answers before the first byte, by rule', as
   expect(other.requests[0]!.headers['x-api-key']).toBe('the-key-of-the-team-0001')
   expect(other.requests[0]!.body.model).toBe('anthropic-model')
   await gateway.gateway.close()
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
 })
 
-test('nothing stands in once a part of the answer has gone out', async () => {
+test('no failover happens after a part of the response was sent', async () => {
   const other = await startAnthropic([HELLO], CERTIFICATE)
   cleanups.push(other)
   const { gateway, ask } = await scene(ANTHROPIC, [{ kind: 'break', text: 'half' }], {
@@ -337,7 +344,7 @@ test('nothing stands in once a part of the answer has gone out', async () => {
   expect(other.requests).toEqual([])
 })
 
-test('models are listed that the caller may use, in the words of whoever asks', async () => {
+test('lists the models that the caller can use, in the client’s format', async () => {
   const { gateway } = await scene(ANTHROPIC, [HELLO], { grants: ['provider_anthropic'] })
   const port = await gateway.port()
   const openai = await (await fetch(`http://127.0.0.1:${port}/v1/models`)).json()
@@ -351,7 +358,7 @@ test('models are listed that the caller may use, in the words of whoever asks', 
   expect(anthropic).toMatchObject({ data: [{ type: 'model', id: 'claude-sonnet-5' }], has_more: false })
 })
 
-test('a sandbox without credentials gets none put in', async () => {
+test('a sandbox without credentials gets none added', async () => {
   const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO], { credentials: 'none' })
   const response = await ask()
   expect([response.status, await response.text()]).toEqual([
@@ -363,7 +370,7 @@ test('a sandbox without credentials gets none put in', async () => {
   expect((await kinds(gateway)).at(-1)).toMatchObject({ decision: { rule: 'gateway.no_credentials' } })
 })
 
-test('a sandbox that has the real credential may present it, and the newest goes out', async () => {
+test('a sandbox with the real credential can present it, and the newest is sent', async () => {
   const { server, ask } = await scene(ANTHROPIC, [HELLO], { credentials: 'forward' })
   const headers = { 'x-api-key': 'an-older-real-key-0000', 'anthropic-version': '2023-06-01' }
   const response = await ask({ headers })
@@ -372,7 +379,7 @@ test('a sandbox that has the real credential may present it, and the newest goes
   expect(server.requests[0]!.headers['x-api-key']).toBe(REAL_KEY)
 })
 
-test('a provider that is named is asked with its own family’s login', async () => {
+test('a named provider is called with its own family’s login', async () => {
   const server = await CHAT.start([HELLO])
   cleanups.push(server)
   const login = account({ id: 'opencode/openrouter', family: 'openrouter', baseUrl: server.baseUrl })
@@ -382,13 +389,13 @@ test('a provider that is named is asked with its own family’s login', async ()
   expect(response.status).toBe(200)
   await response.text()
   expect(server.requests[0]!.headers.authorization).toBe(`Bearer ${REAL_KEY}`)
-  // Another family's login is not taken for it.
+  // Another family's login is not used for it.
   const other = await gateway.ask(`/p/provider_kimi${CHAT.path}`, CHAT.body)
   expect(other.status).toBe(401)
   expect(server.requests).toHaveLength(1)
 })
 
-test('a login whose address changes while its call is decided is sent to neither', async () => {
+test('a login whose address changes during the decision is sent to neither address', async () => {
   const { server, login, broker, gateway, ask } = await scene(ANTHROPIC, [HELLO])
   const listed = [login]
   broker.accounts = async () => listed
@@ -398,5 +405,5 @@ test('a login whose address changes while its call is decided is sent to neither
   expect(await response.text()).toContain('config/accounts.yaml')
   expect(server.requests).toEqual([])
   await gateway.gateway.close()
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
 })

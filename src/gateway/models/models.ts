@@ -1,55 +1,61 @@
-/** The model gateway: requests in the wire formats that agent CLIs speak, answered by whom the caller may ask. */
+/** The model gateway: serves requests in the wire formats of agent CLIs, with the providers that the caller can use. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Broker } from '../../accounts/account.ts'
 import { CraikError } from '../../errors.ts'
 import type { ProviderDeps } from '../../providers/dispatch-types.ts'
-import { findProvider } from '../../providers/registry.ts'
+import { findProvider } from '../../providers/load-providers.ts'
 import type { GatewayCaller } from '../caller.ts'
 import { faultMessage, isConfigFault } from '../config-fault.ts'
-import type { GatewayLimits } from '../limits.ts'
-import { answerRaw } from '../raw-answer.ts'
+import type { GatewayLimits } from '../gateway-limits.ts'
+import { answerRaw } from '../raw-response.ts'
 import { RefusalReceipts } from '../refusal-receipts.ts'
 import type { ModelCallDeps } from './admitted-call.ts'
 import { BufferedBytes, describeFault, type MemoryBudget, type RefusedBody, readBody } from './body.ts'
-import { callModel, clearCall, type Unserved } from './call.ts'
-import { Client } from './client.ts'
+import { workspaceBody } from './chatgpt-workspace.ts'
+import { readPresented } from './client-credential.ts'
+import { Client } from './client-response.ts'
 import { ConfigReader } from './config.ts'
 import type { Dialect } from './dialects/dialect.ts'
-import { isMalformed } from './dialects/fields.ts'
+import { isMalformed } from './dialects/request-fields.ts'
 import { TOO_LONG } from './exchange.ts'
-import { listBody, usableModels } from './list.ts'
-import { presentedIn } from './presented.ts'
-import { dialectOfPath, type ModelRoute, routeOf } from './routes.ts'
-import type { Load } from './socket/session.ts'
-import { describeUnserved, formatUnserved, words } from './unserved.ts'
+import { listBody, usableModels } from './list-models.ts'
+import { callModel, clearCall, type UnservedReason } from './model-call.ts'
+import { dialectOfPath, type ModelRoute, routeOf } from './model-routes.ts'
+import type { CallerLoad } from './socket/socket-session.ts'
+import { describeUnserved, formatUnserved, words } from './unserved-error.ts'
 import { type UpstreamOptions, Upstreams } from './upstream.ts'
-import { workspaceBody } from './workspace.ts'
 
 export interface ModelsOptions extends UpstreamOptions {
-  readonly place: ProviderDeps
+  readonly deps: ProviderDeps
   readonly broker: Broker
-  /** Faults of our own, which a client is told nothing more about. */
+  /** Reports internal errors. The client gets no details of them. */
   readonly report: (error: unknown) => void
 }
 
 export interface Models {
-  /** Answers, always; also what is no route of its own. */
+  /** Responds to every request, also to unknown routes. */
   handle(
     caller: GatewayCaller,
-    room: MemoryBudget,
+    memory: MemoryBudget,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void>
-  /** The same for whoever wants a WebSocket. */
-  upgrade(caller: GatewayCaller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void
-  /** Ends what is going on, and resolves when it is settled. */
+  /** The same for WebSocket requests. */
+  upgrade(
+    caller: GatewayCaller,
+    load: CallerLoad,
+    request: IncomingMessage,
+    stream: Duplex,
+    head: Buffer,
+  ): void
+  /** Ends the open calls, and resolves when they are settled. */
   close(): Promise<void>
 }
 
 const NO_RETRY = { 'x-should-retry': 'false' }
 
-/** Of the records that ship with Craik; models have no date here. */
+/** The date of the records that ship with Craik. Models have no date of their own here. */
 const LISTED_AT = '2026-11-01T00:00:00Z'
 
 export function createModels(options: ModelsOptions, limits: GatewayLimits): Models {
@@ -59,26 +65,26 @@ export function createModels(options: ModelsOptions, limits: GatewayLimits): Mod
 class ModelGateway implements Models {
   readonly #options: ModelsOptions
   readonly #limits: GatewayLimits
-  readonly #place: ModelCallDeps
+  readonly #deps: ModelCallDeps
   readonly #config: ConfigReader
   readonly #refusals: RefusalReceipts
   readonly #closing = new AbortController()
   readonly #going = new Set<Promise<void>>()
 
   constructor(options: ModelsOptions, limits: GatewayLimits) {
-    const { place, broker, report } = options
+    const { deps, broker, report } = options
     this.#options = options
     this.#limits = limits
-    const refusals = new RefusalReceipts(place.log, report)
+    const refusals = new RefusalReceipts(deps.log, report)
     const upstreams = new Upstreams(options, limits)
-    this.#place = { ...place, broker, report, upstreams, pending: new Set(), refusals }
-    this.#config = new ConfigReader(place.home)
+    this.#deps = { ...deps, broker, report, upstreams, pending: new Set(), refusals }
+    this.#config = new ConfigReader(deps.home)
     this.#refusals = refusals
   }
 
   async handle(
     caller: GatewayCaller,
-    room: MemoryBudget,
+    memory: MemoryBudget,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
@@ -89,12 +95,18 @@ class ModelGateway implements Models {
     const going = (
       route === undefined
         ? this.#unknown(caller, dialect, client)
-        : this.#answer(caller, room, route, query, request, client)
+        : this.#answer(caller, memory, route, query, request, client)
     ).catch((error: unknown) => this.#fault(error, dialect, client))
     await this.#track(going)
   }
 
-  upgrade(caller: GatewayCaller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void {
+  upgrade(
+    caller: GatewayCaller,
+    load: CallerLoad,
+    request: IncomingMessage,
+    stream: Duplex,
+    head: Buffer,
+  ): void {
     const going = this.#upgrade(caller, load, request, stream, head).catch((error: unknown) => {
       this.#options.report(error)
       answerRaw(
@@ -114,7 +126,7 @@ class ModelGateway implements Models {
 
   async #upgrade(
     caller: GatewayCaller,
-    load: Load,
+    load: CallerLoad,
     request: IncomingMessage,
     stream: Duplex,
     head: Buffer,
@@ -131,7 +143,7 @@ class ModelGateway implements Models {
       answerRaw(stream, '400 Bad Request', fault)
       return
     }
-    const { values: presented, search } = presentedIn(request.headers, new URLSearchParams(query))
+    const { values: presented, search } = readPresented(request.headers, new URLSearchParams(query))
     const target = wanted.providerId ?? wanted.dialect.providerId
     await serveSocket(
       {
@@ -141,35 +153,37 @@ class ModelGateway implements Models {
         presented,
         search,
         headers: request.headers,
-        place: { ...this.#place, broker: this.#options.broker },
+        deps: { ...this.#deps, broker: this.#options.broker },
         config: this.#config,
         limits: this.#limits,
         closing: this.#closing.signal,
         refused: (rule) => this.#refusals.write(caller, { rule, target }),
         report: this.#options.report,
       },
-      ...([request, stream, head] as const),
+      request,
+      stream,
+      head,
     )
   }
 
   async close(): Promise<void> {
     this.#closing.abort()
     await Promise.all(this.#going)
-    await Promise.all(this.#place.pending)
+    await Promise.all(this.#deps.pending)
     await this.#refusals.close()
-    await this.#place.upstreams.close()
+    await this.#deps.upstreams.close()
   }
 
   async #unknown(caller: GatewayCaller, dialect: Dialect, client: Client): Promise<void> {
     this.#refuse(caller, dialect, client, 'gateway.no_route', undefined, {
       status: 404,
-      message: 'the gateway does not have this route; see docs/gateway.md',
+      message: 'the gateway does not have this route; see docs/reference/gateway.md',
     })
   }
 
   async #answer(
     caller: GatewayCaller,
-    room: MemoryBudget,
+    memory: MemoryBudget,
     route: ModelRoute,
     query: string,
     request: IncomingMessage,
@@ -179,8 +193,8 @@ class ModelGateway implements Models {
     const config = await this.#config.current()
     const tooLong = new AbortController()
     const timer = setTimeout(() => tooLong.abort(TOO_LONG), this.#limits.callMs)
-    const until = AbortSignal.any([client.gone, this.#closing.signal, tooLong.signal])
-    const held = new BufferedBytes(room, this.#limits)
+    const until = AbortSignal.any([client.closeSignal, this.#closing.signal, tooLong.signal])
+    const held = new BufferedBytes(memory, this.#limits)
     try {
       const record = findProvider(config.records, route.providerId ?? dialect.providerId)
       const refuse = (
@@ -189,21 +203,21 @@ class ModelGateway implements Models {
         message: string,
         headers?: Readonly<Record<string, string>>,
       ) => this.#refuse(caller, dialect, client, rule, record.id, { status, message, headers })
-      const refuseEarly = (why: Extract<Unserved, string>) => {
+      const refuseEarly = (why: Extract<UnservedReason, string>) => {
         const { rule, status, message } = describeUnserved(why, record)
         refuse(rule, status, message)
       }
       const accounts = await this.#options.broker.accounts(until)
       if (route.kind === 'list') {
-        const models = await usableModels(this.#place, caller, config.records, accounts)
+        const models = await usableModels(this.#deps, caller, config.records, accounts)
         const style =
           dialect.wire === 'gemini' ? 'gemini' : request.headers['anthropic-version'] ? 'anthropic' : 'openai'
         client.answer(200, { 'content-type': 'application/json' }, listBody(models, style, LISTED_AT))
         return
       }
-      const { values: presented, search } = presentedIn(request.headers, new URLSearchParams(query))
+      const { values: presented, search } = readPresented(request.headers, new URLSearchParams(query))
       if (route.kind === 'workspace') {
-        // Who has no login has no workspace either.
+        // A caller without a login has no workspace either.
         if (caller.credentials === 'none') return await this.#unknown(caller, dialect, client)
         const body = workspaceBody(caller, accounts, presented, request.headers['chatgpt-account-id'])
         if (body === undefined) refuseEarly('not_own_credential')
@@ -212,17 +226,17 @@ class ModelGateway implements Models {
       }
       const { headers } = request
       const head = { caller, route, record, config, accounts, presented, search, headers, client, until }
-      const cleared = await clearCall(this.#place, head)
+      const cleared = await clearCall(this.#deps, head)
       if (cleared === undefined || typeof cleared === 'string' || 'kind' in cleared) {
         if (typeof cleared === 'string') refuseEarly(cleared)
-        else if (cleared !== undefined) this.#unserved(dialect, client, cleared)
+        else if (cleared !== undefined) this.#sendUnserved(dialect, client, cleared)
         return
       }
       const lookInto = route.kind === 'call' ? dialect.lookInto : undefined
-      const awaited = () => client.awaitBody()
+      const awaitBody = () => client.awaitBody()
       const body =
         route.method === 'POST'
-          ? await readBody(request, room, this.#limits, { lookInto, awaited, until, held })
+          ? await readBody(request, memory, this.#limits, { lookInto, awaited: awaitBody, until, held })
           : undefined
       if (typeof body === 'string') {
         const { status, message, headers } = describeFault(body, this.#limits)
@@ -237,21 +251,21 @@ class ModelGateway implements Models {
         refuse('gateway.malformed', 400, ask.malformed)
         return
       }
-      const unserved = await callModel(this.#place, { ...head, cleared, ask, body: body?.bytes, held })
+      const unserved = await callModel(this.#deps, { ...head, cleared, ask, body: body?.bytes, held })
       if (typeof unserved === 'string') refuseEarly(unserved)
-      else if (unserved !== undefined) this.#unserved(dialect, client, unserved)
+      else if (unserved !== undefined) this.#sendUnserved(dialect, client, unserved)
     } finally {
       clearTimeout(timer)
       held.release()
     }
   }
 
-  #unserved(dialect: Dialect, client: Client, result: Exclude<Unserved, string | undefined>): void {
-    const { headers, ...error } = formatUnserved(result, this.#place.clock.nowMs())
-    const said = result.kind === 'failed' ? result.said : undefined
-    if (said !== undefined && !client.hasBegun) {
-      if ('names' in said) client.fail(dialect, { ...error, ...said }, headers)
-      else client.answer(said.status, said.headers, said.body)
+  #sendUnserved(dialect: Dialect, client: Client, result: Exclude<UnservedReason, string | undefined>): void {
+    const { headers, ...error } = formatUnserved(result, this.#deps.clock.nowMs())
+    const reply = result.kind === 'failed' ? result.response : undefined
+    if (reply !== undefined && !client.hasBegun) {
+      if ('names' in reply) client.fail(dialect, { ...error, ...reply }, headers)
+      else client.answer(reply.status, reply.headers, reply.body)
     } else if (client.hasBegun || client.hasSentAll) client.fail(dialect, error, headers)
     else client.refuse(dialect, error, headers)
   }
@@ -268,15 +282,15 @@ class ModelGateway implements Models {
     client.refuse(dialect, { status, message: words(message, '') }, headers)
   }
 
-  /** A fault of ours or of the configuration: it is reported here, and the client learns no more than it can use. */
+  /** An internal or config error. It is reported here, and the client gets only what it can use. */
   #fault(error: unknown, dialect: Dialect, client: Client): void {
     if (error instanceof CraikError && (error.code === 'not_found' || error.code === 'usage')) {
       const status = error.code === 'not_found' ? 404 : 400
       client.fail(dialect, { status, message: words(error.message, error.hint) })
       return
     }
-    // A client that disconnects aborts what its call waits for. That is no fault, and it would fill the log.
-    if (!client.gone.aborted || (error as Error).name !== 'AbortError') this.#options.report(error)
+    // A client that disconnects aborts its call. That is not an error, and would fill the log.
+    if (!client.closeSignal.aborted || (error as Error).name !== 'AbortError') this.#options.report(error)
     const headers = isConfigFault(error) ? NO_RETRY : {}
     client.fail(dialect, { status: 500, message: words(faultMessage(error), '') }, headers)
   }

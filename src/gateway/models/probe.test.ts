@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { breakerStates, tellBreaker } from '../../providers/breaker/breakers.ts'
-import { replayed } from '../../providers/ledger/ledger.fixture.ts'
+import { breakerStates, reportToBreaker } from '../../providers/breaker/breakers.ts'
+import { replayAll } from '../../providers/ledger/ledger.fixture.ts'
 import { account, CERTIFICATE, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
 
 const PROVIDER = 'provider_anthropic'
@@ -34,7 +34,7 @@ async function halfOpen() {
   const gateway = await gatewayScene({ broker: new MemoryBroker(account({ baseUrl })) })
   const { store, clock } = gateway.at
   for (let n = 0; n < 3; n++)
-    await tellBreaker({ store }, PROVIDER, undefined, { result: 'failed', failure: 'overloaded' })
+    await reportToBreaker({ store }, PROVIDER, undefined, { result: 'failed', failure: 'overloaded' })
   clock.advance(30_000)
   return {
     gateway,
@@ -48,16 +48,16 @@ async function halfOpen() {
   }
 }
 
-test('a sandbox that holds its probe, or takes it again and again, keeps no other from the provider', async () => {
+test('a sandbox that holds its probe, or takes it again and again, does not block the provider for others', async () => {
   await using scene = await halfOpen()
   const { gateway, seen } = scene
   const hostile = async () => {
     const hangUp = new AbortController()
-    const asked = scene.asked()
+    const pending = scene.asked()
     const slow = { ...BODY, model: 'slow' }
     const call = gateway.ask('/v1/messages', slow, { sandboxId: 'hostile', signal: hangUp.signal })
     call.catch(() => {})
-    await asked
+    await pending
     return hangUp
   }
   const first = await hostile()
@@ -76,6 +76,6 @@ test('a sandbox that holds its probe, or takes it again and again, keeps no othe
   await expect.poll(() => breakerStates(store, clock.nowMs())).toEqual([])
   second.abort()
   await gateway.gateway.close()
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
-  expect((await replayed({ store })).differ).toEqual([])
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
+  expect((await replayAll({ store })).differ).toEqual([])
 })

@@ -1,18 +1,18 @@
-/** Code inside can ask for as many refusals as it likes, and does not fill the host's disk with their receipts. */
+/** Code in a sandbox can cause any number of refusals without filling the host's disk with receipts. */
 import { afterEach, expect, test } from 'vitest'
 import { startAnthropic } from '../../../test/wire/anthropic.ts'
 import type { Act } from '../../../test/wire/wire-server.ts'
 import { CraikError } from '../../errors.ts'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
 import { tokenBudget } from '../../providers/dispatch.fixture.ts'
-import { setQuota } from '../../providers/ledger/limits.ts'
-import { exportLines } from '../../receipts/export.ts'
+import { setQuota } from '../../providers/ledger/budgets-and-quotas.ts'
+import { exportLines } from '../../receipts/export-log.ts'
 import { replayLog } from '../../run/replay-log.ts'
 import { CERTIFICATE, type GatewayScene, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
-import { ANTHROPIC, HELLO } from './speakers.fixture.ts'
+import { ANTHROPIC, HELLO } from './dialect-clients.fixture.ts'
 
 const FLOOD = 150
-/** Twenty at once, and a few while it lasts; far fewer than were refused. */
+/** Twenty at once, and a few during the flood: far fewer than the refusals. */
 const MAX_RECEIPTS = 60
 const TEAM = { keys: { TEAM_API_KEY: 'the-key-of-the-team-0001' } }
 
@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const each of cleanups.splice(0).reverse()) await each[Symbol.asyncDispose]()
 })
 
-/** A login that is listed, and not to be had. */
+/** A login that is listed, but unavailable. */
 class EndedLogin extends MemoryBroker {
   override async credential(): Promise<never> {
     throw new CraikError('login_required', 'the login has ended')
@@ -53,11 +53,11 @@ async function flood(gateway: GatewayScene, body?: unknown): Promise<readonly nu
   return statuses
 }
 
-const written = async ({ at }: GatewayScene) =>
+const listWritten = async ({ at }: GatewayScene) =>
   (await at.store.bodies()).filter(({ kind }) => kind !== 'grant' && kind !== 'environment_decision')
 
-/** By rule: of how many refusals the log tells. */
-async function told(gateway: GatewayScene): Promise<Record<string, number>> {
+/** Returns the number of refusals in the log, by rule. */
+async function countRefusals(gateway: GatewayScene): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   for (const { decision, metadata } of await gateway.at.store.bodies()) {
     if (decision?.effect !== 'deny') continue
@@ -100,40 +100,45 @@ test.each<[string, string, number, Options, (gateway: GatewayScene) => Promise<u
       ),
   ],
   ['without credentials', 'gateway.no_credentials', 403, { credentials: 'none' }, async () => {}],
-])('a flood of calls that are %s is counted, and each is told', async (_, rule, status, options, prepare) => {
-  const gateway = await scene([], options)
-  await prepare(gateway)
-  const before = (await written(gateway)).length
-  expect(new Set(await flood(gateway))).toEqual(new Set([status]))
-  await gateway.gateway.close()
-  expect((await written(gateway)).length - before).toBeLessThan(MAX_RECEIPTS)
-  expect(await told(gateway)).toEqual({ [rule]: FLOOD })
-  expect(gateway.faults).toEqual([])
-  expect(await replayLog(exportLines(gateway.at.store.tables), async () => {})).toMatchObject({ differ: [] })
-})
+])(
+  'a flood of calls that are %s is counted, and each gets a refusal',
+  async (_, rule, status, options, prepare) => {
+    const gateway = await scene([], options)
+    await prepare(gateway)
+    const before = (await listWritten(gateway)).length
+    expect(new Set(await flood(gateway))).toEqual(new Set([status]))
+    await gateway.gateway.close()
+    expect((await listWritten(gateway)).length - before).toBeLessThan(MAX_RECEIPTS)
+    expect(await countRefusals(gateway)).toEqual({ [rule]: FLOOD })
+    expect(gateway.faults).toEqual([])
+    expect(await replayLog(exportLines(gateway.at.store.tables), async () => {})).toMatchObject({
+      differ: [],
+    })
+  },
+)
 
-test('what is malformed is counted as well', async () => {
+test('malformed requests are counted as well', async () => {
   const gateway = await scene([])
   expect(new Set(await flood(gateway, '{'))).toEqual(new Set([400]))
   await gateway.gateway.close()
-  expect((await written(gateway)).length).toBeLessThan(MAX_RECEIPTS)
-  expect(await told(gateway)).toEqual({ 'gateway.malformed': FLOOD })
+  expect((await listWritten(gateway)).length).toBeLessThan(MAX_RECEIPTS)
+  expect(await countRefusals(gateway)).toEqual({ 'gateway.malformed': FLOOD })
 })
 
-test('calls without a login that is to be had begin twenty times at once, and are refused from then on', async () => {
+test('calls with an unavailable login begin twenty times at once, and are refused afterwards', async () => {
   const gateway = await scene([], {}, EndedLogin)
   expect(new Set(await flood(gateway))).toEqual(new Set([401]))
   await gateway.gateway.close()
-  const begun = (await written(gateway)).filter(
+  const begun = (await listWritten(gateway)).filter(
     ({ kind, phase }) => kind === 'provider_action' && phase === 'begin',
   )
   expect(begun.length).toBeLessThan(MAX_RECEIPTS)
-  expect(await told(gateway)).toEqual({ 'gateway.credential': FLOOD - begun.length })
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await countRefusals(gateway)).toEqual({ 'gateway.credential': FLOOD - begun.length })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
 })
 
-/** The provider is left alone, and another may stand in. */
-async function standIn(script: readonly Act[], options: Options = {}): Promise<GatewayScene> {
+/** The provider is in cooldown, and another one can replace it. */
+async function fallbackScene(script: readonly Act[], options: Options = {}): Promise<GatewayScene> {
   const other = await startAnthropic(script, CERTIFICATE)
   cleanups.push(other)
   const gateway = await scene([], { ...TEAM, ...options })
@@ -149,31 +154,31 @@ async function standIn(script: readonly Act[], options: Options = {}): Promise<G
 const hops = async ({ at }: GatewayScene) =>
   (await at.store.bodies()).filter(({ operation }) => operation === 'failover')
 
-test('a stand-in that refuses as well makes no more receipts', async () => {
-  const gateway = await standIn([], { grants: ['provider_anthropic'] })
+test('a fallback provider that refuses too causes no further receipts', async () => {
+  const gateway = await fallbackScene([], { grants: ['provider_anthropic'] })
   expect(new Set(await flood(gateway))).toEqual(new Set([503]))
   await gateway.gateway.close()
   expect((await hops(gateway)).length).toBeLessThan(MAX_RECEIPTS)
-  expect(await told(gateway)).toEqual({ 'provider.cooling_down': FLOOD, default_deny: FLOOD })
+  expect(await countRefusals(gateway)).toEqual({ 'provider.cooling_down': FLOOD, default_deny: FLOOD })
 })
 
-test('what a stand-in answers has each its receipts, the decision that led there among them', async () => {
-  const gateway = await standIn(Array.from({ length: FLOOD }, () => HELLO))
+test('each response of a fallback provider has its receipts, with the failover decision', async () => {
+  const gateway = await fallbackScene(Array.from({ length: FLOOD }, () => HELLO))
   expect(new Set(await flood(gateway))).toEqual(new Set([200]))
   await gateway.gateway.close()
-  const bodies = await written(gateway)
+  const bodies = await listWritten(gateway)
   const answered = bodies.filter(({ kind, status }) => kind === 'provider_action' && status === 'passed')
   expect(answered).toHaveLength(FLOOD)
   expect(await hops(gateway)).toHaveLength(FLOOD)
-  expect(await told(gateway)).toEqual({ 'provider.cooling_down': FLOOD })
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await countRefusals(gateway)).toEqual({ 'provider.cooling_down': FLOOD })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
 })
 
-test('one sandbox that is refused takes no receipt from another', async () => {
+test('refusals of one sandbox use up no receipts of another', async () => {
   const gateway = await scene([], { grants: [] })
   await flood(gateway)
   const headers = { 'anthropic-version': '2023-06-01' }
   await (await gateway.ask(ANTHROPIC.path, ANTHROPIC.body, { headers, sandboxId: 'sandbox-2' })).text()
-  const own = (await written(gateway)).filter(({ links }) => links.sandbox_id === 'sandbox-2')
+  const own = (await listWritten(gateway)).filter(({ links }) => links.sandbox_id === 'sandbox-2')
   expect(own).toMatchObject([{ kind: 'denial', decision: { rule: 'default_deny', replayable: true } }])
 })

@@ -1,4 +1,4 @@
-/** The thread that reads bodies, with words that make it hang, die or tell what it knows. */
+/** The scan thread, with test commands that make it hang, die or reveal its data. */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ScanJob } from './body-scan.ts'
 

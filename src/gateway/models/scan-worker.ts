@@ -1,10 +1,10 @@
-/** The thread that reads the bodies of one sandbox. It has no secret, and its starter kills it at a deadline. */
+/** The thread that scans the bodies of one sandbox. It has no secret, and its parent terminates it at a deadline. */
 import { constants, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { type ScanAnswer, type ScanJob, scanBody } from './body-scan.ts'
 
 const port = parentPort!
-// On Linux of this thread alone: on a busy machine the supervisor and other sandboxes go first.
+// On Linux, this applies to this thread only: on a busy machine, the supervisor and other sandboxes take priority.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_LOW)
 
 port.on('message', ({ memory, length, ...terms }: ScanJob) => {
@@ -18,7 +18,7 @@ port.on('message', ({ memory, length, ...terms }: ScanJob) => {
   port.postMessage({ members, unpacked } satisfies ScanAnswer, unpacked && [unpacked])
 })
 
-/** The memory of these bytes and of no others, so that it can move to the other thread. */
+/** Returns memory with exactly these bytes, which can be transferred to the other thread. */
 function ownMemory(bytes: Buffer): ArrayBuffer {
   const { buffer, byteLength } = bytes
   return (byteLength === buffer.byteLength ? buffer : new Uint8Array(bytes).buffer) as ArrayBuffer

@@ -7,8 +7,8 @@ import { OPERATOR } from '../../policy/policy.fixture.ts'
 import { breakerStates } from '../../providers/breaker/breakers.ts'
 import { breakerReport } from '../../providers/breaker/tokens.ts'
 import { balance, tokenBudget } from '../../providers/dispatch.fixture.ts'
-import { replayed } from '../../providers/ledger/ledger.fixture.ts'
-import { setBudget, setQuota } from '../../providers/ledger/limits.ts'
+import { setBudget, setQuota } from '../../providers/ledger/budgets-and-quotas.ts'
+import { replayAll } from '../../providers/ledger/ledger.fixture.ts'
 import { account, CERTIFICATE, type GatewayScene, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
 
 const BODY = { model: 'claude-x', max_tokens: 2000, messages: [{ role: 'user', content: 'hi' }] }
@@ -16,7 +16,7 @@ const BODY = { model: 'claude-x', max_tokens: 2000, messages: [{ role: 'user', c
 const count = (_: string, response: ServerResponse) =>
   response.writeHead(200, { 'content-type': 'application/json' }).end('{"input_tokens":12}')
 
-/** A provider that counts, and answers nothing else unless `answer` says so. */
+/** A provider that counts tokens, unless `answer` responds differently. */
 async function counting(
   grants?: readonly string[],
   answer: (path: string, to: ServerResponse) => void = count,
@@ -45,28 +45,28 @@ async function counting(
   }
 }
 
-async function settled(gateway: GatewayScene) {
+async function closeAndRead(gateway: GatewayScene) {
   await gateway.gateway.close()
-  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
   expect(gateway.faults).toEqual([])
   const bodies = await gateway.at.store.bodies()
   const calls = bodies.filter(({ kind, phase }) => kind === 'provider_action' && phase === 'end')
-  expect((await replayed({ store: gateway.at.store })).differ).toEqual([])
+  expect((await replayAll({ store: gateway.at.store })).differ).toEqual([])
   return { bodies, calls }
 }
 
-test('counting tokens is decided, passed on and receipted, and costs nothing', async () => {
+test('counting tokens is decided, forwarded and recorded, and costs nothing', async () => {
   await using scene = await counting()
   const { gateway, paths } = scene
   await tokenBudget(gateway.at, 1_000_000)
   const response = await gateway.ask('/v1/messages/count_tokens?beta=true', BODY)
   expect(await response.json()).toEqual({ input_tokens: 12 })
   expect(paths).toEqual(['/v1/messages/count_tokens?beta=true'])
-  expect((await settled(gateway)).calls).toMatchObject([{ status: 'passed' }])
+  expect((await closeAndRead(gateway)).calls).toMatchObject([{ status: 'passed' }])
   expect(await balance(gateway.at)).toEqual({ spent: 0, held: 0 })
 })
 
-test('a budget with nothing left, of tokens or dollars, and a quota of tokens do not keep anybody from counting', async () => {
+test('an exhausted token or dollar budget, or token quota, does not block counting', async () => {
   await using scene = await counting()
   const { gateway, paths } = scene
   await tokenBudget(gateway.at, 1)
@@ -87,7 +87,7 @@ test('a budget with nothing left, of tokens or dollars, and a quota of tokens do
     body: { input_tokens: 12 },
   })
   expect(paths).toEqual(['/v1/messages/count_tokens'])
-  const { bodies, calls } = await settled(gateway)
+  const { bodies, calls } = await closeAndRead(gateway)
   expect(calls).toHaveLength(1)
   const [held] = bodies.filter(({ operation, status }) => operation === 'reserve' && status === 'passed')
   expect(held).toMatchObject({ metadata: { nano_usd: 0, tokens: 0, balances: [] } })
@@ -98,10 +98,10 @@ test('counting needs the same grant as a call', async () => {
   const { gateway, paths } = scene
   expect((await gateway.ask('/v1/messages/count_tokens', BODY)).status).toBe(403)
   expect(paths).toEqual([])
-  expect((await settled(gateway)).bodies.at(-1)).toMatchObject({ kind: 'denial' })
+  expect((await closeAndRead(gateway)).bodies.at(-1)).toMatchObject({ kind: 'denial' })
 })
 
-test('counting is a request to a quota of requests', async () => {
+test('counting is one request against a request quota', async () => {
   await using scene = await counting()
   const { gateway, paths } = scene
   const quota = { requests_per_minute: 1, tokens_per_minute: null, concurrent: null }
@@ -110,8 +110,8 @@ test('counting is a request to a quota of requests', async () => {
     { scope_kind: 'provider', scope_ref: 'provider_anthropic', ...quota },
     OPERATOR,
   )
-  const asked = async () => (await gateway.ask('/v1/messages/count_tokens', BODY)).status
-  expect([await asked(), await asked()]).toEqual([200, 429])
+  const ask = async () => (await gateway.ask('/v1/messages/count_tokens', BODY)).status
+  expect([await ask(), await ask()]).toEqual([200, 429])
   expect(paths).toHaveLength(1)
 })
 
@@ -138,7 +138,7 @@ const coolingDown = ({ at }: GatewayScene, forMs: number) =>
     report: { result: 'failed', failure: 'rate_limited', retryAfterMs: forMs },
   })
 
-test('a rate limit on counting tokens, however often, keeps no sandbox from the provider', async () => {
+test('a rate limit on counting tokens, however often, does not block the provider for any sandbox', async () => {
   await using scene = await counting(undefined, limitCounting)
   const { gateway } = scene
   for (let n = 0; n < 4; n++)
@@ -149,11 +149,11 @@ test('a rate limit on counting tokens, however often, keeps no sandbox from the 
     body: { id: 'msg_1' },
   })
   expect(scene.paths).toHaveLength(5)
-  await settled(gateway)
+  await closeAndRead(gateway)
   expect(await gateway.at.store.tables.breakers.list()).toEqual([])
 })
 
-test('counting tokens is refused during a cooldown, and does not prolong one that is over', async () => {
+test('counting tokens is refused during a cooldown, and does not prolong it afterwards', async () => {
   await using scene = await counting(undefined, limitCounting)
   const { gateway, paths } = scene
   await coolingDown(gateway, 30_000)
@@ -162,7 +162,7 @@ test('counting tokens is refused during a cooldown, and does not prolong one tha
   gateway.at.clock.advance(30_000)
   expect((await gateway.ask('/v1/messages/count_tokens', BODY)).status).toBe(429)
   expect((await gateway.ask('/v1/messages', BODY)).status).toBe(200)
-  await settled(gateway)
+  await closeAndRead(gateway)
   expect(await gateway.at.store.tables.breakers.list()).toEqual([])
 })
 
@@ -172,7 +172,7 @@ test('counting tokens takes no probe, and its success does not end the cooldown'
   await coolingDown(gateway, 30_000)
   gateway.at.clock.advance(30_000)
   expect((await gateway.ask('/v1/messages/count_tokens', BODY)).status).toBe(200)
-  await settled(gateway)
+  await closeAndRead(gateway)
   expect(await breakerStates(gateway.at.store, gateway.at.clock.nowMs())).toMatchObject([
     { phase: 'half_open', probing: false },
   ])

@@ -5,41 +5,43 @@ import { rootCertificates } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { CredentialMask } from '../../lib/credential-mask.ts'
 import { HEADER_BYTES_MAX } from '../../providers/adapters/limits.ts'
-import { dialLoopback, loopbackAgent } from '../../providers/local/dial.ts'
+import { dialLoopback, loopbackAgent } from '../../providers/local/dial-loopback.ts'
 import { loopbackRefusal } from '../../providers/local/loopback.ts'
-import type { GatewayLimits } from '../limits.ts'
+import type { GatewayLimits } from '../gateway-limits.ts'
 
 export interface UpstreamOptions {
-  /** Certificates that are trusted besides those that Node comes with. */
+  /** Certificate authorities in addition to those of Node. */
   readonly authorities?: readonly string[]
-  /** For tests: where an origin is really dialled; its name is checked all the same. */
+  /** For tests: the address to dial instead of an origin. Its name is verified nevertheless. */
   readonly dialled?: (origin: string) => { readonly host: string; readonly port: number } | undefined
 }
 
 export interface UpstreamRequest {
-  /** Whose connection it may go over: no two logins share one. */
+  /** The login of the connection. Two logins never share one. */
   readonly account: string
   readonly baseUrl: string
-  /** After the base URL, with its query. */
+  /** The path after the base URL, with its query. */
   readonly path: string
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer | undefined
 }
 
-/** An answer that has begun. */
+/** A response whose head has arrived. */
 export interface UpstreamAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** The next piece; undefined: that was all. Rejects when the connection breaks. Nothing is read until it is asked for. */
+  /**
+   * Resolves to the next chunk, or to `undefined` at the end. Rejects when the connection breaks. Reads only on demand.
+   */
   next(): Promise<Buffer | undefined>
-  /** Gives the rest up. Harmless when there is none. */
+  /** Discards the rest. Harmless after the end. */
   abort(): void
 }
 
-/** Why there is no answer, or no more of it. */
+/** The reason why there is no response, or why it broke off. */
 export class UpstreamError extends Error {
-  /** False: the provider surely got nothing. */
+  /** `false` when the provider certainly received nothing. */
   readonly sent: boolean
   readonly code: string
 
@@ -47,33 +49,33 @@ export class UpstreamError extends Error {
     super('the connection to the provider broke')
     const { name, code } = error as { readonly name?: unknown; readonly code?: unknown }
     this.sent = sent
-    // What cannot be parsed has a name and, at times, no code.
+    // A parse error has a name and sometimes no code.
     const known = name === 'HTTPParserError' ? (code ?? 'HPE_INVALID') : code
     this.code = typeof known === 'string' && /^\w{1,60}$/.test(known) ? known : ''
   }
 }
 
-/** More than all callers together may have open to one place. */
+/** More connections than all callers together can open to one origin. */
 const CONNECTIONS_MAX = 1024
-/** Each piece or event costs time, however short it is. The shortest event that says something has ten bytes. */
+/** Each chunk or event costs time, however short it is. The shortest meaningful event has ten bytes. */
 const PIECES_MIN = 10_000
 const PIECE_BYTES = 8
-/** Answers before the answer, such as `103 Early Hints`. */
+/** The most interim responses, such as `103 Early Hints`. */
 const INTERIM_MAX = 16
 
-/** Whether bytes come in so many pieces, or events, that they cost more than they say. */
+/** Returns whether a response has too many chunks or events for its number of bytes. */
 export function isTooFine(pieces: number, bytes: number): boolean {
   return pieces > PIECES_MIN && bytes < pieces * PIECE_BYTES
 }
 
-/** Masks that are kept: more than a person has logins. */
+/** The number of cached masks: more than a user has logins. */
 const MASKS_MAX = 32
 
 export class Upstreams {
   readonly #options: UpstreamOptions
   readonly #limits: GatewayLimits
   readonly #pools = new Map<string, Dispatcher>()
-  /** Connections that are in no pool. */
+  /** Connections outside any pool. */
   readonly #open = new Map<string, number>()
   readonly #masks = new Map<string, CredentialMask>()
 
@@ -82,18 +84,20 @@ export class Upstreams {
     this.#limits = limits
   }
 
-  /** Masks these credentials. A mask is cached: making one takes longer than searching a small answer. */
+  /**
+   * Returns a mask of these credentials. Masks are cached: creating one takes longer than searching a small response.
+   */
   maskOf(secrets: readonly string[]): CredentialMask {
     const key = secrets.join('\n')
     const mask = this.#masks.get(key) ?? new CredentialMask(secrets)
-    // The one that was used longest ago is dropped first.
+    // The least recently used mask is evicted first.
     this.#masks.delete(key)
     this.#masks.set(key, mask)
     if (this.#masks.size > MASKS_MAX) this.#masks.delete(this.#masks.keys().next().value!)
     return mask
   }
 
-  /** Resolves with the head of the answer. Cancelling the signal ends it at any time. */
+  /** Resolves with the head of the response. Aborting the signal ends it at any time. */
   ask(request: UpstreamRequest, signal: AbortSignal): Promise<UpstreamAnswer> {
     const url = new URL(request.baseUrl + request.path)
     const exchange = new Exchange(signal)
@@ -109,7 +113,7 @@ export class Upstreams {
       },
       exchange,
     )
-    return exchange.begun
+    return exchange.response
   }
 
   async close(): Promise<void> {
@@ -127,7 +131,7 @@ export class Upstreams {
     return pool
   }
 
-  /** A connection of its own by the same rules, for what is no request and answer. Whoever gets it closes it. */
+  /** Opens a separate connection by the same rules, for WebSocket. The caller closes it. */
   async connect(account: string, baseUrl: string, signal: AbortSignal): Promise<Socket> {
     const { origin } = new URL(baseUrl)
     const key = `${account}\n${origin}`
@@ -170,7 +174,7 @@ export class Upstreams {
     })
   }
 
-  /** Undefined: it is on this machine, and dialled as such. */
+  /** Returns `undefined` for a provider on this machine, which has its own way to connect. */
   #connector(baseUrl: string, origin: string): buildConnector.connector | undefined {
     const { authorities = [], dialled } = this.#options
     const isPlain = baseUrl.startsWith('http:')
@@ -178,19 +182,19 @@ export class Upstreams {
     const connector = buildConnector({
       timeout: this.#limits.connectMs,
       allowH2: false,
-      // Whatever the environment says.
+      // Set explicitly, so that no environment variable disables it.
       rejectUnauthorized: true,
       ...(authorities.length > 0 && { ca: [...rootCertificates, ...authorities] }),
     })
     const place = dialled?.(origin)
     if (place === undefined) return connector
     const { hostname: servername } = new URL(origin)
-    return (asked, done) =>
-      connector({ ...asked, hostname: place.host, port: String(place.port), servername }, done)
+    return (request, done) =>
+      connector({ ...request, hostname: place.host, port: String(place.port), servername }, done)
   }
 }
 
-/** One request and its answer, pulled piece by piece. */
+/** One request and its response, read chunk by chunk on demand. */
 class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
   readonly #signal: AbortSignal
   readonly #begun = Promise.withResolvers<UpstreamAnswer>()
@@ -211,7 +215,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
     else signal.addEventListener('abort', this.#onAbort)
   }
 
-  get begun(): Promise<UpstreamAnswer> {
+  get response(): Promise<UpstreamAnswer> {
     return this.#begun.promise
   }
 
@@ -231,14 +235,14 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
     if (this.#ended) return Promise.resolve(undefined)
     const waiting = Promise.withResolvers<Buffer | undefined>()
     this.#waiting = waiting
-    // It may bring the next piece at once.
+    // `resume` can deliver the next chunk at once.
     this.#controller?.resume()
     return waiting.promise
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    // It was given up while the connection was made: then nothing goes out.
+    // The call was aborted while connecting, so nothing is sent.
     if (this.#error !== undefined) controller.abort(this.#error)
   }
 
@@ -258,7 +262,7 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
-    // Going on flushes the parser, which tells of nothing; to pause for it would never end.
+    // An empty chunk comes from a parser flush, which reports no end. A pause for it would never be resumed.
     if (piece.length === 0) return
     this.#pieceCount++
     this.#bytes += piece.length

@@ -17,10 +17,10 @@ import {
 } from '@agentclientprotocol/sdk'
 import { CraikError } from '../../errors.ts'
 import type { SessionTerms } from '../harness.ts'
+import { type AgentEvent, type PendingTool, type ToolState, Updates } from './agent-events.ts'
+import { agentFailure } from './agent-failure.ts'
 import type { AgentProcess } from './agent-process.ts'
-import { boundedInput } from './bounded-input.ts'
-import { type AgentEvent, type PendingTool, type ToolState, Updates } from './events.ts'
-import { agentFailure } from './failures.ts'
+import { limitInput } from './bounded-input.ts'
 
 export interface AgentLinkOptions {
   /** What it is called in errors. */
@@ -31,10 +31,10 @@ export interface AgentLinkOptions {
   /** What it tells, as it comes, and in our own form; also what it tells again of a session that is taken up. */
   readonly onUpdate: (update: SessionUpdate, event: AgentEvent | undefined) => void
   /** Whether it may do what it asks leave for. Asked only during a turn. */
-  readonly permit: (tool: PendingTool, asked: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
+  readonly permit: (tool: PendingTool, request: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
   /** Aborts: nothing is waited for any more. */
   readonly kill: AbortSignal
-  readonly patience?: Partial<AgentTimeouts> | undefined
+  readonly timeouts?: Partial<AgentTimeouts> | undefined
 }
 
 export interface AgentTimeouts {
@@ -47,7 +47,7 @@ export interface AgentTimeouts {
   /** Until it says that it has stopped, once it was asked to. */
   readonly cancelMs: number
   /** Until it has exited by itself, once its input has ended. */
-  readonly leaveMs: number
+  readonly exitMs: number
 }
 
 export interface LinkSession {
@@ -66,10 +66,10 @@ const PATIENCE: AgentTimeouts = {
   silentMs: 10 * 60_000,
   readMs: 5_000,
   cancelMs: 10_000,
-  leaveMs: 20_000,
+  exitMs: 20_000,
 }
 /** How long an agent may take to stop and to exit. */
-export const AGENT_STOP_MS = PATIENCE.readMs + PATIENCE.cancelMs + PATIENCE.leaveMs
+export const AGENT_STOP_MS = PATIENCE.readMs + PATIENCE.cancelMs + PATIENCE.exitMs
 /** Of one message: agents send whole files in theirs. */
 const MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 /** More than the largest prompt. */
@@ -91,7 +91,7 @@ interface Turn {
 export class AgentLink {
   readonly #process: AgentProcess
   readonly #options: AgentLinkOptions
-  readonly #patience: AgentTimeouts
+  readonly #timeouts: AgentTimeouts
   /** Of this turn: it keeps what is told of each tool. */
   #updates = new Updates()
   readonly #input: WritableStream<Uint8Array>
@@ -102,7 +102,7 @@ export class AgentLink {
   #isStuck = false
   /** It has a session, which it may have to write down. */
   #isOpen = false
-  #givenUp: CraikError | undefined
+  #hasGivenUp: CraikError | undefined
   #sessionId = ''
   #turn: Turn | undefined
   #silence: NodeJS.Timeout | undefined
@@ -112,21 +112,21 @@ export class AgentLink {
   constructor(process: AgentProcess, options: AgentLinkOptions) {
     this.#process = process
     this.#options = options
-    this.#patience = { ...PATIENCE, ...options.patience }
+    this.#timeouts = { ...PATIENCE, ...options.timeouts }
     this.#broken.promise.catch(() => {})
     silenceLibrary()
     const app = client({ name: 'craik' })
-      .onNotification('session/update', ({ params }) => this.#heard(params.update))
+      .onNotification('session/update', ({ params }) => this.#onUpdate(params.update))
       .onRequest('session/request_permission', async ({ params }) => {
         this.#listen()
-        const isAllowed = await this.#permit(this.#updates.asked(params.toolCall), params.toolCall)
+        const isAllowed = await this.#permit(this.#updates.describeRequest(params.toolCall), params.toolCall)
         const kind = isAllowed ? 'allow_once' : 'reject_once'
         const option = params.options.find((each) => each.kind === kind)
         return option === undefined
           ? { outcome: { outcome: 'cancelled' } }
           : { outcome: { outcome: 'selected', optionId: option.optionId } }
       })
-    this.#input = boundedInput(process.input, MAX_UNREAD_BYTES, () =>
+    this.#input = limitInput(process.input, MAX_UNREAD_BYTES, () =>
       this.#breakStuck('it does not read its input'),
     )
     this.#connection = app.connect(
@@ -142,14 +142,14 @@ export class AgentLink {
 
   /** It will not answer any more: another one has to take up its session. */
   get isBroken(): boolean {
-    return this.#isBroken || this.#givenUp !== undefined
+    return this.#isBroken || this.#hasGivenUp !== undefined
   }
 
   /** Once, before everything else: a new session, or the one of that name. */
   async open(sessionId?: string): Promise<LinkSession> {
     const { agent } = this.#connection
     const { harness, cwd, terms = {} } = this.#options
-    const { readyMs } = this.#patience
+    const { readyMs } = this.#timeouts
     const ready = this.#timer(readyMs, `it was not ready within ${readyMs / 1000} s`)
     try {
       const { protocolVersion, agentCapabilities } = await this.#until(
@@ -162,8 +162,8 @@ export class AgentLink {
       if (protocolVersion !== 1)
         throw agentFailure(harness, `it uses protocol version ${protocolVersion}, expected 1`, '')
       const takes = agentCapabilities?.promptCapabilities ?? {}
-      const asked = { cwd, mcpServers: [], ...(terms.meta && { _meta: terms.meta }) }
-      const state = await this.#begin(asked, sessionId)
+      const requested = { cwd, mcpServers: [], ...(terms.meta && { _meta: terms.meta }) }
+      const state = await this.#begin(requested, sessionId)
       const inMode = await this.#inMode(state, terms.modeId)
       this.#isOpen = true
       return { sessionId: this.#sessionId, takes, state: inMode }
@@ -172,14 +172,14 @@ export class AgentLink {
     }
   }
 
-  async #begin(asked: NewSessionRequest, sessionId: string | undefined): Promise<LinkSession['state']> {
+  async #begin(request: NewSessionRequest, sessionId: string | undefined): Promise<LinkSession['state']> {
     const { agent } = this.#connection
     if (sessionId !== undefined) {
-      const loaded = await this.#until(agent.request('session/load', { ...asked, sessionId }))
+      const loaded = await this.#until(agent.request('session/load', { ...request, sessionId }))
       this.#sessionId = sessionId
       return loaded ?? {}
     }
-    const begun = await this.#until(agent.request('session/new', asked))
+    const begun = await this.#until(agent.request('session/new', request))
     this.#sessionId = begun.sessionId.slice(0, MAX_SESSION_ID)
     return begun
   }
@@ -206,14 +206,14 @@ export class AgentLink {
       const { agent } = this.#connection
       const answered = agent.request('session/prompt', { sessionId: this.#sessionId, prompt })
       if (cancel.aborted) stop()
-      if (this.#givenUp !== undefined) this.#cancelWhenRead(this.#givenUp)
+      if (this.#hasGivenUp !== undefined) this.#cancelWhenRead(this.#hasGivenUp)
       const { stopReason } = await this.#until(answered)
       if (cancel.aborted) return 'cancelled'
-      if (this.#givenUp !== undefined) throw this.#givenUp
+      if (this.#hasGivenUp !== undefined) throw this.#hasGivenUp
       return stopReason
     } catch (error) {
       if (cancel.aborted && !this.#isBroken && !this.#options.kill.aborted) return 'cancelled'
-      throw this.#givenUp ?? error
+      throw this.#hasGivenUp ?? error
     } finally {
       cancel.removeEventListener('abort', stop)
       clearTimeout(this.#silence)
@@ -230,9 +230,9 @@ export class AgentLink {
   async setConfigOption(configId: string, value: string | boolean): Promise<LinkSession['state']> {
     const { agent } = this.#connection
     const named = { sessionId: this.#sessionId, configId }
-    const asked =
+    const requested =
       typeof value === 'boolean' ? { ...named, type: 'boolean' as const, value } : { ...named, value }
-    return this.#untilReady(agent.request('session/set_config_option', asked))
+    return this.#untilReady(agent.request('session/set_config_option', requested))
   }
 
   /**
@@ -241,9 +241,9 @@ export class AgentLink {
    * before it asked its model.
    */
   giveUp(error: CraikError): void {
-    if (this.#isOpen) this.#givenUp ??= error
+    if (this.#isOpen) this.#hasGivenUp ??= error
     else this.#break(error)
-    if (this.#givenUp !== undefined && this.#turn !== undefined) this.#cancelWhenRead(this.#givenUp)
+    if (this.#hasGivenUp !== undefined && this.#turn !== undefined) this.#cancelWhenRead(this.#hasGivenUp)
   }
 
   /** One that has a session has a while to write it down and to exit by itself: it sees that nobody listens any more. */
@@ -262,13 +262,13 @@ export class AgentLink {
     // One that does not read would not take the end either.
     void this.#input.close().catch(() => {})
     if (this.#isOpen && !this.#isStuck) {
-      const late = sleep(this.#patience.leaveMs, undefined, { ref: false, signal: kill }).catch(() => {})
-      await Promise.race([this.#process.ended, late])
+      const deadline = sleep(this.#timeouts.exitMs, undefined, { ref: false, signal: kill }).catch(() => {})
+      await Promise.race([this.#process.ended, deadline])
     }
     await this.#process.kill()
   }
 
-  #heard(update: SessionUpdate): void {
+  #onUpdate(update: SessionUpdate): void {
     const event = this.#updates.take(update)
     if (event !== undefined) this.#noteRead()
     this.#listen()
@@ -281,15 +281,15 @@ export class AgentLink {
     else this.#turn?.running.delete(id)
   }
 
-  async #permit(tool: PendingTool, asked: ToolCallUpdate): Promise<boolean> {
+  async #permit(tool: PendingTool, request: ToolCallUpdate): Promise<boolean> {
     const turn = this.#turn
     if (turn === undefined || turn.cancel.aborted || turn.over.signal.aborted) return false
-    if (this.#givenUp !== undefined) return false
+    if (this.#hasGivenUp !== undefined) return false
     if (turn.asking >= MAX_ASKING) return false
     turn.asking++
     clearTimeout(this.#silence)
     try {
-      return await this.#options.permit(tool, asked, turn.over.signal)
+      return await this.#options.permit(tool, request, turn.over.signal)
     } finally {
       turn.asking--
       this.#listen()
@@ -299,11 +299,11 @@ export class AgentLink {
   /** A command may be silent for long; a model that says nothing, and does nothing, has been lost. */
   #listen(): void {
     if (this.#turn === undefined || this.#turn.over.signal.aborted || this.#turn.cancel.aborted) return
-    if (this.#givenUp !== undefined) return
+    if (this.#hasGivenUp !== undefined) return
     clearTimeout(this.#silence)
-    const patienceMs = this.#patience.silentMs * (this.#turn.running.size > 0 ? 6 : 1)
-    const what = `it sent nothing for ${Math.round(patienceMs / 60_000)} min`
-    this.#silence = setTimeout(() => this.#breakStuck(what), patienceMs)
+    const timeoutMs = this.#timeouts.silentMs * (this.#turn.running.size > 0 ? 6 : 1)
+    const what = `it sent nothing for ${Math.round(timeoutMs / 60_000)} min`
+    this.#silence = setTimeout(() => this.#breakStuck(what), timeoutMs)
   }
 
   #timer(ms: number, what: string): NodeJS.Timeout {
@@ -313,14 +313,14 @@ export class AgentLink {
   #noteRead(): void {
     if (this.#turn === undefined || this.#turn.isHeard) return
     this.#turn.isHeard = true
-    if (this.#givenUp !== undefined && !this.#turn.cancel.aborted) this.#cancel(this.#givenUp)
+    if (this.#hasGivenUp !== undefined && !this.#turn.cancel.aborted) this.#cancel(this.#hasGivenUp)
   }
 
   #cancelWhenRead(error: CraikError): void {
     if (this.#turn?.cancel.aborted) return
     clearTimeout(this.#silence)
     if (this.#turn?.isHeard) this.#cancel(error)
-    else this.#silence = setTimeout(() => this.#cancel(error), this.#patience.readMs)
+    else this.#silence = setTimeout(() => this.#cancel(error), this.#timeouts.readMs)
   }
 
   /** It has a while to say that it stopped; the error is what is thrown when it does not. */
@@ -328,7 +328,7 @@ export class AgentLink {
     const { agent } = this.#connection
     void agent.notify('session/cancel', { sessionId: this.#sessionId }).catch(() => {})
     clearTimeout(this.#silence)
-    this.#silence = setTimeout(() => this.#break(error), this.#patience.cancelMs)
+    this.#silence = setTimeout(() => this.#break(error), this.#timeouts.cancelMs)
   }
 
   #breakStuck(what: string): void {
@@ -350,12 +350,12 @@ export class AgentLink {
   }
 
   async #untilReady<T>(answer: Promise<T>): Promise<T> {
-    const { readyMs } = this.#patience
-    const late = this.#timer(readyMs, `it did not respond within ${readyMs / 1000} s`)
+    const { readyMs } = this.#timeouts
+    const deadline = this.#timer(readyMs, `it did not respond within ${readyMs / 1000} s`)
     try {
       return await this.#until(answer)
     } finally {
-      clearTimeout(late)
+      clearTimeout(deadline)
     }
   }
 

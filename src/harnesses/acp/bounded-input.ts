@@ -1,6 +1,6 @@
 /** What an agent is told and has not read yet, up to a limit: one that asks and asks and reads no answer is not waited for. */
 
-export function boundedInput(
+export function limitInput(
   input: WritableStream<Uint8Array>,
   mostBytes: number,
   onFull: () => void,
@@ -17,11 +17,11 @@ export function boundedInput(
         onFull()
         return
       }
-      const taken = () => {
+      const release = () => {
         pendingBytes -= chunk.length
       }
       // How the agent ended says why it does not take it.
-      writer.write(chunk).then(taken, taken)
+      writer.write(chunk).then(release, release)
     },
     close: () => writer.close(),
   })

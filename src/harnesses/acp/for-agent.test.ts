@@ -4,11 +4,11 @@ import { promptForAgent } from './for-agent.ts'
 import { workspacePaths } from './workspace-paths.ts'
 
 const paths = workspacePaths('/srv/parser', '/workspace/home/project')
-const given = (block: ContentBlock, takes = {}) => promptForAgent([block], paths, takes, 'codex')[0]
+const promptBlock = (block: ContentBlock, takes = {}) => promptForAgent([block], paths, takes, 'codex')[0]
 
 describe('what a person asks in an editor', () => {
   it('names files as the agent sees them', () => {
-    expect(given({ type: 'text', text: 'fix /srv/parser/a.ts' })).toEqual({
+    expect(promptBlock({ type: 'text', text: 'fix /srv/parser/a.ts' })).toEqual({
       type: 'text',
       text: 'fix /workspace/home/project/a.ts',
     })
@@ -18,7 +18,7 @@ describe('what a person asks in an editor', () => {
       uri: 'file:///srv/parser/a.ts#L1',
       _meta: { x: 1 },
     } as const
-    expect(given(link)).toEqual({
+    expect(promptBlock(link)).toEqual({
       type: 'resource_link',
       name: 'a.ts',
       uri: 'file:///workspace/home/project/a.ts#L1',
@@ -27,8 +27,8 @@ describe('what a person asks in an editor', () => {
 
   it('has files that the agent does not take as such in words', () => {
     const file: ContentBlock = { type: 'resource', resource: { uri: 'file:///srv/parser/a', text: 'one' } }
-    expect(given(file)).toEqual({ type: 'text', text: 'file:///workspace/home/project/a:\none' })
-    expect(given(file, { embeddedContext: true })).toEqual({
+    expect(promptBlock(file)).toEqual({ type: 'text', text: 'file:///workspace/home/project/a:\none' })
+    expect(promptBlock(file, { embeddedContext: true })).toEqual({
       type: 'resource',
       resource: { uri: 'file:///workspace/home/project/a', text: 'one' },
     })
@@ -41,7 +41,11 @@ describe('what a person asks in an editor', () => {
       mimeType: 'image/png',
       uri: 'file:///srv/x.png',
     }
-    expect(given(picture, { image: true })).toEqual({ type: 'image', data: 'AA==', mimeType: 'image/png' })
-    expect(() => given(picture)).toThrow('codex does not accept images in a prompt')
+    expect(promptBlock(picture, { image: true })).toEqual({
+      type: 'image',
+      data: 'AA==',
+      mimeType: 'image/png',
+    })
+    expect(() => promptBlock(picture)).toThrow('codex does not accept images in a prompt')
   })
 })

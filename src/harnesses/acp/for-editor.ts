@@ -156,8 +156,8 @@ function partForEditor(part: ToolCallContent, paths: WorkspacePaths): ToolCallCo
   const isTooLarge = newText.length + (oldText?.length ?? 0) > MAX_FILE
   if (path !== undefined && !isTooLarge)
     return [{ type: 'diff', path, newText, ...(typeof oldText === 'string' && { oldText }) }]
-  const told = `in the sandbox, ${line(part.path)}:\n${isTooLarge ? '(large)' : newText}`
-  return [{ type: 'content', content: text(told) }]
+  const message = `in the sandbox, ${line(part.path)}:\n${isTooLarge ? '(large)' : newText}`
+  return [{ type: 'content', content: text(message) }]
 }
 
 function rawOf(name: 'rawInput' | 'rawOutput', raw: unknown, paths: WorkspacePaths): object {

@@ -2,7 +2,7 @@
  * What an agent asks leave for, all of it: whoever says yes has to see every line of the command, and not what the agent calls it.
  */
 import type { ToolCallUpdate } from '@agentclientprotocol/sdk'
-import type { ToolKind } from './events.ts'
+import type { ToolKind } from './agent-events.ts'
 
 /** More cannot be read before it is answered, and what is not read is not allowed. */
 const MAX_CHARACTERS = 16 * 1024
@@ -29,11 +29,11 @@ export function mergeToolCallText(
 ): ToolCallText {
   return {
     title: title ? title.slice(0, MAX_CHARACTERS + 1) : before?.title,
-    rawInput: isEmpty(rawInput) ? before?.rawInput : kept(rawInput),
+    rawInput: isEmpty(rawInput) ? before?.rawInput : truncateInput(rawInput),
   }
 }
 
-function kept(input: unknown): unknown {
+function truncateInput(input: unknown): unknown {
   const json = JSON.stringify(input)
   return json.length <= MAX_CHARACTERS ? input : { input: json.slice(0, MAX_CHARACTERS + 1) }
 }
@@ -51,7 +51,7 @@ export function describeToolCall(
   // What it is named by the same request is another word for it.
   if (command !== undefined && kind === 'execute')
     return isOwn || !update.title ? command : textOf([command, update.title])
-  const said = (update.content ?? []).flatMap((part) => {
+  const output = (update.content ?? []).flatMap((part) => {
     if (part.type === 'diff') return [`file: ${part.path}`]
     return part.type === 'content' && part.content.type === 'text' ? [part.content.text] : []
   })
@@ -59,8 +59,8 @@ export function describeToolCall(
     const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
     return `${name}: ${kind === 'edit' ? beginningOf(text) : text}`
   })
-  const places = (update.locations ?? []).map(({ path }) => `file: ${path}`)
-  return textOf([title, ...said, ...fields, ...places])
+  const searchedLocations = (update.locations ?? []).map(({ path }) => `file: ${path}`)
+  return textOf([title, ...output, ...fields, ...searchedLocations])
 }
 
 function textOf(parts: readonly (string | null | undefined)[]): string {

@@ -69,7 +69,9 @@ describe('the names of a workspace', () => {
   it('are none on the host where there is no folder', () => {
     const none = workspacePaths(null, INSIDE)
     expect([none.toHost(INSIDE), none.toInside('/'), none.uriToHost(`file://${INSIDE}`)]).toEqual([
-      ...[undefined, undefined, undefined],
+      undefined,
+      undefined,
+      undefined,
     ])
     expect(none.textToHost(`${INSIDE}/a`)).toBe(`${INSIDE}/a`)
   })

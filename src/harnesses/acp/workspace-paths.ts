@@ -16,21 +16,21 @@ export interface WorkspacePaths {
 
 /** `host` null: the folder is nowhere on the host, and nothing has a name there. */
 export function workspacePaths(host: string | null, inside: string): WorkspacePaths {
-  const toHost = moved(inside, host)
-  const toInside = host === null ? () => undefined : moved(host, inside)
+  const toHost = createPathMap(inside, host)
+  const toInside = host === null ? () => undefined : createPathMap(host, inside)
   return {
     toHost,
     toInside,
-    textToHost: movedInText(inside, toHost),
-    textToInside: host === null ? (text) => text : movedInText(host, toInside),
-    uriToHost: (uri) => movedUri(uri, toHost),
-    uriToInside: (uri) => movedUri(uri, toInside),
+    textToHost: replaceInText(inside, toHost),
+    textToInside: host === null ? (text) => text : replaceInText(host, toInside),
+    uriToHost: (uri) => mapUri(uri, toHost),
+    uriToInside: (uri) => mapUri(uri, toInside),
   }
 }
 
 type Move = (path: string) => string | undefined
 
-function moved(from: string, to: string | null): Move {
+function createPathMap(from: string, to: string | null): Move {
   return (path) => {
     // A name with control characters could be shown as another.
     if (to === null || /\p{Cc}/u.test(path)) return undefined
@@ -42,7 +42,7 @@ function moved(from: string, to: string | null): Move {
 }
 
 /** Where a path ends in words is a guess: what is moved is only its beginning. */
-function movedInText(from: string, move: Move): (text: string) => string {
+function replaceInText(from: string, move: Move): (text: string) => string {
   // A folder as short as the root is in every path.
   if (from.length < 3) return (text) => text
   const literal = from.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
@@ -54,7 +54,7 @@ function movedInText(from: string, move: Move): (text: string) => string {
     })
 }
 
-function movedUri(uri: string, move: Move): string | undefined {
+function mapUri(uri: string, move: Move): string | undefined {
   try {
     const { protocol, hash, search } = new URL(uri)
     if (protocol !== 'file:') return undefined

@@ -17,8 +17,8 @@ export const codex: Harness = {
     CODEX_REFRESH_TOKEN_URL_OVERRIDE: `${gateway}/oauth/token`,
     ...(model !== undefined && { CODEX_CONFIG: JSON.stringify({ model }) }),
   }),
-  settings: (place) => [
-    { path: '.codex/config.toml', content: configFile(place) },
+  settings: (harnessContext) => [
+    { path: '.codex/config.toml', content: configFile(harnessContext) },
     { path: '.codex/rules/craik.rules', content: RULES },
   ],
 }

@@ -18,17 +18,17 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** In pieces as they come. */
-async function told(...pieces: readonly (string | Buffer)[]) {
+async function runUntrusting(...pieces: readonly (string | Buffer)[]) {
   const program = fileURLToPath(packageFile('image/harnesses/codex/untrusting.mjs'))
   const child = spawn(process.execPath, [program, 'app-server'], {
     cwd: folder,
     env: { CODEX_ITSELF: join(folder, 'codex'), PATH: process.env.PATH },
   })
-  const said = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+  const reply = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
   child.stdin.on('error', () => {})
   for (const piece of pieces) if (!child.stdin.write(piece)) await once(child.stdin, 'drain')
   child.stdin.end()
-  const [lines, args, [code]] = await said
+  const [lines, args, [code]] = await reply
   return { lines: lines.split('\n').slice(0, -1), args: args.trim().split('\n'), code }
 }
 
@@ -44,7 +44,7 @@ it('takes back the trust in every folder of a session, and leaves the rest of it
     method,
     params: { cwd: folder, config },
   }))
-  const { lines } = await told(messages.map((each) => `${JSON.stringify(each)}\n`).join(''))
+  const { lines } = await runUntrusting(messages.map((each) => `${JSON.stringify(each)}\n`).join(''))
   const projects = { [folder]: UNTRUSTED, '/other': UNTRUSTED }
   expect(lines.map((line) => JSON.parse(line))).toEqual(
     messages.map((each) => ({ ...each, params: { cwd: folder, config: { model: 'some', projects } } })),
@@ -52,7 +52,9 @@ it('takes back the trust in every folder of a session, and leaves the rest of it
 })
 
 it('says it of a session that nothing was said of, and of what is asked for no session', async () => {
-  const { lines, args, code } = await told('{"id":1,"method":"thread/resume","params":{"threadId":"t"}}\n')
+  const { lines, args, code } = await runUntrusting(
+    '{"id":1,"method":"thread/resume","params":{"threadId":"t"}}\n',
+  )
   const params = { threadId: 't', config: { projects: { [folder]: UNTRUSTED } } }
   expect(JSON.parse(lines[0]!)).toEqual({ id: 1, method: 'thread/resume', params })
   expect(args).toEqual(['app-server', '-c', `projects={"${folder}"={trust_level="untrusted"}}`])
@@ -65,11 +67,11 @@ it('passes everything else byte for byte, however it comes in pieces', async () 
   const long = JSON.stringify({ id: 2, result: 'x'.repeat(3_000_000) })
   const bytes = Buffer.from(`${odd}\n${long}\n`)
   const pieces = [bytes.subarray(0, 55), bytes.subarray(55, 60), bytes.subarray(60)]
-  expect((await told(...pieces)).lines).toEqual([odd, long])
+  expect((await runUntrusting(...pieces)).lines).toEqual([odd, long])
 })
 
 it('ends rather than pass on what it does not understand', async () => {
-  const { lines, code } = await told('thread/start\n', '{"method":"thread/start"}\n')
+  const { lines, code } = await runUntrusting('thread/start\n', '{"method":"thread/start"}\n')
   expect(lines).toEqual([])
   expect(code).not.toBe(0)
 })

@@ -30,8 +30,14 @@ export const opencode: Harness = {
   agent: () => ['opencode', 'acp'],
   // It has two readers of a project's settings, and the newer one, which loads plugins with each turn, knows no variable that stops it.
   startsAnyway: [
-    ...['opencode.json', 'opencode.jsonc', '.opencode/opencode.json', '.opencode/opencode.jsonc'],
-    ...['.opencode/plugin', '.opencode/plugins', '.opencode/tool', '.opencode/tools'],
+    'opencode.json',
+    'opencode.jsonc',
+    '.opencode/opencode.json',
+    '.opencode/opencode.jsonc',
+    '.opencode/plugin',
+    '.opencode/plugins',
+    '.opencode/tool',
+    '.opencode/tools',
   ],
   environment: ({ trustsProject }) => ({
     OPENCODE_DISABLE_MODELS_FETCH: '1',
@@ -40,7 +46,9 @@ export const opencode: Harness = {
     OPENCODE_DISABLE_DEFAULT_PLUGINS: '1',
     ...(!trustsProject && { OPENCODE_DISABLE_PROJECT_CONFIG: '1' }),
   }),
-  settings: (place) => [{ path: '.config/opencode/opencode.json', content: configFile(place) }],
+  settings: (harnessContext) => [
+    { path: '.config/opencode/opencode.json', content: configFile(harnessContext) },
+  ],
 }
 
 /** Its free models are reached without any login, by a network that there is not: only what has a login is offered. */

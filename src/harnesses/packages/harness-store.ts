@@ -1,6 +1,6 @@
 /** What sandboxes are told of the agents' command lines: which ids this build of Craik makes them under. */
 import { type HarnessStore, TOOL_NAMES } from '../../sandboxes/harness-package.ts'
-import { checkHarnesses, readPackage } from './catalogue.ts'
+import { checkHarnesses, readPackage } from './harness-catalogue.ts'
 
 export const harnessStore: HarnessStore = {
   ids: (names) => checkHarnesses([...TOOL_NAMES, ...names]).map((name) => readPackage(name).id),

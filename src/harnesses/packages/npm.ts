@@ -23,9 +23,17 @@ const MAX_ANSWER_CHARS = 64 * 1024
 
 /** Where things are and how they are reached; what is secret stands in npm's own files, and is left to them. */
 const PASSED = new Set([
-  ...['home', 'lang', 'tmpdir', 'xdg_config_home'],
-  ...['http_proxy', 'https_proxy', 'no_proxy', 'all_proxy'],
-  ...['node_extra_ca_certs', 'ssl_cert_file', 'ssl_cert_dir'],
+  'home',
+  'lang',
+  'tmpdir',
+  'xdg_config_home',
+  'http_proxy',
+  'https_proxy',
+  'no_proxy',
+  'all_proxy',
+  'node_extra_ca_certs',
+  'ssl_cert_file',
+  'ssl_cert_dir',
   ...[
     'registry',
     'cafile',
@@ -43,8 +51,14 @@ const PASSED = new Set([
 
 /** Whatever npm's own settings say of these. */
 const QUIET = [
-  ...['--no-audit', '--no-fund', '--no-update-notifier', '--no-progress', '--no-color'],
-  ...['--global=false', '--workspaces=false', '--fetch-retries=2'],
+  '--no-audit',
+  '--no-fund',
+  '--no-update-notifier',
+  '--no-progress',
+  '--no-color',
+  '--global=false',
+  '--workspaces=false',
+  '--fetch-retries=2',
 ]
 
 /** Exactly what the lock says, for Linux on that kind of processor. No script of a package runs. */
@@ -59,8 +73,8 @@ export async function npmInstall(architecture: string, options: NpmOptions): Pro
 
 /** The newest version that is offered to everybody. */
 export async function fetchLatestVersion(name: string, options: NpmOptions): Promise<string> {
-  const said = await npm(['view', name, 'version', '--json'], VIEW_DEADLINE_MS, options)
-  const version = /^"([0-9][0-9A-Za-z.+-]{0,60})"$/.exec(said.trim())?.[1]
+  const output = await npm(['view', name, 'version', '--json'], VIEW_DEADLINE_MS, options)
+  const version = /^"([0-9][0-9A-Za-z.+-]{0,60})"$/.exec(output.trim())?.[1]
   if (version !== undefined) return version
   throw new CraikError('unavailable', `npm did not report the newest version of ${name}`)
 }
@@ -75,7 +89,7 @@ async function npm(
     throw new CraikError('unavailable', 'npm is not on PATH, or other users could replace it', {
       hint: 'install it:  sudo apt-get install npm',
     })
-  let said = ''
+  let output = ''
   let answer = ''
   const result = await runChild({
     argv: [...program.argv, ...args, ...QUIET],
@@ -93,12 +107,12 @@ async function npm(
     onStderr(chunk) {
       const text = chunk.toString()
       for (const _ of text.matchAll(/npm http (?:fetch GET 200|cache) \S+\.tgz/g)) onFetched()
-      said = (said + text).slice(-KEPT_CHARS)
+      output = (output + text).slice(-KEPT_CHARS)
     },
   })
   signal.throwIfAborted()
   if (result.end === 'exited' && result.exitCode === 0) return answer
-  throw explain(said, result.end)
+  throw explain(output, result.end)
 }
 
 function environmentFor(environment: NodeJS.ProcessEnv): Record<string, string> {
@@ -112,8 +126,8 @@ const OFFLINE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED|ERR_SOCKET_TIMEOUT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_[A-Z_]+)\b/
 
 /** Of what npm says only its complaints, and no address: one may have somebody's password in it. */
-function explain(said: string, end: string): CraikError {
-  const complaints = said
+function explain(output: string, end: string): CraikError {
+  const complaints = output
     .split('\n')
     .filter((line) => line.startsWith('npm error'))
     .map((line) =>
@@ -124,15 +138,15 @@ function explain(said: string, end: string): CraikError {
     )
     .slice(0, 10)
   const details = { said: complaints }
-  if (/\b(ENOSPC|EDQUOT)\b/.test(said))
+  if (/\b(ENOSPC|EDQUOT)\b/.test(output))
     return new CraikError('disk_full', 'no space left to install a harness', { details })
-  const offline = OFFLINE.exec(said)?.[1]
+  const offline = OFFLINE.exec(output)?.[1]
   if (offline !== undefined || end === 'timeout')
     return new CraikError('unavailable', `the npm registry is unreachable (${offline ?? 'no response'})`, {
       hint: 'check the network and npm’s settings:  npm ping',
       details,
     })
-  const code = /^npm error code (\S{1,40})/m.exec(said)?.[1] ?? end
+  const code = /^npm error code (\S{1,40})/m.exec(output)?.[1] ?? end
   return new CraikError('unavailable', `npm failed (${code}): ${complaints[1] ?? 'no reason reported'}`, {
     hint: 'check npm’s settings:  npm ping',
     details,

@@ -1,6 +1,6 @@
 /** The programs of `bin`: each a line of shell that becomes the real one, wherever the folder lies. */
 import { INSIDE } from '../../sidecar/protocol.ts'
-import type { Architecture, HarnessProgram } from './catalogue.ts'
+import type { Architecture, HarnessProgram } from './harness-catalogue.ts'
 
 /** Run by its path, as the search of PATH does, so that `$0` leads to the folder. All that is put in was read strictly. */
 export function wrapperOf(program: HarnessProgram, architecture: Architecture): string {

@@ -67,7 +67,7 @@ async function grow(top: string, { depth, nameBytes, leaves }: Branch): Promise<
   await folder.close()
 }
 
-async function unpacked(archive: Readable) {
+async function unpack(archive: Readable) {
   const target = mkdtempSync(join(base, 'target-'))
   return unpackInto(target, archive, LIMITS, signal, { asDisk: {} })
 }
@@ -83,11 +83,11 @@ describe('any tree', () => {
         const archive = await buffer(packing.archive)
         const { files, folders, links } = packing.report()
         const whole = { files, folders, links, skippedCount: 0 }
-        expect(await unpacked(Readable.from([archive]))).toMatchObject(whole)
+        expect(await unpack(Readable.from([archive]))).toMatchObject(whole)
         const rewriting = rewriteTar(Readable.from([archive]), { signal, limits: LIMITS })
         const again = await buffer(rewriting.archive)
         expect(rewriting.report()).toMatchObject(whole)
-        expect(await unpacked(Readable.from([again]))).toMatchObject(whole)
+        expect(await unpack(Readable.from([again]))).toMatchObject(whole)
       }),
       { numRuns: 8 },
     )
@@ -124,7 +124,7 @@ describe('any tree', () => {
     const archive = await buffer(rewriting.archive)
     const { files, skippedFor } = rewriting.report()
     expect([files, skippedFor.map(({ reason }) => reason)]).toEqual([1, ['name is too long']])
-    expect(await unpacked(Readable.from([archive]))).toMatchObject({ files: 1, skippedCount: 0 })
+    expect(await unpack(Readable.from([archive]))).toMatchObject({ files: 1, skippedCount: 0 })
   })
 
   it('loses what is beyond its limits, and the report says what and why', async () => {

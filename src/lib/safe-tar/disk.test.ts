@@ -41,7 +41,7 @@ afterEach(() => {
   rmSync(base, { recursive: true, force: true })
 })
 
-async function copied(asDisk: NonNullable<Parameters<typeof unpackInto>[4]>['asDisk'] = {}) {
+async function copyFolder(asDisk: NonNullable<Parameters<typeof unpackInto>[4]>['asDisk'] = {}) {
   const { archive, report } = await packFolder(source, { signal, limits: LIMITS, hardLinks: true })
   const unpacked = await unpackInto(target, archive, LIMITS, signal, { asDisk })
   return { packed: report(), unpacked }
@@ -58,7 +58,7 @@ describe('the disk of a sandbox', () => {
     mkdirSync(join(source, 'closed'))
     writeFileSync(join(source, 'closed/in'), 'x')
     chmodSync(join(source, 'closed'), 0o555)
-    await copied()
+    await copyFolder()
     expect(readlinkSync(join(target, 'absolute'))).toBe('/etc/passwd')
     expect(readlinkSync(join(target, 'upwards'))).toBe('../../..')
     const mode = (name: string) => lstatSync(join(target, name)).mode & 0o7777
@@ -70,7 +70,7 @@ describe('the disk of a sandbox', () => {
     writeFileSync(join(source, 'a'), 'content')
     mkdirSync(join(source, 'd'))
     linkSync(join(source, 'a'), join(source, 'd/b'))
-    const { packed } = await copied()
+    const { packed } = await copyFolder()
     expect(packed).toMatchObject({ files: 1, links: 1, bytes: 7 })
     expect(lstatSync(join(target, 'a')).ino).toBe(lstatSync(join(target, 'd/b')).ino)
   })
@@ -78,7 +78,7 @@ describe('the disk of a sandbox', () => {
   it('takes no room for holes', async () => {
     writeFileSync(join(source, 'holes'), 'begin')
     truncateSync(join(source, 'holes'), 40_000_000)
-    await copied()
+    await copyFolder()
     const found = lstatSync(join(target, 'holes'))
     expect(found.size).toBe(40_000_000)
     expect(found.blocks * 512).toBeLessThan(2_000_000)
@@ -119,7 +119,7 @@ describe('the disk of a sandbox', () => {
       mkdirSync(join(source, 'd'))
       writeFileSync(join(source, 'd/a'), 'x')
       symlinkSync('a', join(source, 'd/l'))
-      await copied({ owner: { uid: 2_100_000_001, gid: 2_100_000_002 } })
+      await copyFolder({ owner: { uid: 2_100_000_001, gid: 2_100_000_002 } })
       for (const name of ['d', 'd/a', 'd/l'])
         expect(lstatSync(join(target, name))).toMatchObject({ uid: 2_100_000_001, gid: 2_100_000_002 })
     },

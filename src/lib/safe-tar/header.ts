@@ -47,13 +47,15 @@ const KINDS: ReadonlyMap<string, HeaderKind> = new Map([
 /** undefined: a block of zeros, which ends an archive. */
 export function parseHeader(block: Buffer): Header | undefined {
   if (block.every((byte) => byte === 0)) return undefined
-  if (parseOctal(block, 148, 8, 'checksum') !== checksum(block)) throw broken('a checksum is wrong')
+  if (parseOctal(block, 148, 8, 'checksum') !== checksum(block))
+    throw malformedArchiveError('a checksum is wrong')
   const magic = block.toString('latin1', 257, 265)
   const posix = magic === 'ustar\x0000'
-  if (!posix && magic !== 'ustar  \0') throw broken('a header has an unknown format')
+  if (!posix && magic !== 'ustar  \0') throw malformedArchiveError('a header has an unknown format')
   const type = block.toString('latin1', 156, 157)
   const kind = KINDS.get(type)
-  if (kind === undefined) throw broken(`an entry has the unsupported type ${JSON.stringify(type)}`)
+  if (kind === undefined)
+    throw malformedArchiveError(`an entry has the unsupported type ${JSON.stringify(type)}`)
   const short = text(block.subarray(0, 100))
   const prefix = posix ? text(block.subarray(345, 500)) : ''
   const name = prefix === '' ? short : `${prefix}/${short}`
@@ -95,11 +97,12 @@ export function parsePax(body: Buffer): ReadonlyMap<string, string> {
     const end = at + length
     const equals = body.indexOf(0x3d, blank)
     if (length === 0 || end > body.length || body[end - 1] !== 0x0a || equals === -1 || equals >= end)
-      throw broken('cannot parse an extended header')
+      throw malformedArchiveError('cannot parse an extended header')
     const key = body.toString('latin1', blank + 1, equals)
-    if (key.startsWith('GNU.sparse.')) throw broken('an entry is a sparse file, which is unsupported')
+    if (key.startsWith('GNU.sparse.'))
+      throw malformedArchiveError('an entry is a sparse file, which is unsupported')
     if (records.has(key))
-      throw broken(`an extended header contains ${JSON.stringify(key.slice(0, 40))} twice`)
+      throw malformedArchiveError(`an extended header contains ${JSON.stringify(key.slice(0, 40))} twice`)
     records.set(key, decodeName(body.subarray(equals + 1, end - 1)))
     at = end
   }
@@ -109,7 +112,7 @@ export function parsePax(body: Buffer): ReadonlyMap<string, string> {
 /** A size in decimal digits and nothing else. */
 export function parseDecimalSize(value: string): number {
   const size = /^[0-9]{1,16}$/.test(value) ? Number(value) : Number.NaN
-  if (!Number.isSafeInteger(size)) throw broken('a size is not a number')
+  if (!Number.isSafeInteger(size)) throw malformedArchiveError('a size is not a number')
   return size
 }
 
@@ -117,7 +120,7 @@ export function paddingOf(bytes: number): number {
   return (BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES
 }
 
-export function broken(why: string): CraikError {
+export function malformedArchiveError(why: string): CraikError {
   return new CraikError('boundary_failed', `refused to unpack the archive: ${why}`, {
     hint: 'a program in the sandbox may have written a malformed archive; inspect the files inside the sandbox',
   })
@@ -170,9 +173,9 @@ function checksum(block: Buffer): number {
 function parseSize(block: Buffer): number {
   if (block[124] !== 0x80) return parseOctal(block, 124, 12, 'size')
   // GNU writes what does not fit as a big-endian number; the upper bytes of one that we could hold are zero.
-  if (block.subarray(125, 129).some((byte) => byte !== 0)) throw broken('a size is too large')
+  if (block.subarray(125, 129).some((byte) => byte !== 0)) throw malformedArchiveError('a size is too large')
   const size = Number(block.readBigUInt64BE(128))
-  if (!Number.isSafeInteger(size)) throw broken('a size is too large')
+  if (!Number.isSafeInteger(size)) throw malformedArchiveError('a size is too large')
   return size
 }
 
@@ -183,7 +186,7 @@ function parseTime(block: Buffer): number {
 
 function parseOctal(block: Buffer, at: number, width: number, what: string): number {
   const match = /^[ ]*([0-7]*)[ \0]*$/.exec(block.toString('latin1', at, at + width))
-  if (match === null) throw broken(`a ${what} is not a number`)
+  if (match === null) throw malformedArchiveError(`a ${what} is not a number`)
   return match[1] === '' ? 0 : Number.parseInt(match[1]!, 8)
 }
 

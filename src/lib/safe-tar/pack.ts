@@ -8,9 +8,9 @@ import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/p
 import { basename, resolve } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
+import { nameProblem, quoteName } from './entry-names.ts'
 import { BLOCK_BYTES, encodeHeader, type Header, paddingOf } from './header.ts'
 import { LeftOut, type LeftOutReason, type LeftOutReport } from './left-out.ts'
-import { nameProblem, quoteName } from './names.ts'
 import { OpenFolder } from './open-folder.ts'
 
 export interface PackOptions {

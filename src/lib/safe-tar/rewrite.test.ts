@@ -5,11 +5,11 @@ import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { pax, type RawEntry, rawArchive, unpackNaively } from './archive.fixture.ts'
-import { readTar } from './reader.ts'
+import { readTar } from './read-tar.ts'
 import { rewriteTar } from './rewrite.ts'
 import { never, UNPACK_LIMITS, unpackFolders } from './unpack.fixture.ts'
 
-async function rewritten(entries: readonly RawEntry[], options = {}) {
+async function rewriteEntries(entries: readonly RawEntry[], options = {}) {
   const source = Readable.from([rawArchive(...entries)])
   const { archive, report } = rewriteTar(source, { signal: never(), limits: UNPACK_LIMITS, ...options })
   return { archive: await buffer(archive), report: report() }
@@ -32,7 +32,7 @@ function outside(folder: string, target: string): string[] {
 
 describe('an archive that is passed on', () => {
   it('holds what the first one held, under names without detours', async () => {
-    const { archive, report } = await rewritten([
+    const { archive, report } = await rewriteEntries([
       { name: './', type: '5', mode: 0o755 },
       { name: './a//b', body: 'hello', mode: 0o4755 },
       { name: 'a/c', type: '1', link: './a/b' },
@@ -51,7 +51,7 @@ describe('an archive that is passed on', () => {
   })
 
   it('leaves out what it is told to, with all below it and all that leads to it', async () => {
-    const { archive, report } = await rewritten(
+    const { archive, report } = await rewriteEntries(
       [
         { name: 'login', type: '5' },
         { name: 'login/token', body: 'x' },
@@ -65,7 +65,7 @@ describe('an archive that is passed on', () => {
   })
 
   it('says whose it all is', async () => {
-    const { archive } = await rewritten([{ name: 'a', body: 'x' }], { owner: { uid: 1000, gid: 1001 } })
+    const { archive } = await rewriteEntries([{ name: 'a', body: 'x' }], { owner: { uid: 1000, gid: 1001 } })
     expect([archive.toString('latin1', 108, 115), archive.toString('latin1', 116, 123)]).toEqual([
       '0001750',
       '0001751',
@@ -73,7 +73,7 @@ describe('an archive that is passed on', () => {
   })
 
   it('holds no devices, and names those that it passed over', async () => {
-    const { archive, report } = await rewritten([
+    const { archive, report } = await rewriteEntries([
       { name: 'null', type: '3' },
       { name: 'pipe', type: '6' },
     ])
@@ -86,7 +86,7 @@ describe('an archive that is passed on', () => {
       { name: 'p', type: 'x', body: pax('path', name) },
       { name: 'x', ...entry },
     ]
-    const { archive, report } = await rewritten([
+    const { archive, report } = await rewriteEntries([
       ...long('a/'.repeat(256), { type: '5' }),
       ...long('a/'.repeat(257), { type: '5' }),
       ...long(`${'abcdefghi/'.repeat(401)}x`, { body: 'x' }),
@@ -111,7 +111,7 @@ describe('an archive that is passed on', () => {
     ['a link to what is above', { name: 'x', type: '1', link: '../x' }],
     ['another target', { name: '.', body: 'x' }],
   ])('is refused for %s', async (_, entry) => {
-    await expect(rewritten([entry])).rejects.toMatchObject({ code: 'boundary_failed' })
+    await expect(rewriteEntries([entry])).rejects.toMatchObject({ code: 'boundary_failed' })
   })
 
   it.each(['entries', 'bytes'] as const)('is refused for more %s than it may hold', async (of) => {
@@ -120,7 +120,7 @@ describe('an archive that is passed on', () => {
       { name: 'b', body: 'xx' },
     ]
     const limits = { ...UNPACK_LIMITS, [of]: of === 'bytes' ? 3 : 1 }
-    await expect(rewritten(entries, { limits })).rejects.toMatchObject({ code: 'too_large' })
+    await expect(rewriteEntries(entries, { limits })).rejects.toMatchObject({ code: 'too_large' })
   })
 
   it('leads nobody out of the folder that it is unpacked into', async () => {
@@ -138,7 +138,7 @@ describe('an archive that is passed on', () => {
         const { base, target } = unpackFolders()
         const before = outside(base, target)
         try {
-          const made = await rewritten(entries).catch(() => undefined)
+          const made = await rewriteEntries(entries).catch(() => undefined)
           if (made === undefined) return
           await unpackNaively(target, made.archive).catch(() => {})
           expect(outside(base, target)).toEqual(before)

@@ -3,10 +3,10 @@
  * links below one folder and nothing else. What comes in is hostile, and no more of it is held than one chunk.
  */
 import { addAbortSignal, Readable } from 'node:stream'
-import { BLOCK_BYTES, broken, encodeHeader, type Header, paddingOf } from './header.ts'
+import { componentsOf, isReadable, nameProblem, quoteName } from './entry-names.ts'
+import { BLOCK_BYTES, encodeHeader, type Header, malformedArchiveError, paddingOf } from './header.ts'
 import { LeftOut, type LeftOutReason, type LeftOutReport } from './left-out.ts'
-import { componentsOf, isReadable, nameProblem, quoteName } from './names.ts'
-import { readTar, type TarEntry } from './reader.ts'
+import { readTar, type TarEntry } from './read-tar.ts'
 import { beyond } from './unpack-errors.ts'
 
 export interface RewriteOptions {
@@ -92,7 +92,7 @@ class Rewrite {
     const path = componentsOf(entry.name)
     if (path.length === 0) {
       if (entry.kind === 'folder') return undefined
-      throw broken('an entry would replace the target folder')
+      throw malformedArchiveError('an entry would replace the target folder')
     }
     const name = path.join('/')
     const problem = nameProblem(name)

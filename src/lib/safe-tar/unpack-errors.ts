@@ -1,6 +1,6 @@
 /** What can go wrong while an archive is unpacked, as errors that say what to do about it. */
 import { CraikError } from '../../errors.ts'
-import { quoteName } from './names.ts'
+import { quoteName } from './entry-names.ts'
 
 /** `entry` is the one that goes beyond. */
 export function beyond(of: 'entries' | 'bytes', limit: number, entry: string): CraikError {

@@ -140,14 +140,18 @@ describe('names', () => {
   })
 
   it('with a NUL are refused, and longer or deeper than any that is packed passed over', async () => {
-    const named = (name: string) =>
+    const archiveWithName = (name: string) =>
       rawArchive({ name: 'p', type: 'x', body: pax('path', name) }, { name: 'a' })
-    await expect(unpack(named('a\0b'))).rejects.toThrow('NUL')
+    await expect(unpack(archiveWithName('a\0b'))).rejects.toThrow('NUL')
     for (const [name, reason] of [
       ['abcdefghi/'.repeat(401), 'name is too long'],
       ['a/'.repeat(257), 'too deep'],
     ] as const)
-      expect(await unpack(named(name))).toMatchObject({ files: 0, folders: 0, skipped: [{ reason }] })
+      expect(await unpack(archiveWithName(name))).toMatchObject({
+        files: 0,
+        folders: 0,
+        skipped: [{ reason }],
+      })
     expect(readdirSync(target)).toEqual([])
     const cut = rawArchive({ name: 'l', type: 'L', body: 'good\0/../../evil\0' }, { name: 'a', body: 'x' })
     await expect(unpack(cut)).rejects.toThrow('NUL')

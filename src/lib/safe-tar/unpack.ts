@@ -6,11 +6,11 @@ import { randomUUID } from 'node:crypto'
 import { constants, lchown, link, lstat, open, rename, symlink, unlink } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
-import { broken } from './header.ts'
+import { cleanName, componentsOf, isReadable, nameProblem, quoteName, staysInside } from './entry-names.ts'
+import { malformedArchiveError } from './header.ts'
 import type { LeftOutReason } from './left-out.ts'
-import { cleaned, componentsOf, isReadable, nameProblem, quoteName, staysInside } from './names.ts'
 import { OpenFolder } from './open-folder.ts'
-import { readTar, type TarEntry } from './reader.ts'
+import { readTar, type TarEntry } from './read-tar.ts'
 import { beyond, translateUnpackError } from './unpack-errors.ts'
 import { writeWithHoles } from './write-with-holes.ts'
 
@@ -174,12 +174,13 @@ class Unpacking {
     try {
       if (!isReadable(entry.name) || !isReadable(entry.link)) throw new Skip('name is not UTF-8')
       const path = this.#pathOf(entry.name)
-      if (path.length > 0) await this.#place(entry, path)
-      else if (entry.kind !== 'folder') throw broken('an entry would replace the target folder')
+      if (path.length > 0) await this.#writeEntry(entry, path)
+      else if (entry.kind !== 'folder')
+        throw malformedArchiveError('an entry would replace the target folder')
     } catch (error) {
       if (error instanceof HeldBack) {
         this.#counts.held++
-        if (this.#heldBack.size < LISTED) this.#heldBack.add(cleaned(error.part))
+        if (this.#heldBack.size < LISTED) this.#heldBack.add(cleanName(error.part))
         return
       }
       const reason = reasonOf(error)
@@ -242,11 +243,12 @@ class Unpacking {
     const problem = nameProblem(path.join('/'))
     if (problem !== undefined) throw new Skip(problem)
     const strip = this.#options.strip ?? 0
-    if (path.length < strip) throw broken(`the name ${quoteName(name)} is not below the requested folder`)
+    if (path.length < strip)
+      throw malformedArchiveError(`the name ${quoteName(name)} is not below the requested folder`)
     return path.slice(strip)
   }
 
-  async #place(entry: TarEntry, path: readonly string[]): Promise<void> {
+  async #writeEntry(entry: TarEntry, path: readonly string[]): Promise<void> {
     if (entry.kind === 'device' || entry.kind === 'fifo') throw new Skip(entry.kind)
     const name = path.at(-1)!
     const parents = path.slice(0, -1)

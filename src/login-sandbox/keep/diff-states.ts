@@ -1,5 +1,5 @@
 /** What changed in a sandbox between two looks at it, as Markdown. */
-import type { SavedState, StatePart } from './state.ts'
+import type { SavedState, StatePart } from './sandbox-state.ts'
 
 const TITLES: readonly (readonly [StatePart, string])[] = [
   ['debian', 'Debian packages'],
@@ -34,22 +34,25 @@ function linesOf(before: Entries, after: Entries): string[] {
     const how = old === undefined ? 'added' : now === undefined ? 'removed' : 'changed'
     totals[how]++
     if (lines.length === LISTED) continue
-    const what = how === 'changed' ? `${code(name)}: ${code(old!)} → ${code(now!)}` : shown(name, now ?? old)
+    const what =
+      how === 'changed'
+        ? `${code(name)}: ${code(old!)} → ${code(now!)}`
+        : formatNameAndValue(name, now ?? old)
     lines.push(`- ${how} ${what}`)
   }
   const left = totals.added + totals.changed + totals.removed - lines.length
-  return left === 0 ? lines : [...lines, `- and ${counted(left)} more, of ${ofAll(totals)}`]
+  return left === 0 ? lines : [...lines, `- and ${formatCount(left)} more, of ${ofAll(totals)}`]
 }
 
 /** `12 added, 3 changed, 1 removed in all`. */
 function ofAll(totals: Readonly<Record<string, number>>): string {
   const parts = Object.entries(totals).flatMap(([how, count]) =>
-    count === 0 ? [] : [`${counted(count)} ${how}`],
+    count === 0 ? [] : [`${formatCount(count)} ${how}`],
   )
   return `${parts.join(', ')} in all: see entry.json and exit.json`
 }
 
-function counted(count: number): string {
+function formatCount(count: number): string {
   return count.toLocaleString('en')
 }
 
@@ -57,7 +60,7 @@ function valueIn(entries: Entries, name: string): string | undefined {
   return Object.hasOwn(entries, name) ? entries[name] : undefined
 }
 
-function shown(name: string, value: string | undefined): string {
+function formatNameAndValue(name: string, value: string | undefined): string {
   return value === undefined || value === '' ? code(name) : `${code(name)} ${code(value)}`
 }
 

@@ -34,7 +34,11 @@ it('is the command, both outputs, its exit code and when it was, for its owner a
   await run.finish(3, AT_MS + 1500)
   expect(run.path).toBe(join(inbox, 'headless-runs', run.id))
   expect(readdirSync(run.path).sort()).toEqual([
-    ...['command.txt', 'exit_code', 'meta.env', 'stderr.log', 'stdout.log'],
+    'command.txt',
+    'exit_code',
+    'meta.env',
+    'stderr.log',
+    'stdout.log',
   ])
   expect(text(run, 'command.txt')).toBe(`sh -c 'echo "a b"'\n`)
   expect(text(run, 'stdout.log')).toBe('one\ntwo')

@@ -192,10 +192,10 @@ class RunLog {
 
   async #put(text: string): Promise<void> {
     const bytes = Buffer.from(text)
-    const room = this.#maxBytes - this.#bytes
-    this.#bytes += Math.min(bytes.length, room)
-    await this.#file.appendFile(bytes.subarray(0, room))
-    if (bytes.length <= room) return
+    const available = this.#maxBytes - this.#bytes
+    this.#bytes += Math.min(bytes.length, available)
+    await this.#file.appendFile(bytes.subarray(0, available))
+    if (bytes.length <= available) return
     this.isCut = true
     await this.#file.appendFile(
       `\n… truncated: a log has at most ${this.#maxBytes.toLocaleString('en')} bytes\n`,

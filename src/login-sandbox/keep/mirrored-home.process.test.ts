@@ -15,12 +15,12 @@ import {
   PATHS,
   TWO,
 } from '../../transcripts/transcripts.fixture.ts'
-import { mirroredHome } from './mirrored-home.ts'
+import { createMirroredHome } from './mirrored-home.ts'
 import { MIRRORS } from './mirrors.ts'
 
 let volume: string
 const signal = new AbortController().signal
-const source = () => mirroredHome(volume, { signal })
+const source = () => createMirroredHome(volume, { signal })
 const write = (path: string, content: string) => {
   mkdirSync(dirname(join(volume, path)), { recursive: true })
   writeFileSync(join(volume, path), content)
@@ -30,7 +30,7 @@ const names = async (folder: string, depth = 3) =>
 const text = async (path: string) => Buffer.concat(await all(source().read(path, 1000))).toString()
 
 /** Where the table puts what a program writes at this path of its home. */
-function mirrored(path: string): string {
+function mirrorPath(path: string): string {
   const { home, volume: at } = MIRRORS.find((mirror) => path.startsWith(mirror.home))!
   return at + path.slice(home.length)
 }
@@ -42,12 +42,12 @@ afterEach(() => rmSync(volume, { recursive: true }))
 
 it('has the transcripts of all five programs, under the paths that they have in a home', async () => {
   for (const harness of TRANSCRIPT_HARNESSES)
-    if (harness !== 'opencode') write(mirrored(PATHS[harness]), jsonl(LINES[harness](TWO)))
+    if (harness !== 'opencode') write(mirrorPath(PATHS[harness]), jsonl(LINES[harness](TWO)))
   mkdirSync(join(volume, 'opencode'))
   const database = openOpencodeDatabase(join(volume, 'opencode/opencode.db'))
   addOpencodeSession(database, TWO)
   try {
-    const found = await all(findConversations({ source: source(), redact: (said) => said, signal }))
+    const found = await all(findConversations({ source: source(), redact: (output) => output, signal }))
     expect(found.map(({ harness, path, turns }) => [harness, path, turns.length]).sort()).toEqual(
       TRANSCRIPT_HARNESSES.map((harness) => [harness, PATHS[harness], 4]).sort(),
     )

@@ -9,14 +9,14 @@ import type { TranscriptFile, TranscriptSource } from '../../transcripts/source.
 import { MIRRORS, type Mirror } from './mirrors.ts'
 
 /** The path of the volume is Craik's own word. Where there is no volume yet there are no transcripts. */
-export function mirroredHome(volumeFolder: string, options: HomeFolderOptions): TranscriptSource {
+export function createMirroredHome(volumeFolder: string, options: HomeFolderOptions): TranscriptSource {
   const volume = homeFolder(volumeFolder, options)
   return {
     async *list(folder, depth) {
       for (const { home, volume: inVolume } of MIRRORS.filter(({ kind }) => kind === 'folder')) {
         const below = belowOf(folder, home)
         if (below === undefined) continue
-        yield* listed(volume, inVolume + below, folder, depth)
+        yield* listFiles(volume, inVolume + below, folder, depth)
       }
       for (const mirror of MIRRORS.filter(({ kind, home }) => kind === 'file' && dirname(home) === folder))
         yield* filesOf(volume, mirror)
@@ -46,7 +46,7 @@ function belowOf(path: string, folder: string): string | undefined {
   return path.startsWith(`${folder}/`) ? path.slice(folder.length) : undefined
 }
 
-async function* listed(
+async function* listFiles(
   volume: TranscriptSource,
   at: string,
   folder: string,

@@ -207,9 +207,9 @@ describe('what was there before', () => {
     execFileSync('chown', ['-R', `${USER.uid ?? process.geteuid!()}`, home])
     setUp()
     expect(isLink('.local/share/opencode/opencode.db')).toBe(true)
-    const kept = new DatabaseSync(join(home, LLM_STATE, 'opencode/opencode.db'))
-    expect(kept.prepare('SELECT x FROM t').all()).toEqual([{ x: 7 }])
-    kept.close()
+    const stored = new DatabaseSync(join(home, LLM_STATE, 'opencode/opencode.db'))
+    expect(stored.prepare('SELECT x FROM t').all()).toEqual([{ x: 7 }])
+    stored.close()
     expect(readdirSync(join(home, '.local/share/opencode'))).toEqual(['opencode.db'])
   })
 

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { diffStates } from './diff-states.ts'
-import { parseState, type SavedState } from './state.ts'
+import { parseState, type SavedState } from './sandbox-state.ts'
 import { writeSnapshot } from './write-snapshot.ts'
 
 const AT = '2026-11-15T09-12-44Z'

@@ -6,7 +6,7 @@ import { readPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
 import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { asExport, enterOwn, openInbox } from '../../transcripts/export/own-folder.ts'
 import { diffStates } from './diff-states.ts'
-import { isSameState, type SavedState, sandboxState } from './state.ts'
+import { isSameState, type SavedState, sandboxState } from './sandbox-state.ts'
 
 export interface SnapshotFiles {
   readonly inbox: string

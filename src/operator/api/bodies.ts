@@ -1,4 +1,4 @@
-/** What the API answers with. Types only; `docs/operator-api.md` shows them at work. */
+/** What the API answers with. Types only; `docs/reference/operator-api.md` shows them at work. */
 import type {
   FileList,
   FileStat,

@@ -1,10 +1,10 @@
 /** What the API takes: each body and query is one schema with its limits, and the type that a client writes against. */
 
 import { z } from 'zod'
-import { API_KEYS, isHeaderSafe } from '../../accounts/keys.ts'
+import { API_KEYS, isHeaderSafe } from '../../accounts/api-keys.ts'
 import { USER_PROGRAMS } from '../../lib/host-programs.ts'
 import { REFERENCE } from '../../lib/ids.ts'
-import { API_LIMITS, SANDBOX_NAME, VOLUME_NAME } from './names.ts'
+import { API_LIMITS, SANDBOX_NAME, VOLUME_NAME } from './api-constants.ts'
 
 const bytes = (text: string) => Buffer.byteLength(text)
 const noNul = (text: string) => !text.includes('\0')
@@ -208,7 +208,7 @@ const runnable = {
   timeout_ms: timeoutMs.optional(),
 }
 type Runnable = { readonly argv?: unknown; readonly command_ref?: unknown }
-const named = (spec: Runnable) => (spec.argv === undefined) !== (spec.command_ref === undefined)
+const hasOneCommand = (spec: Runnable) => (spec.argv === undefined) !== (spec.command_ref === undefined)
 const NAMED = { error: 'must set either argv or command_ref' }
 
 export const execBody = z
@@ -219,7 +219,7 @@ export const execBody = z
     stdin: z.string().max(API_LIMITS.bufferedInputBytes).optional(),
     stdin_encoding: z.enum(['utf8', 'base64']).default('utf8'),
   })
-  .refine(named, NAMED)
+  .refine(hasOneCommand, NAMED)
 export type ExecRequestBody = z.input<typeof execBody>
 
 const execJob = z.strictObject({
@@ -241,7 +241,7 @@ const terminalJob = z.strictObject({
     .optional(),
 })
 export const jobBody = z.union([
-  z.discriminatedUnion('kind', [execJob, terminalJob]).refine(named, NAMED),
+  z.discriminatedUnion('kind', [execJob, terminalJob]).refine(hasOneCommand, NAMED),
   z.discriminatedUnion('kind', [
     z.strictObject({ kind: z.literal('tar-in'), path }),
     z.strictObject({ kind: z.literal('tar-out'), path }),

@@ -6,8 +6,8 @@ import { FRAME, FRAME_HEADER_BYTES, FrameReader, isInLog } from '../../lib/frame
 import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
 import type { ManagerCaller, SandboxManager } from '../../sandboxes/manager-types.ts'
 import { type JobResult, LIMITS } from '../../sidecar/protocol.ts'
+import { API_LIMITS } from '../api/api-constants.ts'
 import type { CapturedBody, ExecBody } from '../api/bodies.ts'
-import { API_LIMITS } from '../api/names.ts'
 import { execBody, sandboxParams } from '../api/requests.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 import { jobRequest } from '../job-request.ts'
@@ -23,20 +23,20 @@ export function execRoute(app: Api, { manager, caller }: RouteContext): void {
       const id = await resolveSandboxId(sandboxes, request.params.id)
       const { job_id, stdin, stdin_encoding, ...spec } = request.body
       const job = (job_id ?? newId('job', Date.now())) as JobId
-      const asked = await caller(request, reply)
+      const managerCaller = await caller(request, reply)
       const started = await sandboxes.jobs.start(
-        asked,
+        managerCaller,
         id,
         job,
         jobRequest({ kind: 'exec', ...spec, stdin: stdin !== undefined }),
       )
       // What the client cannot ask for again is not left running for nobody.
       if (job_id === undefined)
-        asked.signal.addEventListener('abort', () => abandon(sandboxes, asked, id, job))
+        managerCaller.signal.addEventListener('abort', () => abandon(sandboxes, managerCaller, id, job))
       if (stdin !== undefined && started.created)
-        void feed(sandboxes, asked, id, job, Buffer.from(stdin, stdin_encoding))
+        void feed(sandboxes, managerCaller, id, job, Buffer.from(stdin, stdin_encoding))
       const acknowledgements = new Acknowledgements({
-        send: (position) => sandboxes.jobs.acknowledge(asked, id, job, position),
+        send: (position) => sandboxes.jobs.acknowledge(managerCaller, id, job, position),
         // Who knows the id may ask for all of it again.
         fromBytes: job_id === undefined ? LIMITS.logMemoryBytes : Number.POSITIVE_INFINITY,
         stepBytes: STEP_BYTES,
@@ -52,21 +52,21 @@ export function execRoute(app: Api, { manager, caller }: RouteContext): void {
 }
 
 /** The caller is gone: what is still to be done for them is done in their name, without their signal. */
-function abandon(sandboxes: SandboxManager, asked: ManagerCaller, id: SandboxId, job: JobId): void {
-  const patience = AbortSignal.timeout(5_000)
-  sandboxes.jobs.cancel({ ...asked, signal: patience }, id, job).catch(() => {})
+function abandon(sandboxes: SandboxManager, managerCaller: ManagerCaller, id: SandboxId, job: JobId): void {
+  const deadline = AbortSignal.timeout(5_000)
+  sandboxes.jobs.cancel({ ...managerCaller, signal: deadline }, id, job).catch(() => {})
 }
 
 /** A command may end without reading its input; its result then says all there is to say. */
 async function feed(
   sandboxes: SandboxManager,
-  asked: ManagerCaller,
+  managerCaller: ManagerCaller,
   id: SandboxId,
   job: JobId,
   input: Buffer,
 ): Promise<void> {
   const body = Readable.from(input.length === 0 ? [] : [input], { objectMode: false })
-  await sandboxes.jobs.input(asked, id, job, { offset: 0, end: true, body }).catch(() => {})
+  await sandboxes.jobs.input(managerCaller, id, job, { offset: 0, end: true, body }).catch(() => {})
 }
 
 async function collect(
@@ -80,7 +80,7 @@ async function collect(
   for await (const chunk of output as AsyncIterable<Buffer>) {
     for (const { type, payload } of frames.push(chunk)) {
       if (isInLog(type)) position += FRAME_HEADER_BYTES + payload.length
-      acknowledgements.taken(position)
+      acknowledgements.acknowledge(position)
       if (type === FRAME.stdout) stdout.add(payload)
       else if (type === FRAME.stderr) stderr.add(payload)
       else if (type === FRAME.gap) {
@@ -88,14 +88,18 @@ async function collect(
         position = (JSON.parse(payload.toString()) as { to: number }).to
       } else if (type === FRAME.exit) {
         await acknowledgements.end()
-        return ended(payload, stdout, stderr)
+        return toExecBody(payload, stdout, stderr)
       }
     }
   }
   throw new CraikError('boundary_failed', 'the output ended before the command did')
 }
 
-function ended(payload: Buffer, stdout: Captured, stderr: Captured): Omit<ExecBody, 'job_id' | 'receipt_id'> {
+function toExecBody(
+  payload: Buffer,
+  stdout: Captured,
+  stderr: Captured,
+): Omit<ExecBody, 'job_id' | 'receipt_id'> {
   const { outcome, exitCode, signal, error, durationMs } = JSON.parse(payload.toString()) as JobResult
   return {
     outcome,
@@ -115,24 +119,24 @@ class Captured {
   truncated = false
 
   add(chunk: Buffer): void {
-    const room = API_LIMITS.bufferedBytes - this.#bytes
-    if (chunk.length > room) this.truncated = true
-    if (room <= 0) return
+    const available = API_LIMITS.bufferedBytes - this.#bytes
+    if (chunk.length > available) this.truncated = true
+    if (available <= 0) return
     // Copied: a frame is a view of a larger buffer, which it would keep alive.
-    this.#chunks.push(Buffer.from(chunk.subarray(0, room)))
-    this.#bytes += Math.min(chunk.length, room)
+    this.#chunks.push(Buffer.from(chunk.subarray(0, available)))
+    this.#bytes += Math.min(chunk.length, available)
   }
 
   body(): CapturedBody {
     const bytes = Buffer.concat(this.#chunks)
-    const text = decoded(bytes)
+    const text = decode(bytes)
     return text === undefined
       ? { encoding: 'base64', data: bytes.toString('base64'), truncated: this.truncated }
       : { encoding: 'utf8', data: text, truncated: this.truncated }
   }
 }
 
-function decoded(bytes: Buffer): string | undefined {
+function decode(bytes: Buffer): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {

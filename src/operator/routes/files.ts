@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { CraikError } from '../../errors.ts'
 import type { FileChange } from '../../sandboxes/boundary/boundary.ts'
-import { BYTES_TYPE, HEADER, LINES_TYPE } from '../api/names.ts'
+import { BYTES_TYPE, HEADER, LINES_TYPE } from '../api/api-constants.ts'
 import {
   listQuery,
   mkdirBody,
@@ -18,7 +18,7 @@ import {
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
-import { onlyBytes, sendStream } from '../streams.ts'
+import { onlyBytes, sendStream } from '../stream-responses.ts'
 import { withoutUndefined } from './sandboxes.ts'
 
 const FILES = '/api/sandboxes/:id/files'
@@ -30,9 +30,9 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: readQuery } },
     async (request, reply) => {
       const { path, offset, length } = request.query
-      const { files, id, asked } = await place(request, reply)
+      const { files, id, asked: caller } = await resolveSandbox(request, reply)
       const range = withoutUndefined({ offset, length, etag: etagOf(request.headers['if-match']) })
-      const content = await files.read(asked, id, path, range)
+      const content = await files.read(caller, id, path, range)
       const headers = {
         'content-type': BYTES_TYPE,
         etag: content.etag,
@@ -46,16 +46,16 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: writeQuery }, onRequest: onlyBytes },
     async (request, reply) => {
       const { offset, ...upload } = request.query
-      const { files, id, asked } = await place(request, reply)
-      return files.write(asked, id, upload, offset, request.raw)
+      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      return files.write(caller, id, upload, offset, request.raw)
     },
   )
   app.get(
     `${FILES}/upload`,
     { schema: { params: sandboxParams, querystring: uploadQuery } },
     async (request, reply) => {
-      const { files, id, asked } = await place(request, reply)
-      const upload = await files.uploaded(asked, id, request.query.upload)
+      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const upload = await files.getUpload(caller, id, request.query.upload)
       if (upload === undefined) throw new CraikError('not_found', 'unknown upload')
       return upload
     },
@@ -64,8 +64,8 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     `${FILES}/stat`,
     { schema: { params: sandboxParams, querystring: pathQuery } },
     async (request, reply) => {
-      const { files, id, asked } = await place(request, reply)
-      return snakeCase(await files.stat(asked, id, request.query.path))
+      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      return snakeCase(await files.stat(caller, id, request.query.path))
     },
   )
   app.get(
@@ -73,8 +73,8 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: listQuery } },
     async (request, reply) => {
       const { path, after, limit } = request.query
-      const { files, id, asked } = await place(request, reply)
-      return snakeCase(await files.list(asked, id, path, after, limit))
+      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      return snakeCase(await files.list(caller, id, path, after, limit))
     },
   )
   app.get(
@@ -82,8 +82,8 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: watchQuery } },
     async (request, reply) => {
       const { path, recursive, after } = request.query
-      const { files, id, asked } = await place(request, reply)
-      const lines = await files.watch(asked, id, path, recursive, after)
+      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const lines = await files.watch(caller, id, path, recursive, after)
       await sendStream(reply, 200, { 'content-type': LINES_TYPE }, lines)
     },
   )
@@ -99,15 +99,15 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     change(request, reply, { kind: 'mkdir', ...request.body }),
   )
 
-  async function place(request: FastifyRequest, reply: FastifyReply) {
+  async function resolveSandbox(request: FastifyRequest, reply: FastifyReply) {
     const sandboxes = await manager()
     const id = await resolveSandboxId(sandboxes, (request.params as { readonly id: string }).id)
     return { files: sandboxes.files, id, asked: await caller(request, reply) }
   }
 
-  async function change(request: FastifyRequest, reply: FastifyReply, asked: FileChange) {
-    const { files, id, asked: who } = await place(request, reply)
-    await files.change(who, id, asked)
+  async function change(request: FastifyRequest, reply: FastifyReply, requested: FileChange) {
+    const { files, id, asked: who } = await resolveSandbox(request, reply)
+    await files.change(who, id, requested)
     return {}
   }
 }

@@ -1,6 +1,6 @@
 /** Jobs: started under an id of the client's own, read from any position, fed from any offset. */
 import type { JobId } from '../../lib/ids.ts'
-import { FRAMES_TYPE, HEADER } from '../api/names.ts'
+import { FRAMES_TYPE, HEADER } from '../api/api-constants.ts'
 import {
   ackBody,
   inputQuery,
@@ -14,14 +14,14 @@ import {
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 import { jobRequest } from '../job-request.ts'
-import { onlyBytes, sendStream } from '../streams.ts'
+import { onlyBytes, sendStream } from '../stream-responses.ts'
 
 const JOB = '/api/sandboxes/:id/jobs/:job'
 
 export function addJobRoutes(app: Api, { manager, caller }: RouteContext): void {
   app.put(JOB, { schema: { params: jobParams, body: jobBody } }, async (request, reply) => {
     const sandboxes = await manager()
-    const { id, job } = await named(request.params)
+    const { id, job } = await resolveJob(request.params)
     const started = await sandboxes.jobs.start(
       await caller(request, reply),
       id,
@@ -42,16 +42,16 @@ export function addJobRoutes(app: Api, { manager, caller }: RouteContext): void 
     return { jobs: jobs.map((job) => snakeCase(job)) }
   })
   app.get(JOB, { schema: { params: jobParams } }, async (request, reply) => {
-    const { id, job } = await named(request.params)
+    const { id, job } = await resolveJob(request.params)
     return snakeCase(await (await manager()).jobs.status(await caller(request, reply), id, job))
   })
   app.get(
     `${JOB}/output`,
     { schema: { params: jobParams, querystring: outputQuery } },
     async (request, reply) => {
-      const { id, job } = await named(request.params)
-      const asked = await caller(request, reply)
-      const output = await (await manager()).jobs.output(asked, id, job, request.query.after)
+      const { id, job } = await resolveJob(request.params)
+      const managerCaller = await caller(request, reply)
+      const output = await (await manager()).jobs.output(managerCaller, id, job, request.query.after)
       await sendStream(reply, 200, { 'content-type': FRAMES_TYPE }, output)
     },
   )
@@ -59,33 +59,33 @@ export function addJobRoutes(app: Api, { manager, caller }: RouteContext): void 
     `${JOB}/input`,
     { schema: { params: jobParams, querystring: inputQuery }, onRequest: onlyBytes },
     async (request, reply) => {
-      const { id, job } = await named(request.params)
+      const { id, job } = await resolveJob(request.params)
       const part = { ...request.query, body: request.raw }
       return (await manager()).jobs.input(await caller(request, reply), id, job, part)
     },
   )
   app.post(`${JOB}/ack`, { schema: { params: jobParams, body: ackBody } }, async (request, reply) => {
-    const { id, job } = await named(request.params)
+    const { id, job } = await resolveJob(request.params)
     await (await manager()).jobs.acknowledge(await caller(request, reply), id, job, request.body.position)
     return {}
   })
   app.post(`${JOB}/signal`, { schema: { params: jobParams, body: signalBody } }, async (request, reply) => {
-    const { id, job } = await named(request.params)
+    const { id, job } = await resolveJob(request.params)
     await (await manager()).jobs.control(await caller(request, reply), id, job, request.body)
     return {}
   })
   app.post(`${JOB}/resize`, { schema: { params: jobParams, body: resizeBody } }, async (request, reply) => {
-    const { id, job } = await named(request.params)
+    const { id, job } = await resolveJob(request.params)
     await (await manager()).jobs.control(await caller(request, reply), id, job, request.body)
     return {}
   })
   app.delete(JOB, { schema: { params: jobParams } }, async (request, reply) => {
-    const { id, job } = await named(request.params)
+    const { id, job } = await resolveJob(request.params)
     await (await manager()).jobs.cancel(await caller(request, reply), id, job)
     return { job, forgotten: true }
   })
 
-  async function named(params: { readonly id: string; readonly job: string }) {
+  async function resolveJob(params: { readonly id: string; readonly job: string }) {
     return { id: await resolveSandboxId(await manager(), params.id), job: params.job as JobId }
   }
 }

@@ -2,11 +2,11 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { CraikError } from '../../errors.ts'
-import { PORT_PROTOCOL } from '../api/names.ts'
+import { PORT_PROTOCOL } from '../api/api-constants.ts'
 import { portParams } from '../api/requests.ts'
-import { asCraikError, errorBody, invalidRequest, leaving, statusOfError } from '../api-error.ts'
+import { asCraikError, errorBody, invalidRequest, shuttingDownError, statusOfError } from '../api-error.ts'
 import { type Api, callerOf, type RouteContext, resolveSandboxId } from '../context.ts'
-import { joinStreams } from '../streams.ts'
+import { joinStreams } from '../stream-responses.ts'
 
 const PATH = /^\/api\/sandboxes\/([^/?]{1,200})\/ports\/([^/?]{1,10})$/
 
@@ -18,8 +18,8 @@ export function servePorts(
   const { options } = context
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const gone = new AbortController()
-    const leave = () => gone.abort(new CraikError('interrupted', 'the client disconnected'))
-    socket.once('close', leave).once('error', leave)
+    const release = () => gone.abort(new CraikError('interrupted', 'the client disconnected'))
+    socket.once('close', release).once('error', release)
     connect(request, gone.signal).then(
       (stream) => {
         if (socket.destroyed) return stream.destroy()
@@ -40,7 +40,7 @@ export function servePorts(
 
   async function connect(request: IncomingMessage, signal: AbortSignal): Promise<Duplex> {
     mayEnter(request.headers)
-    if (options.supervisor.draining) throw leaving()
+    if (options.supervisor.draining) throw shuttingDownError()
     const match = PATH.exec(request.url ?? '')
     if (match === null || request.headers.upgrade !== PORT_PROTOCOL)
       throw new CraikError('usage', `only requests for ports can upgrade, and only to ${PORT_PROTOCOL}`)

@@ -14,10 +14,10 @@ import type { CapacityBody, ListedSandboxBody, SandboxBody } from '../api/bodies
 import { createBody, eventsQuery, sandboxParams, stopBody } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
-import { sendLines } from '../streams.ts'
+import { sendLines } from '../stream-responses.ts'
 
 export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void {
-  async function changed(
+  async function sendChanged(
     request: FastifyRequest<{ Params: { id: string } }>,
     reply: FastifyReply,
     change: (sandboxes: SandboxManager, by: ManagerCaller, id: SandboxId) => Promise<SandboxView>,
@@ -31,10 +31,10 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
     const { limits, policy_envelope_id, container, isolation, ends, backend: named, ...body } = request.body
     const from = body.from === undefined ? undefined : await (await manager()).snapshots.get(body.from)
     const backend = named ?? from?.backend ?? 'process'
-    const asked: CreateRequest = {
+    const requested: CreateRequest = {
       ...withoutUndefined(body),
       backend,
-      isolation: isolation ?? heldLike(from) ?? (backend === 'docker' ? 'container' : 'process'),
+      isolation: isolation ?? requireSameIsolation(from) ?? (backend === 'docker' ? 'container' : 'process'),
       ...(container && { container: withoutUndefined(container) }),
       limits: withoutUndefined({
         memoryBytes: limits.memory_bytes,
@@ -45,14 +45,14 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
       ...(policy_envelope_id !== undefined && { policyEnvelopeId: policy_envelope_id }),
       ends: withoutUndefined({ idleMs: ends.idle_ms, lifetimeMs: ends.lifetime_ms, keepMs: ends.keep_ms }),
     }
-    const view = await (await manager()).create(await caller(request, reply), asked)
+    const view = await (await manager()).create(await caller(request, reply), requested)
     return reply.code(201).send(sandboxBody(view))
   })
   app.get('/api/sandboxes', async () => ({
     sandboxes: (await (await manager()).list()).map((view): ListedSandboxBody => snakeCase(view)),
   }))
   app.get('/api/limits', async () => ({
-    limits: (await (await manager()).room()).map((room): CapacityBody => snakeCase(room)),
+    limits: (await (await manager()).capacity()).map((capacity): CapacityBody => snakeCase(capacity)),
   }))
   app.get('/api/sandboxes/:id', { schema: { params: sandboxParams } }, async ({ params }) =>
     sandboxBody(await (await manager()).get(params.id)),
@@ -63,15 +63,15 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, body: stopBody } },
     async (request, reply) => {
       const { grace_ms } = request.body
-      const asked = grace_ms === undefined ? {} : { graceMs: grace_ms }
-      return changed(request, reply, (sandboxes, by, id) => sandboxes.stop(by, id, asked))
+      const requested = grace_ms === undefined ? {} : { graceMs: grace_ms }
+      return sendChanged(request, reply, (sandboxes, by, id) => sandboxes.stop(by, id, requested))
     },
   )
   app.post('/api/sandboxes/:id/resume', { schema: { params: sandboxParams } }, (request, reply) =>
-    changed(request, reply, (sandboxes, by, id) => sandboxes.resume(by, id)),
+    sendChanged(request, reply, (sandboxes, by, id) => sandboxes.resume(by, id)),
   )
   app.post('/api/sandboxes/:id/pause', { schema: { params: sandboxParams } }, (request, reply) =>
-    changed(request, reply, (sandboxes, by, id) => sandboxes.pause(by, id)),
+    sendChanged(request, reply, (sandboxes, by, id) => sandboxes.pause(by, id)),
   )
   app.delete('/api/sandboxes/:id', { schema: { params: sandboxParams } }, async (request, reply) => {
     const sandboxes = await manager()
@@ -87,13 +87,13 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
       const { id } = await sandboxes.get(request.params.id)
       const { signal } = await caller(request, reply)
       const events = sandboxes.events(id, request.query.follow, signal)
-      await sendLines(reply, renamed(events))
+      await sendLines(reply, toSnakeCase(events))
     },
   )
 }
 
 /** What was not isolated is not made again in the same way by whoever only names a snapshot, perhaps somebody else's. */
-function heldLike(from: SnapshotView | undefined): Isolation | undefined {
+function requireSameIsolation(from: SnapshotView | undefined): Isolation | undefined {
   if (from?.isolation !== 'none') return from?.isolation
   throw new CraikError('usage', `snapshot ${from.name} comes from a sandbox with isolation none`, {
     hint: `choose an isolation:  craik sandbox create --from ${from.name} --isolation process`,
@@ -104,7 +104,7 @@ export function sandboxBody(view: SandboxView): SandboxBody {
   return snakeCase(view)
 }
 
-async function* renamed<T>(values: AsyncIterable<T>): AsyncGenerator<unknown> {
+async function* toSnakeCase<T>(values: AsyncIterable<T>): AsyncGenerator<unknown> {
   for await (const value of values) yield snakeCase(value)
 }
 

@@ -1,7 +1,7 @@
 /** What was kept of sandboxes: made, restored, forked, handed out and taken in. */
 import type { ExportRequest, SnapshotView } from '../../sandboxes/manager-types.ts'
+import { BYTES_TYPE, HEADER } from '../api/api-constants.ts'
 import type { ListedSnapshotBody, SnapshotBody } from '../api/bodies.ts'
-import { BYTES_TYPE, HEADER } from '../api/names.ts'
 import {
   exportBody,
   forkBody,
@@ -13,7 +13,7 @@ import {
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
-import { onlyBytes, sendStream } from '../streams.ts'
+import { onlyBytes, sendStream } from '../stream-responses.ts'
 import { sandboxBody, withoutUndefined } from './sandboxes.ts'
 
 export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): void {
@@ -24,7 +24,7 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
       const sandboxes = await manager()
       const id = await resolveSandboxId(sandboxes, request.params.id)
       const view = await sandboxes.snapshot(await caller(request, reply), id, withoutUndefined(request.body))
-      return reply.code(201).send(shown(view))
+      return reply.code(201).send(toSnapshotBody(view))
     },
   )
   app.post(
@@ -50,7 +50,7 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
     snapshots: (await (await manager()).snapshots.list()).map((view): ListedSnapshotBody => snakeCase(view)),
   }))
   app.get('/api/snapshots/:id', { schema: { params: snapshotParams } }, async ({ params }) =>
-    shown(await (await manager()).snapshots.get(params.id)),
+    toSnapshotBody(await (await manager()).snapshots.get(params.id)),
   )
   app.delete('/api/snapshots/:id', { schema: { params: snapshotParams } }, async (request, reply) => {
     const { snapshots } = await manager()
@@ -75,7 +75,7 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
       const by = await caller(request, reply)
       return reply
         .code(201)
-        .send(shown(await snapshots.import(by, request.raw, withoutUndefined(request.query))))
+        .send(toSnapshotBody(await snapshots.import(by, request.raw, withoutUndefined(request.query))))
     },
   )
   app.post(
@@ -84,7 +84,7 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
     async (request, reply) => {
       const { snapshots } = await manager()
       const { destination, endpoint, region, ...rest } = request.body
-      const asked: ExportRequest = withoutUndefined({
+      const requested: ExportRequest = withoutUndefined({
         destination,
         endpoint,
         region,
@@ -93,11 +93,11 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
         sessionTokenRef: rest.session_token_ref,
         allowPrivateAddress: rest.allow_private_address,
       })
-      return snakeCase(await snapshots.export(await caller(request, reply), request.params.id, asked))
+      return snakeCase(await snapshots.export(await caller(request, reply), request.params.id, requested))
     },
   )
 }
 
-function shown(view: SnapshotView): SnapshotBody {
+function toSnapshotBody(view: SnapshotView): SnapshotBody {
   return snakeCase(view)
 }

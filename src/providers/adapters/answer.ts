@@ -1,7 +1,7 @@
 /** One answer while it comes in: what may be passed on at once, and what only its end makes certain. */
 import type { Json } from '../../lib/canonical-json.ts'
 import type { StopReason, ToolCall, Usage } from '../conversation.ts'
-import { inputTokensAtMost, writtenTokens } from '../estimate.ts'
+import { estimateOutputTokens, inputTokensAtMost } from '../estimate.ts'
 import type { ModelEvent } from './adapter.ts'
 import type { Upstream } from './counterpart.ts'
 import {
@@ -143,7 +143,7 @@ export class Answer {
     return {
       ...(this.#input ?? { inputTokens: input, cacheReadTokens: 0, cacheWriteTokens: 0 }),
       source: 'estimated',
-      outputTokens: Math.min(writtenTokens(this.#writtenBytes), outputCap),
+      outputTokens: Math.min(estimateOutputTokens(this.#writtenBytes), outputCap),
     }
   }
 

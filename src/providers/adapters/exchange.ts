@@ -2,7 +2,7 @@
 import { Client, type Dispatcher } from 'undici'
 import { CraikError } from '../../errors.ts'
 import { checkBaseUrl } from '../base-url.ts'
-import { loopbackAgent } from '../local/dial.ts'
+import { loopbackAgent } from '../local/dial-loopback.ts'
 import { loopbackRefusal } from '../local/loopback.ts'
 import type { Endpoint } from './adapter.ts'
 import type { Upstream } from './counterpart.ts'

@@ -3,34 +3,34 @@ import { type InProcessStore, inProcessStore } from '../../../test/in-process-st
 import type { Owner } from '../../lib/owner.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
-import { askBreaker, breakerStates, tellBreaker } from './breakers.ts'
+import { askBreaker, breakerStates, reportToBreaker } from './breakers.ts'
 import { type BreakerAdmission, breakerReset } from './tokens.ts'
 
 const P = 'provider_openai'
 const ILL = { result: 'failed', failure: 'unreachable' } as const
 
-function place(clock = new TestClock(), store: InProcessStore = inProcessStore(clock)) {
+function createDeps(clock = new TestClock(), store: InProcessStore = inProcessStore(clock)) {
   return { clock, store, owner: store.log.owner }
 }
 
-/** The same machine and start as this process, but a pid that nobody has: such an owner is dead. */
+/** An owner with this process's machine and start time, but an unused pid: it counts as dead. */
 function deadOwner(owner: Owner): Owner {
   return { ...owner, startedAt: '0' }
 }
 
-async function open(at: ReturnType<typeof place>): Promise<void> {
-  for (let i = 0; i < 3; i++) await tellBreaker(at, P, undefined, ILL)
+async function open(at: ReturnType<typeof createDeps>): Promise<void> {
+  for (let i = 0; i < 3; i++) await reportToBreaker(at, P, undefined, ILL)
 }
 
 test('a provider that never failed costs one read and leaves no row', async () => {
-  const at = place()
+  const at = createDeps()
   expect(await askBreaker(at, P, null)).toEqual({ admitted: true, probeId: undefined })
-  await tellBreaker(at, P, undefined, { result: 'answered' })
+  await reportToBreaker(at, P, undefined, { result: 'answered' })
   expect(await at.store.tables.breakers.list()).toEqual([])
 })
 
-test('refuses while open, and says what happened and until when', async () => {
-  const at = place()
+test('refuses while open, and reports the cause and the end of the cooldown', async () => {
+  const at = createDeps()
   await open(at)
   expect(await askBreaker(at, P, null)).toEqual({
     admitted: false,
@@ -52,8 +52,8 @@ test('refuses while open, and says what happened and until when', async () => {
   ])
 })
 
-test('lets exactly one call of a caller through when the cooldown is over', async () => {
-  const at = place()
+test('allows exactly one call of a caller when the cooldown is over', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const answers = await Promise.all(Array.from({ length: 20 }, () => askBreaker(at, P, null)))
@@ -61,27 +61,27 @@ test('lets exactly one call of a caller through when the cooldown is over', asyn
   expect(answers.filter((answer) => !answer.admitted && answer.phase === 'probing')).toHaveLength(19)
 })
 
-test('a probe that is answered lets everyone through again', async () => {
-  const at = place()
+test('allows all calls after a successful probe', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const probe = await askBreaker(at, P, null)
-  await tellBreaker(at, P, probe.admitted ? probe.probeId : '', { result: 'answered' })
+  await reportToBreaker(at, P, probe.admitted ? probe.probeId : '', { result: 'answered' })
   expect(await askBreaker(at, P, null)).toEqual({ admitted: true, probeId: undefined })
   expect(await at.store.tables.breakers.list()).toEqual([])
 })
 
-test('a probe that is given back unused leaves the turn to the next', async () => {
-  const at = place()
+test('a probe that is released unused leaves the turn to the next', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const first = await askBreaker(at, P, null)
-  await tellBreaker(at, P, first.admitted ? first.probeId : '', { result: 'released' })
+  await reportToBreaker(at, P, first.admitted ? first.probeId : '', { result: 'released' })
   expect(await askBreaker(at, P, null)).toMatchObject({ admitted: true, probeId: expect.any(String) })
 })
 
-test("a dead process's probe is free at once; a living one's is not", async () => {
-  const at = place()
+test('ends a dead process’s probe at once, but not a living one’s', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   await askBreaker({ ...at, owner: deadOwner(at.owner) }, P, null)
@@ -90,8 +90,8 @@ test("a dead process's probe is free at once; a living one's is not", async () =
   expect(await askBreaker(at, P, null)).toMatchObject({ admitted: false, phase: 'probing' })
 })
 
-test('a probe whose process cannot be seen is taken for lost after its lease', async () => {
-  const at = place()
+test('a probe with an unknown process is lost after its lease', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   await askBreaker({ ...at, owner: { ...at.owner, pidNamespace: 'elsewhere' } }, P, null)
@@ -101,26 +101,26 @@ test('a probe whose process cannot be seen is taken for lost after its lease', a
   expect(await askBreaker(at, P, null)).toMatchObject({ admitted: true })
 })
 
-test('the late report of a probe that lost its turn changes nothing', async () => {
-  const at = place()
+test('ignores the late report of a probe that was replaced', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const lost = await askBreaker({ ...at, owner: deadOwner(at.owner) }, P, null)
   const current = await askBreaker(at, P, null)
-  await tellBreaker(at, P, lost.admitted ? lost.probeId : '', { result: 'answered' })
+  await reportToBreaker(at, P, lost.admitted ? lost.probeId : '', { result: 'answered' })
   expect(await askBreaker(at, P, null)).toMatchObject({ admitted: false, phase: 'probing' })
-  await tellBreaker(at, P, current.admitted ? current.probeId : '', ILL)
+  await reportToBreaker(at, P, current.admitted ? current.probeId : '', ILL)
   expect(await askBreaker(at, P, null)).toMatchObject({ phase: 'open', retryAtMs: at.clock.nowMs() + 60_000 })
 })
 
-test('a reset by hand ends a pause at once, and what a probe reports after it changes nothing', async () => {
-  const at = place()
+test('a manual reset ends a cooldown at once, and later reports of a probe change nothing', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const probe = await askBreaker(at, P, null)
   await at.store.write(breakerReset, { providerId: P, operator: 'local-user:test' })
   expect(await askBreaker(at, P, null)).toEqual({ admitted: true, probeId: undefined })
-  await tellBreaker(at, P, probe.admitted ? probe.probeId : '', ILL)
+  await reportToBreaker(at, P, probe.admitted ? probe.probeId : '', ILL)
   expect(await at.store.tables.breakers.list()).toEqual([])
   await expect(
     at.store.write(breakerReset, { providerId: P, operator: 'local-user:test' }),
@@ -130,30 +130,30 @@ test('a reset by hand ends a pause at once, and what a probe reports after it ch
 
 const idOf = (turn: BreakerAdmission) => (turn.admitted ? turn.probeId : undefined)
 
-test('no caller holds the probe against another, however long its own lasts or often it is taken again', async () => {
-  const at = place()
+test('no caller’s probe blocks another caller, however long it lasts or how often it is repeated', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   for (let n = 0; n < 3; n++) {
     const hostile = await askBreaker(at, P, 'hostile')
-    await tellBreaker(at, P, idOf(hostile), { result: 'released' })
+    await reportToBreaker(at, P, idOf(hostile), { result: 'released' })
   }
   await askBreaker(at, P, 'hostile')
   expect(await askBreaker(at, P, 'hostile')).toMatchObject({ admitted: false, phase: 'probing' })
   expect(await askBreaker(at, P, null)).toMatchObject({ admitted: true, probeId: expect.any(String) })
   const other = await askBreaker(at, P, 'other')
   expect(other).toMatchObject({ admitted: true, probeId: expect.any(String) })
-  await tellBreaker(at, P, idOf(other), { result: 'answered' })
+  await reportToBreaker(at, P, idOf(other), { result: 'answered' })
   expect(await askBreaker(at, P, 'hostile')).toEqual({ admitted: true, probeId: undefined })
   expect(await at.store.tables.breakers.list()).toEqual([])
 })
 
 test('probes that fail together double the cooldown once', async () => {
-  const at = place()
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const probes = await Promise.all(['a', 'b', 'c'].map((caller) => askBreaker(at, P, caller)))
-  for (const probe of probes) await tellBreaker(at, P, idOf(probe), ILL)
+  for (const probe of probes) await reportToBreaker(at, P, idOf(probe), ILL)
   expect(await askBreaker(at, P, 'a')).toMatchObject({
     phase: 'open',
     openUntilMs: at.clock.nowMs() + 60_000,
@@ -161,30 +161,30 @@ test('probes that fail together double the cooldown once', async () => {
   expect(await at.store.tables.breakers.list()).toMatchObject([{ openings: 2, probes: [] }])
 })
 
-test("one caller's failed probe does not discard another's answer", async () => {
-  const at = place()
+test('one caller’s failed probe does not discard another’s success', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const [failing, answered] = [await askBreaker(at, P, 'hostile'), await askBreaker(at, P, 'other')]
-  await tellBreaker(at, P, idOf(failing), ILL)
-  await tellBreaker(at, P, idOf(answered), { result: 'answered' })
+  await reportToBreaker(at, P, idOf(failing), ILL)
+  await reportToBreaker(at, P, idOf(answered), { result: 'answered' })
   expect(await askBreaker(at, P, 'third')).toEqual({ admitted: true, probeId: undefined })
 })
 
-test('a probe from before the last cooldown does not keep its caller from the next one', async () => {
-  const at = place()
+test('a probe from before the last cooldown does not block its caller’s next one', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const [slow, failing] = [await askBreaker(at, P, 'slow'), await askBreaker(at, P, 'other')]
-  await tellBreaker(at, P, idOf(failing), ILL)
+  await reportToBreaker(at, P, idOf(failing), ILL)
   at.clock.advance(60_000)
   expect(await askBreaker(at, P, 'slow')).toMatchObject({ admitted: true, probeId: expect.any(String) })
-  await tellBreaker(at, P, idOf(slow), ILL)
+  await reportToBreaker(at, P, idOf(slow), ILL)
   expect(await breakerStates(at.store, at.clock.nowMs())).toMatchObject([{ phase: 'half_open' }])
 })
 
-test("a row of an earlier version, with one probe of nobody in particular, is taken for the operator's own", async () => {
-  const at = place()
+test('in a row of an earlier version, a probe without a caller counts as the operator’s own', async () => {
+  const at = createDeps()
   await open(at)
   at.clock.advance(30_000)
   const { bootId, pid, startedAt, pidNamespace } = at.owner
@@ -194,6 +194,6 @@ test("a row of an earlier version, with one probe of nobody in particular, is ta
     .run(bootId, pid, startedAt, pidNamespace, at.clock.nowMs())
   expect(await askBreaker(at, P, null)).toMatchObject({ admitted: false, phase: 'probing' })
   expect(await askBreaker(at, P, 'other')).toMatchObject({ admitted: true, probeId: expect.any(String) })
-  await tellBreaker(at, P, 'probe_old', { result: 'answered' })
+  await reportToBreaker(at, P, 'probe_old', { result: 'answered' })
   expect(await at.store.tables.breakers.list()).toEqual([])
 })

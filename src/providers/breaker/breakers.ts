@@ -1,4 +1,4 @@
-/** Asking a provider's breaker before a call and telling it how the call came out: shared by all processes. */
+/** Checks a provider's breaker before a call and reports the call's result. All processes share the breakers. */
 import type { Clock } from '../../lib/clock.ts'
 import { newId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
@@ -12,18 +12,20 @@ import {
   CLOSED,
   FIRST_COOLDOWN_MS,
   phaseOf,
-} from './state.ts'
+} from './breaker-state.ts'
 import { type BreakerAdmission, breakerAdmit, breakerReport } from './tokens.ts'
 
-interface BreakerPlace {
+interface BreakerDeps {
   readonly store: Store
   readonly clock: Clock
   readonly owner: Owner
 }
 
-/** A read while it is closed; a write only when it is half-open and this call may become its probe. */
+/**
+ * Costs a read while the breaker is closed, and a write only when it is half-open and this call can become its probe.
+ */
 export async function askBreaker(
-  { store, clock, owner }: BreakerPlace,
+  { store, clock, owner }: BreakerDeps,
   providerId: string,
   caller: string | null,
 ): Promise<BreakerAdmission> {
@@ -35,20 +37,20 @@ export async function askBreaker(
 }
 
 /**
- * The answer for a call that never becomes a probe. It goes through as soon as the cooldown is over: a program that counts
- * tokens before its first call would otherwise wait for a probe that nobody makes.
+ * Decides for a call that never becomes a probe. It is allowed as soon as the cooldown is over: otherwise a program
+ * that counts tokens before its first call would wait for a probe that never comes.
  */
 export async function askBreakerWithoutProbe(
-  { store, clock }: Pick<BreakerPlace, 'store' | 'clock'>,
+  { store, clock }: Pick<BreakerDeps, 'store' | 'clock'>,
   providerId: string,
 ): Promise<BreakerAdmission> {
   const row = await store.read((tables) => tables.breakers.get(providerId))
   return admissionWithoutProbe(row, clock.nowMs()) ?? { admitted: true, probeId: undefined }
 }
 
-/** Writes only what changes something: nobody waits for good news from a provider that never failed. */
-export async function tellBreaker(
-  { store }: Pick<BreakerPlace, 'store'>,
+/** Writes only reports that change the state. A success of a provider that never failed is not written. */
+export async function reportToBreaker(
+  { store }: Pick<BreakerDeps, 'store'>,
   providerId: string,
   probeId: string | undefined,
   report: BreakerReport,
@@ -59,7 +61,7 @@ export async function tellBreaker(
   await store.write(breakerReport, { providerId, probeId, report, cooldownMs })
 }
 
-/** What can be said without taking part: undefined when it is half-open, which needs a turn. */
+/** Returns the decision without a write. `undefined` when the breaker is half-open, which needs a turn. */
 export function admissionWithoutProbe(
   row: BreakerRow | undefined,
   nowMs: number,
@@ -90,12 +92,12 @@ export interface BreakerStatus {
   readonly phase: BreakerPhase
   readonly failures: number
   readonly lastFailure: string | null
-  /** When a probe is let through; null while closed. */
+  /** When a probe is allowed. Null while closed. */
   readonly openUntilMs: number | null
   readonly probing: boolean
 }
 
-/** Every provider that has a breaker with something to tell. */
+/** Returns every provider whose breaker has recorded failures. */
 export async function breakerStates(store: Store, nowMs: number): Promise<readonly BreakerStatus[]> {
   const rows = await store.read((tables) => tables.breakers.list())
   return rows.map((row) => ({

@@ -3,7 +3,7 @@ import type { Owner } from '../../lib/owner.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { procedure } from '../../store/store.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
-import type { BreakerReport } from './state.ts'
+import type { BreakerReport } from './breaker-state.ts'
 
 export interface BreakerAdmitInput {
   readonly providerId: string

@@ -1,13 +1,13 @@
 /** Asks for leave to make one call: policy, quotas and budgets decide in one transaction, on the bytes to be sent. */
 import { lazy } from '../../lib/memoize.ts'
-import { denialIn, deniedError } from '../../policy/decide.ts'
-import { type DecisionRequest, parseRequest } from '../../policy/request.ts'
+import { denialIn, policyDeniedError } from '../../policy/decide.ts'
+import { type DecisionRequest, parseRequest } from '../../policy/decision-request.ts'
 import type { Adapter } from '../adapters/adapter.ts'
 import type { ModelRequest } from '../conversation.ts'
-import { MISSING_CAP_TOKENS } from '../ledger/evaluate.ts'
-import { hasBusyQuota } from '../ledger/facts.ts'
+import { MISSING_CAP_TOKENS } from '../ledger/evaluate-reservation.ts'
+import { hasBusyQuota } from '../ledger/ledger-facts.ts'
 import { type AdmitOutput, admitCall, checkCall } from '../ledger/tokens.ts'
-import type { ProviderRecord } from '../record.ts'
+import type { ProviderRecord } from '../provider-record.ts'
 import { type Hop, idsOf, linksOf, type ModelHop, type Unanswered } from './hop.ts'
 import type { Route } from './route.ts'
 
@@ -87,8 +87,13 @@ export async function refusedBeforehand(hop: Hop, route: Route): Promise<Unanswe
   const denial = await place.store.write(checkCall, {
     ...admitInput(hop, route, asked),
     call: {
-      ...{ providerId: record.id, model: route.model, billing: 'free', price: null },
-      ...{ inputBytes: 0, maxOutputTokens: null, capCanBeSet: true },
+      providerId: record.id,
+      model: route.model,
+      billing: 'free',
+      price: null,
+      inputBytes: 0,
+      maxOutputTokens: null,
+      capCanBeSet: true,
       ...(call.sandboxId !== undefined && { sandboxId: call.sandboxId }),
     },
   })
@@ -159,6 +164,6 @@ type ByPolicy = Extract<AdmitOutput, { by: 'policy' }>
 function byPolicy(decision: ByPolicy['decision'], asked: DecisionRequest) {
   const denied = denialIn(decision)
   const { rule, receipt } = denied
-  const { message: reason, hint } = deniedError(denied, asked)
+  const { message: reason, hint } = policyDeniedError(denied, asked)
   return { by: 'policy' as const, rule, reason, hint, receipt, retryAtMs: undefined }
 }

@@ -1,7 +1,7 @@
 /** One call to one provider: breaker, admission, the exchange, settlement. Each step is on record before the next. */
 import type { Adapter } from '../adapters/adapter.ts'
 import { adapterFor } from '../adapters/adapter-for.ts'
-import type { BreakerReport } from '../breaker/state.ts'
+import type { BreakerReport } from '../breaker/breaker-state.ts'
 import type { ModelRequest, Usage } from '../conversation.ts'
 import { type Admission, type Admitted, admit } from './admission.ts'
 import { denyHere, skipHere } from './denials.ts'

@@ -1,5 +1,5 @@
 /** What the end of a `provider_action` says: how it came out, what was counted here, what the provider claims. */
-import type { Outcome } from '../../receipts/log.ts'
+import type { Outcome } from '../../receipts/receipt-log.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { SettleInput } from '../ledger/tokens.ts'
 import type { Ended } from './exchange.ts'

@@ -4,7 +4,7 @@ import type { ReceiptLinks } from '../../receipts/schema.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
 import type { StopReason, ToolCall, Usage } from '../conversation.ts'
 import type { ModelCall, ModelOutcome, ProviderDeps } from '../dispatch-types.ts'
-import type { ProviderRecord } from '../record.ts'
+import type { ProviderRecord } from '../provider-record.ts'
 
 /** Whose call it is and what it belongs to, whatever is said in it. */
 export type CallIdentity = Pick<

@@ -1,7 +1,7 @@
 /** Where a call that failed may go on, by the rules of failover; the decision is on record before anything is sent. */
-import { decideFailover } from '../failover/decide.ts'
+import { decideFailover } from '../failover/decide-failover.ts'
+import type { FailoverPolicy } from '../failover/failover-policy.ts'
 import { writeHop } from '../failover/hop-receipt.ts'
-import type { FailoverPolicy } from '../failover/policy.ts'
 import type { Hop, Unanswered } from './hop.ts'
 
 /** The provider to ask next; undefined: none. `cancelled`: whoever has stopped waiting wants no other answer either. */

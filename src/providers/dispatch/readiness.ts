@@ -1,7 +1,7 @@
 /** Whether a provider may be called at all, before policy is asked: a pure function of what its denial keeps. */
 import { z } from 'zod'
+import { reference } from '../../policy/decision-request.ts'
 import type { Replay } from '../../policy/replay.ts'
-import { reference } from '../../policy/request.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 
 const SCHEMA = 'craik.provider_decision/1'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { CATALOGUE } from '../catalogue.ts'
 import { callScene, PROVIDER } from '../dispatch.fixture.ts'
-import { findProvider } from '../registry.ts'
+import { findProvider } from '../load-providers.ts'
+import { CATALOGUE } from '../provider-catalogue.ts'
 import { findRoute } from './route.ts'
 
 const LIVE = { transport: 'live' } as const

@@ -3,11 +3,11 @@ import { CraikError } from '../../errors.ts'
 import { parseReference } from '../../lib/ids.ts'
 import type { Dialect } from '../adapters/adapter.ts'
 import { checkBaseUrl } from '../base-url.ts'
-import { CATALOGUE } from '../catalogue.ts'
 import type { ModelCall, ProviderDeps } from '../dispatch-types.ts'
 import type { Billing } from '../ledger/tokens.ts'
 import { loopbackRefusal } from '../local/loopback.ts'
-import type { ProviderRecord } from '../record.ts'
+import { CATALOGUE } from '../provider-catalogue.ts'
+import type { ProviderRecord } from '../provider-record.ts'
 import { evaluateReadiness, type ReadinessFacts, type ReadinessRule, readiness } from './readiness.ts'
 
 export interface Route {

@@ -13,7 +13,7 @@ import {
   tokenBudget,
 } from '../dispatch.fixture.ts'
 import { callModel } from '../dispatch.ts'
-import { listBudgets, setBudget } from '../ledger/limits.ts'
+import { listBudgets, setBudget } from '../ledger/budgets-and-quotas.ts'
 
 test('a missing secret: the hold is released, the receipt says failed, the hint says how to bind it', async () => {
   await using run = await team(HELLO)
@@ -40,7 +40,9 @@ test('an unknown price is not free: a dollar budget denies the call', async () =
   await using run = await team(HELLO)
   await dollarBudget(run.at)
   expect(await run.call()).toMatchObject({
-    ...{ outcome: 'denied', by: 'budget', rule: 'budget.unpriced' },
+    outcome: 'denied',
+    by: 'budget',
+    rule: 'budget.unpriced',
     hint: expect.stringMatching(/ {2}craik budget set --id \S+ .*--allow-unpriced$/),
   })
   expect(run.server.requests).toEqual([])

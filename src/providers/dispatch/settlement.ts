@@ -1,5 +1,5 @@
 /** The end of a call that was admitted: what it is booked at, its receipts, and what its provider's breaker hears. */
-import type { BreakerReport } from '../breaker/state.ts'
+import type { BreakerReport } from '../breaker/breaker-state.ts'
 import { type SettleInput, type SettleOutput, settleCall } from '../ledger/tokens.ts'
 import type { Admitted } from './admission.ts'
 import { endOf } from './end-receipt.ts'

@@ -1,6 +1,6 @@
 /** What a call is booked at, when its provider said how much it used and when it did not. */
 import type { Usage } from '../conversation.ts'
-import { inputTokensAtMost, writtenTokens } from '../estimate.ts'
+import { estimateOutputTokens, inputTokensAtMost } from '../estimate.ts'
 import type { SettleInput } from '../ledger/tokens.ts'
 import type { Ended } from './exchange.ts'
 
@@ -30,7 +30,10 @@ function estimate(
   { durationMs, maxOutputTokens }: CallFacts,
 ): Usage {
   const known = usage === undefined || usage.source === 'absent' ? undefined : usage
-  const written = Math.max(writtenTokens(receivedBytes), Math.ceil((durationMs * TOKENS_PER_SECOND) / 1000))
+  const written = Math.max(
+    estimateOutputTokens(receivedBytes),
+    Math.ceil((durationMs * TOKENS_PER_SECOND) / 1000),
+  )
   return {
     source: 'estimated',
     inputTokens: known?.inputTokens ?? inputTokensAtMost(sentBytes),

@@ -1,6 +1,7 @@
 /** A call's turn at a provider: its breaker is asked before anything is held, and hears how it came out. */
-import { askBreaker, askBreakerWithoutProbe, tellBreaker } from '../breaker/breakers.ts'
-import type { BreakerReport } from '../breaker/state.ts'
+
+import type { BreakerReport } from '../breaker/breaker-state.ts'
+import { askBreaker, askBreakerWithoutProbe, reportToBreaker } from '../breaker/breakers.ts'
 import { denyHere } from './denials.ts'
 import type { Hop, Unanswered } from './hop.ts'
 import type { Route } from './route.ts'
@@ -31,7 +32,8 @@ export async function takeTurn(
     // What was answered is settled and on record, and what was thrown says more: a breaker that misses a report must
     // hide neither. At worst it stays open until a lost probe's time is over.
     return {
-      tell: (report) => tellBreaker(breaker, record.id, turn.probeId, report, hop.cooldownMs).catch(() => {}),
+      tell: (report) =>
+        reportToBreaker(breaker, record.id, turn.probeId, report, hop.cooldownMs).catch(() => {}),
     }
   }
   const { phase, lastFailure, nowMs, openUntilMs, retryAtMs } = turn

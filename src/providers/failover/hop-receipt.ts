@@ -1,11 +1,11 @@
-/** The receipt of a failover decision: which call failed, how, and whether another provider may stand in. */
-import type { ReceiptLog } from '../../receipts/log.ts'
+/** The receipt of a failover decision: the failed call, its failure, and whether another provider can replace it. */
+import type { ReceiptLog } from '../../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { ModelCall } from '../dispatch-types.ts'
-import type { FailedHop, FailoverDecision } from './decide.ts'
-import type { FailoverPolicy } from './policy.ts'
-import { FAILOVER_CAPABILITY, failoverFields, inputOf } from './record.ts'
+import type { FailedHop, FailoverDecision } from './decide-failover.ts'
+import type { FailoverPolicy } from './failover-policy.ts'
+import { FAILOVER_CAPABILITY, failoverFields, inputOf } from './failover-record.ts'
 
 export function writeHop(
   log: ReceiptLog,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
 import type { Receipt } from '../../receipts/schema.ts'
-import { deadOwner, type Ledger, ledger, measured, PROVIDER, replayed, USD } from './ledger.fixture.ts'
-import { listBudgets } from './limits.ts'
+import { listBudgets } from './budgets-and-quotas.ts'
+import { deadOwner, type Ledger, ledger, measuredUsage, PROVIDER, replayAll, USD } from './ledger.fixture.ts'
 
 const WORST_NANO_USD = 1000 * 1250 + 2000 * 10_000
 
@@ -20,7 +20,7 @@ async function lastBody({ store }: Ledger): Promise<Receipt['body']> {
   return (await store.bodies()).at(-1)!
 }
 
-test('holds the worst case in every budget that applies, and settles to what was reported', async () => {
+test('holds the worst case in every budget that applies, and settles to the reported usage', async () => {
   const book = await ledger()
   await book.budget()
   await book.budget({ scope_kind: 'session', scope_ref: 'agent_1', period: 'life' })
@@ -28,7 +28,7 @@ test('holds the worst case in every budget that applies, and settles to what was
   await book.budget({ scope_kind: 'operator', scope_ref: OPERATOR, period: 'week' })
   await book.budget({ scope_kind: 'sandbox', scope_ref: 'sbx_1', period: 'month' })
   await book.budget({ scope_kind: 'total', scope_ref: null, period: 'month' })
-  const call = await book.allowed({ sandboxId: 'sbx_1' })
+  const call = await book.admitAllowed({ sandboxId: 'sbx_1' })
   const held = [0, WORST_NANO_USD, 0, 3000]
   expect(await balances(book)).toEqual({
     [`budget_operator_${OPERATOR}`]: held,
@@ -39,21 +39,21 @@ test('holds the worst case in every budget that applies, and settles to what was
     budget_total: held,
   })
   expect(call.hold).toMatchObject({ maxOutputTokens: 2000, lowered: false })
-  expect(await book.settle(call, measured(200, 100))).toMatchObject({
+  expect(await book.settle(call, measuredUsage(200, 100))).toMatchObject({
     costNanoUsd: 1_200_000,
     overrun: false,
   })
   const { budget_session_agent_2: other, ...ours } = await balances(book)
   expect(other).toEqual([0, 0, 0, 0])
   for (const balance of Object.values(ours)) expect(balance).toEqual([1_200_000, 0, 300, 0])
-  expect(await replayed(book)).toMatchObject({ differ: [] })
+  expect(await replayAll(book)).toMatchObject({ differ: [] })
 })
 
-test('writes the beginning, the reservation, the booking and the end, each linked to the beginning', async () => {
+test('writes the begin, the reservation, the settlement and the end, each linked to the begin', async () => {
   const book = await ledger()
   await book.budget()
-  const call = await book.allowed()
-  const { ref, budgetReceipt } = (await book.settle(call, measured(1, 1))) as never as {
+  const call = await book.admitAllowed()
+  const { ref, budgetReceipt } = (await book.settle(call, measuredUsage(1, 1))) as never as {
     ref: { id: string }
     budgetReceipt: { id: string }
   }
@@ -78,15 +78,15 @@ test('writes the beginning, the reservation, the booking and the end, each linke
   for (const body of [reserve, settle]) expect(body?.redacted_fields).toBeUndefined()
 })
 
-test('keeps the digest of the price table in the decision', async () => {
+test('records the digest of the price table in the decision', async () => {
   const book = await ledger()
   const priceDigest = `sha256:${'a'.repeat(64)}`
-  await book.allowed({ priceDigest })
+  await book.admitAllowed({ priceDigest })
   expect((await lastBody(book)).decision).toMatchObject({ price_digest: priceDigest })
 })
 
 describe('policy', () => {
-  test('denies first: no limit is looked at, one denial is written', async () => {
+  test('denies first: no limit is checked, and one denial is written', async () => {
     const book = await ledger(null)
     await book.budget({ limit_nano_usd: 0 })
     const before = (await book.store.bodies()).length
@@ -94,7 +94,7 @@ describe('policy', () => {
     expect((await book.store.bodies()).slice(before)).toMatchObject([{ kind: 'denial', status: 'denied' }])
   })
 
-  test('has no use of its grant spent by a call that a budget or a quota denies', async () => {
+  test('does not spend a use of the grant on a call that a budget or a quota denies', async () => {
     const book = await ledger(1)
     const id = await book.budget({ limit_nano_usd: 0 })
     const before = (await book.store.bodies()).length
@@ -116,7 +116,7 @@ describe('policy', () => {
     expect(await book.admit()).toMatchObject({ effect: 'deny', by: 'policy' })
   })
 
-  test('cannot be asked about one provider for a call to another', async () => {
+  test('cannot be evaluated for one provider and used for another', async () => {
     const book = await ledger()
     await expect(
       book.admit({ providerId: 'provider_other' }, undefined, undefined, PROVIDER),
@@ -124,62 +124,62 @@ describe('policy', () => {
   })
 })
 
-describe('the output cap', () => {
-  test('is lowered to what fits all budgets, and the receipt says so', async () => {
+describe('the output limit', () => {
+  test('is lowered to fit all budgets, and the receipt records it', async () => {
     const book = await ledger()
     await book.budget()
     await book.budget({ scope_kind: 'total', scope_ref: null, limit_nano_usd: USD })
-    const { hold } = await book.allowed({ maxOutputTokens: 128_000 })
+    const { hold } = await book.admitAllowed({ maxOutputTokens: 128_000 })
     expect(hold).toMatchObject({ maxOutputTokens: 99_875, lowered: true })
     expect((await lastBody(book)).metadata).toMatchObject({ max_output_tokens: 99_875, lowered: true })
     expect((await balances(book)).budget_total).toEqual([0, USD, 0, 100_875])
   })
 
-  test('is lowered by tokens as well', async () => {
+  test('is lowered for token budgets as well', async () => {
     const book = await ledger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 5000 })
-    expect((await book.allowed({ maxOutputTokens: 128_000 })).hold.maxOutputTokens).toBe(4000)
+    expect((await book.admitAllowed({ maxOutputTokens: 128_000 })).hold.maxOutputTokens).toBe(4000)
   })
 
-  test('is set where none was asked for, and stays missing where no limit applies', async () => {
+  test('is set when the request has none, and stays unset when no budget applies', async () => {
     const book = await ledger()
-    expect((await book.allowed({ maxOutputTokens: null })).hold).toMatchObject({
+    expect((await book.admitAllowed({ maxOutputTokens: null })).hold).toMatchObject({
       maxOutputTokens: null,
       lowered: false,
     })
     await book.budget({ limit_nano_usd: 100 * USD })
-    expect((await book.allowed({ maxOutputTokens: null })).hold).toMatchObject({
+    expect((await book.admitAllowed({ maxOutputTokens: null })).hold).toMatchObject({
       maxOutputTokens: 32_000,
       lowered: true,
     })
   })
 
-  test('below 1,024 tokens is a denial, unless less was asked for and fits', async () => {
+  test('below 1,024 tokens is a denial, unless the request asks for less and it fits', async () => {
     const book = await ledger()
     const limit = 1000 * 1250 + 1023 * 10_000
     await book.budget({ limit_nano_usd: limit })
     expect(await book.admit({ maxOutputTokens: 2000 })).toMatchObject({ rule: 'budget.exhausted' })
     expect(await book.admit({ maxOutputTokens: null })).toMatchObject({ rule: 'budget.exhausted' })
-    expect((await book.allowed({ maxOutputTokens: 1023 })).hold).toMatchObject({
+    expect((await book.admitAllowed({ maxOutputTokens: 1023 })).hold).toMatchObject({
       maxOutputTokens: 1023,
       lowered: false,
     })
     expect((await balances(book)).budget_provider_openai).toEqual([0, limit, 0, 2023])
-    expect(await replayed(book)).toMatchObject({ differ: [] })
+    expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 
-  test('that may not be set is a denial where one is needed', async () => {
+  test('is a denial when it is needed and cannot be set', async () => {
     const book = await ledger()
     await book.budget()
     const fixed = { capCanBeSet: false }
     expect(await book.admit({ ...fixed, maxOutputTokens: null })).toMatchObject({ rule: 'budget.uncapped' })
     expect(await book.admit({ ...fixed, maxOutputTokens: 1e6 })).toMatchObject({ rule: 'budget.uncapped' })
-    expect((await book.allowed({ ...fixed, maxOutputTokens: 2000 })).hold.lowered).toBe(false)
+    expect((await book.admitAllowed({ ...fixed, maxOutputTokens: 2000 })).hold.lowered).toBe(false)
   })
 })
 
 describe('a call without a known price', () => {
-  test('is not free: a limit in dollars denies it, unless it allows for that', async () => {
+  test('is not free: a dollar limit denies it, unless the budget allows unpriced calls', async () => {
     const book = await ledger()
     await book.budget({ limit_tokens: 10_000 })
     expect(await book.admit({ price: null })).toMatchObject({
@@ -189,39 +189,42 @@ describe('a call without a known price', () => {
       hint: 'allow calls with an unknown price:  craik budget set --id budget_provider_openai --provider provider_openai --limit 2.00usd --tokens 10000 --per day --allow-unpriced',
     })
     await book.budget({ limit_tokens: 10_000, allow_unpriced: true })
-    const call = await book.allowed({ price: null })
-    expect(await book.settle(call, measured(10, 20))).toMatchObject({ costNanoUsd: null, overrun: false })
+    const call = await book.admitAllowed({ price: null })
+    expect(await book.settle(call, measuredUsage(10, 20))).toMatchObject({
+      costNanoUsd: null,
+      overrun: false,
+    })
     expect((await balances(book)).budget_provider_openai).toEqual([0, 0, 30, 0])
   })
 
-  test('passes where only tokens are limited', async () => {
+  test('passes when only tokens are limited', async () => {
     const book = await ledger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 10_000 })
     expect(await book.admit({ price: null })).toMatchObject({ effect: 'allow' })
   })
 })
 
-test('a free call costs zero, also where the dollars are used up', async () => {
+test('costs zero when it is free, even when the dollars are exhausted', async () => {
   const book = await ledger()
   await book.budget({ limit_nano_usd: 0 })
-  const call = await book.allowed({ billing: 'free', price: null })
-  expect(await book.settle(call, measured(10, 20))).toMatchObject({ costNanoUsd: 0 })
+  const call = await book.admitAllowed({ billing: 'free', price: null })
+  expect(await book.settle(call, measuredUsage(10, 20))).toMatchObject({ costNanoUsd: 0 })
 })
 
-test('a subscription is counted in tokens, not in dollars', async () => {
+test('counts as tokens, not as dollars, on a subscription', async () => {
   const book = await ledger()
   await book.budget({ limit_nano_usd: 0, limit_tokens: 4000 })
-  const call = await book.allowed({ billing: 'subscription', price: null, maxOutputTokens: 128_000 })
+  const call = await book.admitAllowed({ billing: 'subscription', price: null, maxOutputTokens: 128_000 })
   expect(call.hold.maxOutputTokens).toBe(3000)
-  expect(await book.settle(call, measured(10, 20))).toMatchObject({ costNanoUsd: null })
+  expect(await book.settle(call, measuredUsage(10, 20))).toMatchObject({ costNanoUsd: null })
   expect((await balances(book)).budget_provider_openai).toEqual([0, 0, 30, 0])
 })
 
-describe('a budget that is used up', () => {
-  test('says what is left, what is held, and when its window ends', async () => {
+describe('an exhausted budget', () => {
+  test('reports the remaining and the held amount, and the end of its window', async () => {
     const book = await ledger()
     await book.budget({ limit_nano_usd: 30_000_000 })
-    await book.allowed()
+    await book.admitAllowed()
     expect(await book.admit()).toMatchObject({
       rule: 'budget.exhausted',
       subject: 'budget_provider_openai',
@@ -234,29 +237,29 @@ describe('a budget that is used up', () => {
     expect(await book.admit()).toMatchObject({ effect: 'allow' })
   })
 
-  test('counts the calls that hold what is missing, whichever the unit', async () => {
+  test('counts the calls that hold the missing amount, in either unit', async () => {
     const book = await ledger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 7000 })
-    await book.allowed()
-    await book.allowed()
+    await book.admitAllowed()
+    await book.admitAllowed()
     expect(await book.admit({ maxOutputTokens: null })).toMatchObject({
       reason:
         'budget_provider_openai has 1,000 tokens left of 7,000 tokens per day, and this call needs 2,024 tokens; 6,000 tokens are held by 2 running calls; try again when they end',
     })
   })
 
-  test('does not tell to wait for calls whose process died, nor where waiting would not help', async () => {
+  test('does not suggest waiting for calls of dead processes, or when waiting would not help', async () => {
     const book = await ledger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 6000 })
     const dead = deadOwner()
-    await book.allowed({}, dead)
-    const running = await book.allowed({ maxOutputTokens: 1500 })
+    await book.admitAllowed({}, dead)
+    const running = await book.admitAllowed({ maxOutputTokens: 1500 })
     expect(await book.admit()).toMatchObject({
       reason: expect.stringMatching(
         /5,500 tokens are held by 1 running call and 1 call whose process died; try again when they end$/,
       ),
     })
-    await book.settle(running, measured(1000, 1500))
+    await book.settle(running, measuredUsage(1000, 1500))
     expect(await book.admit()).toMatchObject({
       reason: expect.stringMatching(
         /3,000 tokens are held by 1 call whose process died; available again at 2026-03-02/,
@@ -265,15 +268,15 @@ describe('a budget that is used up', () => {
     })
     await book.budget({ limit_nano_usd: null, limit_tokens: 4000 })
     book.clock.advance(86_400_000)
-    await book.settle(await book.allowed(), measured(1000, 1000))
-    await book.allowed({ inputBytes: 100, maxOutputTokens: 100 })
+    await book.settle(await book.admitAllowed(), measuredUsage(1000, 1000))
+    await book.admitAllowed({ inputBytes: 100, maxOutputTokens: 100 })
     expect(await book.admit({ inputBytes: 2000 })).toMatchObject({
       reason: expect.stringMatching(/200 tokens are held by 1 running call; available again at/),
       hint: 'show what is left:  craik budget show',
     })
   })
 
-  test('promises nothing where an empty window would be too small as well', async () => {
+  test('promises nothing when an empty window would be too small as well', async () => {
     const book = await ledger()
     await book.budget({ limit_nano_usd: 1000 })
     expect(await book.admit()).not.toHaveProperty('retryAtMs')

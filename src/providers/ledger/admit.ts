@@ -2,11 +2,12 @@
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type BudgetId, type HoldId, newId } from '../../lib/ids.ts'
+import { parseInput } from '../../policy/decision-request.ts'
 import { decideRequest, type PolicyDecision, record } from '../../policy/policy-decision.ts'
-import { parseInput } from '../../policy/request.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
+import { describeRefusal, hintOf } from './describe-refusal.ts'
 import {
   asksNothing,
   type BalanceFacts,
@@ -16,25 +17,31 @@ import {
   type ReservationInput,
   type Reserved,
   reservationInput,
-} from './evaluate.ts'
-import { budgetsFor, callFacts, callsHolding, QUOTA_WINDOW_MS, quotaRetryAt, quotasFor } from './facts.ts'
+} from './evaluate-reservation.ts'
 import { formatHold, type Hold, ledgerEntry } from './hold.ts'
-import { describeRefusal, hintOf } from './refusal.ts'
+import {
+  budgetsFor,
+  callFacts,
+  countHoldingCalls,
+  QUOTA_WINDOW_MS,
+  quotaRetryAt,
+  quotasFor,
+} from './ledger-facts.ts'
 import { sweepDead } from './sweep.ts'
 import type { AdmitInput, AdmitOutput } from './tokens.ts'
 
 export async function admit(
   tables: Tables,
-  asked: AdmitInput,
+  requested: AdmitInput,
   receipts: ReceiptWriter,
   clock: Clock,
 ): Promise<AdmitOutput> {
-  const { receipt, owner, call } = asked
-  const judged = await judgeCall(tables, asked, receipts, clock)
-  if ('effect' in judged) return judged
-  const { judgement, input, facts, verdict } = judged
+  const { receipt, owner, call } = requested
+  const evaluated = await evaluateCall(tables, requested, receipts, clock)
+  if ('effect' in evaluated) return evaluated
+  const { policyDecision, input, facts, verdict } = evaluated
   const { request } = input
-  const decision = await record(tables, judgement, receipt, owner, receipts)
+  const decision = await record(tables, policyDecision, receipt, owner, receipts)
   if (decision.begin === undefined) return { effect: 'deny', by: 'policy', decision }
   const links = { ...linksOf(input), receipt_ids: [decision.ref.id] }
   const id = newId<HoldId>('hold', facts.now_ms)
@@ -89,60 +96,63 @@ export async function admit(
   }
 }
 
-/** Null: nothing stands against it. */
+/** Returns null when nothing refuses the call. */
 export async function checkBeforeBody(
   tables: Tables,
-  asked: AdmitInput,
+  requested: AdmitInput,
   receipts: ReceiptWriter,
   clock: Clock,
 ): Promise<Denied | null> {
-  const judged = await judgeCall(tables, asked, receipts, clock)
-  return 'effect' in judged ? judged : null
+  const evaluated = await evaluateCall(tables, requested, receipts, clock)
+  return 'effect' in evaluated ? evaluated : null
 }
 
 type Denied = Extract<AdmitOutput, { effect: 'deny' }>
 
-interface Judged {
-  readonly judgement: PolicyDecision
+interface Evaluated {
+  readonly policyDecision: PolicyDecision
   readonly input: AdmitInput
   readonly facts: ReservationInput
   readonly verdict: Reserved
 }
 
-/** What policy, quotas and budgets say; a denial is written down. */
-async function judgeCall(
+/** Evaluates policy, quotas and budgets, and records a denial. */
+async function evaluateCall(
   tables: Tables,
-  asked: AdmitInput,
+  requested: AdmitInput,
   receipts: ReceiptWriter,
   clock: Clock,
-): Promise<Denied | Judged> {
-  const { receipt, owner, call, isNoted = true } = asked
-  // A decision about one provider, held against the limits of another, would let through what neither allows.
-  if (asked.request.target !== call.providerId)
-    throw new CraikError('internal', `a call to ${call.providerId} was requested as ${asked.request.target}`)
-  const judgement = await decideRequest(tables, asked.request, clock)
-  const input = { ...asked, request: judgement.input.request }
-  if (judgement.evaluation.effect === 'deny') {
-    if (!isNoted) return { effect: 'deny', by: 'policy', decision: unwritten(judgement) }
+): Promise<Denied | Evaluated> {
+  const { receipt, owner, call, isNoted = true } = requested
+  // A decision about one provider, checked against the limits of another, would allow a call that neither allows.
+  if (requested.request.target !== call.providerId)
+    throw new CraikError(
+      'internal',
+      `a call to ${call.providerId} was requested as ${requested.request.target}`,
+    )
+  const policyDecision = await decideRequest(tables, requested.request, clock)
+  const input = { ...requested, request: policyDecision.input.request }
+  if (policyDecision.evaluation.effect === 'deny') {
+    if (!isNoted) return { effect: 'deny', by: 'policy', decision: toUnwrittenDecision(policyDecision) }
     return {
       effect: 'deny',
       by: 'policy',
-      decision: await record(tables, judgement, receipt, owner, receipts),
+      decision: await record(tables, policyDecision, receipt, owner, receipts),
     }
   }
   await sweepDead(tables, receipts, clock)
   const facts = await gather(tables, input, clock.nowMs())
   const verdict = evaluateReservation(facts)
   if (verdict.effect === 'deny') return refuse(tables, input, facts, verdict, receipts)
-  return { judgement, input, facts, verdict }
+  return { policyDecision, input, facts, verdict }
 }
 
-function unwritten({ evaluation, input }: PolicyDecision) {
+function toUnwrittenDecision({ evaluation, input }: PolicyDecision) {
   const profile = input.envelope?.profile
   return { evaluation, ref: undefined, ...(profile && { profile }) }
 }
 
-/** Quotas first: while one of them says no, budgets are not looked at. */
+/** Quotas are checked first. While one of them denies, budgets are not read. */
 async function gather(tables: Tables, input: AdmitInput, nowMs: number): Promise<ReservationInput> {
   const call = callFacts(input)
   const quotas = await quotasFor(tables, call, nowMs)
@@ -176,7 +186,7 @@ async function holdIn(
     if (!(await tables.budgets.hold(key, { nanoUsd, tokens })))
       throw new CraikError('internal', `budget ${budget.budget_id} changed during the decision`)
     parts.push(key)
-    // Looked up in this transaction, and changed by the hold alone.
+    // Read in this transaction, and changed only by the hold.
     balances.push({
       budget_id: budget.budget_id,
       held_nano_usd: budget.held_nano_usd + nanoUsd,
@@ -205,7 +215,7 @@ async function refuse(
       : await quotaRetryAt(tables, rule, quota, facts.call, facts.now_ms)
   const budget = by === 'budget' ? facts.budgets.find(({ budget_id }) => budget_id === subject) : undefined
   const holding =
-    rule === 'budget.exhausted' && budget !== undefined ? await callsHolding(tables, budget) : undefined
+    rule === 'budget.exhausted' && budget !== undefined ? await countHoldingCalls(tables, budget) : undefined
   const draft: ReceiptDraft = {
     ...ledgerEntry(input.request.operator, linksOf(input), 'reserve'),
     capability: `${by}.reserve`,
@@ -241,7 +251,7 @@ function decisionOf(
   }
 }
 
-/** Where the call belongs; the grant and the credential are the business of its own receipt. */
+/** Returns the call's scope. Its own receipt names the grant and the credential. */
 function linksOf({ request, receipt, call }: AdmitInput): ReceiptLinks {
   const { backend_id, handoff_id } = receipt.links
   const { policy_envelope_id, scope } = request

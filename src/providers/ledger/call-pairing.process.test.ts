@@ -2,12 +2,12 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { Receipt } from '../../receipts/schema.ts'
 import { type LogReplay, replayLog } from '../../run/replay-log.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
-import { deadOwner, type Ledger, ledger, measured } from './ledger.fixture.ts'
+import { deadOwner, type Ledger, ledger, measuredUsage } from './ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
 type Lines = readonly string[]
 
-/** No budget applies, so no balance shows what is missing: the calls alone do. */
+/** No budget applies, so only the calls, not a balance, reveal missing receipts. */
 async function linesOf({ store }: Ledger): Promise<Lines> {
   const documents = (await store.tables.documents.list()).map(({ digest, text }) =>
     JSON.stringify({ _document: { digest, text } }),
@@ -28,7 +28,7 @@ interface Loose {
   readonly body: Record<string, unknown> & { links: { receipt_ids?: string[] } }
 }
 
-/** Where the nth receipt stands that is of a kind, and an operation or a phase. */
+/** Returns the index of the nth receipt of a kind with an operation or a phase. */
 function at(lines: Lines, kind: string, what: string, nth = 0): number {
   let seen = 0
   return lines.findIndex((line) => {
@@ -38,7 +38,7 @@ function at(lines: Lines, kind: string, what: string, nth = 0): number {
   })
 }
 
-function edited(lines: Lines, index: number, edit: (body: Loose['body']) => void): Lines {
+function editLine(lines: Lines, index: number, edit: (body: Loose['body']) => void): Lines {
   const receipt = JSON.parse(lines[index]!) as Loose
   edit(receipt.body)
   return lines.with(index, JSON.stringify(receipt))
@@ -46,17 +46,17 @@ function edited(lines: Lines, index: number, edit: (body: Loose['body']) => void
 
 const idAt = (lines: Lines, index: number) => (JSON.parse(lines[index]!) as Receipt).body.id
 
-describe('a log in which calls were made under no budget', () => {
+describe('a log of calls without a budget', () => {
   let lines: Lines
   beforeAll(async () => {
     const book = await ledger()
-    await book.settle(await book.allowed(), measured(900, 1500))
-    await book.settle(await book.allowed({ billing: 'free', price: null }), 'nothing')
-    await book.allowed()
+    await book.settle(await book.admitAllowed(), measuredUsage(900, 1500))
+    await book.settle(await book.admitAllowed({ billing: 'free', price: null }), 'nothing')
+    await book.admitAllowed()
     lines = await linesOf(book)
   })
 
-  test('has a reservation for each of them, and says how many are not settled', async () => {
+  test('has a reservation for each of them, and counts those that are not settled', async () => {
     const { differ, ledger } = await replay(lines)
     expect([differ, ledger.calls]).toEqual([[], { begun: 3, reserved: 3, open: 1 }])
   })
@@ -110,7 +110,7 @@ describe('a log in which calls were made under no budget', () => {
       'a second reservation for the same call',
       (all) => {
         const index = at(all, 'budget', 'reserve')
-        const other = edited(all, index, (body) => {
+        const other = editLine(all, index, (body) => {
           body.metadata = { ...(body.metadata as object), hold_id: 'hold_other' }
         })[index]!
         return all.toSpliced(index + 1, 0, other)
@@ -120,15 +120,19 @@ describe('a log in which calls were made under no budget', () => {
     [
       'two calls that share a reservation',
       (all) =>
-        edited(all.toSpliced(at(all, 'budget', 'reserve', 2), 1), at(all, 'budget', 'reserve', 1), (body) => {
-          body.links.receipt_ids!.push(idAt(all, at(all, 'provider_action', 'begin', 2)))
-        }),
+        editLine(
+          all.toSpliced(at(all, 'budget', 'reserve', 2), 1),
+          at(all, 'budget', 'reserve', 1),
+          (body) => {
+            body.links.receipt_ids!.push(idAt(all, at(all, 'provider_action', 'begin', 2)))
+          },
+        ),
       /does not name exactly one call/,
     ],
     [
       'a reservation whose links are none',
       (all) =>
-        edited(all, at(all, 'budget', 'reserve'), ({ links }) => {
+        editLine(all, at(all, 'budget', 'reserve'), ({ links }) => {
           links.receipt_ids = 7 as never
         }),
       /does not name exactly one call/,
@@ -136,7 +140,7 @@ describe('a log in which calls were made under no budget', () => {
     [
       'a reservation of another session',
       (all) =>
-        edited(all, at(all, 'provider_action', 'begin'), ({ links }) => {
+        editLine(all, at(all, 'provider_action', 'begin'), ({ links }) => {
           ;(links as Record<string, unknown>).session_id = 'agent_2'
         }),
       /a different call than it names/,
@@ -144,17 +148,17 @@ describe('a log in which calls were made under no budget', () => {
     [
       'a settlement that names another call',
       (all) =>
-        edited(all, at(all, 'budget', 'settle'), ({ links }) => {
+        editLine(all, at(all, 'budget', 'settle'), ({ links }) => {
           links.receipt_ids = ['rcpt_other']
         }),
       /names a different call/,
     ],
-  ])('is found to have %s', async (_, change, detail) => {
+  ])('is reported to have %s', async (_, change, detail) => {
     const { differ } = await replay(change(lines))
     expect(differ.map((each) => each.detail)).toEqual(expect.arrayContaining([expect.stringMatching(detail)]))
   })
 
-  test('is not accused where its beginning was cut off, wherever that is', async () => {
+  test('is accepted when its beginning was cut off, at any position', async () => {
     for (let from = 1; from < lines.length; from++) {
       const { differ, ledger } = await replay(lines.slice(from))
       const ofCalls = differ.filter(({ detail }) => !detail.includes('the policy'))
@@ -168,9 +172,9 @@ describe('a log in which calls were made under no budget', () => {
 })
 
 describe('calls of a process that died', () => {
-  test('may be ended before what they hold is swept, and are not settled until it is', async () => {
+  test('can be ended before their holds are swept, and stay unsettled until then', async () => {
     const book = await ledger()
-    await book.allowed({}, deadOwner())
+    await book.admitAllowed({}, deadOwner())
     await book.closeDead()
     expect(await replay(await linesOf(book))).toMatchObject({
       differ: [],
@@ -180,7 +184,7 @@ describe('calls of a process that died', () => {
     await book.sweep()
     const lines = await linesOf(book)
     expect(await replay(lines)).toMatchObject({ differ: [], ledger: { calls: { open: 0 } } })
-    const passed = edited(lines, at(lines, 'provider_action', 'end'), (body) => {
+    const passed = editLine(lines, at(lines, 'provider_action', 'end'), (body) => {
       body.status = 'passed'
     })
     expect((await replay(passed)).differ).toMatchObject([
@@ -188,12 +192,12 @@ describe('calls of a process that died', () => {
     ])
   })
 
-  test('may be swept before they are ended, or without ever being', async () => {
+  test('can be swept before they are ended, or without an end', async () => {
     const book = await ledger()
-    await book.allowed({}, deadOwner())
-    await book.allowed({}, { ...deadOwner(), pidNamespace: 'pid:[1]' })
+    await book.admitAllowed({}, deadOwner())
+    await book.admitAllowed({}, { ...deadOwner(), pidNamespace: 'pid:[1]' })
     book.clock.advance(CALL_MS_MAX)
-    await book.settle(await book.allowed(), measured(1, 1))
+    await book.settle(await book.admitAllowed(), measuredUsage(1, 1))
     await book.closeDead()
     expect(await replay(await linesOf(book))).toMatchObject({
       differ: [],

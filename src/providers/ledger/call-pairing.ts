@@ -1,17 +1,17 @@
 /**
- * Holds the calls of a log against its ledger while it is replayed: none begins without a reservation of its own, and
- * none ends without what was held for it being settled.
+ * Checks the calls of a log against its ledger during replay. Each call must begin with its own reservation, and its
+ * hold must be settled before it ends.
  */
 import type { Receipt } from '../../receipts/schema.ts'
 
 type Body = Receipt['body']
 
 export interface CallReport {
-  /** Calls that begin in this log. */
+  /** The calls that begin in this log. */
   readonly begun: number
-  /** Of these, how many have a reservation of their own. */
+  /** The number of these with their own reservation. */
   readonly reserved: number
-  /** Of these, how many still hold what was reserved: they run, or their process died and nobody swept it yet. */
+  /** The number of these whose hold is open: they run, or their process died and nobody has swept the hold yet. */
   readonly open: number
 }
 
@@ -30,7 +30,7 @@ export function isCall({ kind, capability }: Pick<Body, 'kind' | 'capability'>):
 export class CallPairing {
   readonly #complete: boolean
   readonly #differs: (seq: number, id: string, detail: string) => void
-  /** Reserved calls that are not over, by the id of their begin. */
+  /** Reserved calls that have not ended, by the id of their begin receipt. */
   readonly #calls = new Map<string, PairedCall>()
   readonly #callOfHold = new Map<string, string>()
   /** Admission is one transaction: no other call begins between a begin and its reservation. */
@@ -39,13 +39,13 @@ export class CallPairing {
   #reserved = 0
   #reachesBack = false
 
-  /** `complete`: the log starts with its first receipt, so nothing began before it. */
+  /** `complete` means that the log starts with its first receipt, so no call began before it. */
   constructor(complete: boolean, differs: (seq: number, id: string, detail: string) => void) {
     this.#complete = complete
     this.#differs = differs
   }
 
-  /** Some receipts are about calls that began before the log does. */
+  /** Returns whether some receipts concern calls that began before the log does. */
   get reachesBack(): boolean {
     return this.#reachesBack
   }
@@ -56,12 +56,12 @@ export class CallPairing {
     this.#awaiting = { body, seq }
   }
 
-  reserved({ links, operator, target }: Body, holdId: string): string | undefined {
+  recordReservation({ links, operator, target }: Body, holdId: string): string | undefined {
     const id = onlyCall(links)
     if (id === undefined) return 'it does not name exactly one call'
     const call = this.#awaiting
     if (call?.body.id !== id) {
-      // Only the very first receipts can follow a begin that is not in the log.
+      // Only the very first receipts can refer to a begin that is not in the log.
       if (!this.#complete && this.#begun === 0) {
         this.#reachesBack = true
         return undefined
@@ -78,10 +78,10 @@ export class CallPairing {
     return same ? undefined : 'it reserves for a different call than it names'
   }
 
-  booked({ links }: Body, type: Booking, holdId: string): string | undefined {
+  checkBooking({ links }: Body, type: Booking, holdId: string): string | undefined {
     const id = this.#callOfHold.get(holdId)
     const call = id === undefined ? undefined : this.#calls.get(id)
-    // A hold that is not known is the ledger's to tell.
+    // The ledger replay reports an unknown hold.
     if (id === undefined || call === undefined) return undefined
     this.#callOfHold.delete(holdId)
     call.booked = type
@@ -90,8 +90,8 @@ export class CallPairing {
     return call.ended && type !== 'indeterminate' ? 'it settles a call that had already ended' : undefined
   }
 
-  /** Whoever ends a call for a dead process leaves what was held to the sweep, and says that the outcome is not known. */
-  ended({ id, begin_id, status }: Body, seq: number): void {
+  /** A call that is ended for a dead process leaves its hold to the sweep, and its outcome is unknown. */
+  recordEnd({ id, begin_id, status }: Body, seq: number): void {
     const call = begin_id === undefined ? undefined : this.#calls.get(begin_id)
     if (begin_id === undefined || call === undefined || call.ended) {
       if (this.#complete || call !== undefined)
@@ -109,7 +109,7 @@ export class CallPairing {
       this.#differs(seq, id, 'it ends a call whose hold was neither settled nor released')
   }
 
-  /** After the last receipt. */
+  /** Called after the last receipt. */
   finish(): CallReport {
     this.#giveUpWaiting()
     let open = 0
@@ -128,7 +128,7 @@ export class CallPairing {
   }
 }
 
-/** The call that an entry of the ledger is about; nothing in a log is taken to be well-formed. */
+/** Returns the call of a ledger entry. A receipt in the log can have any content. */
 function onlyCall({ receipt_ids: ids }: Body['links']): string | undefined {
   return Array.isArray(ids) && ids.length === 1 ? ids[0] : undefined
 }

@@ -1,4 +1,4 @@
-/** A hold: what a call may cost, set aside in every budget that applies until it is known what it did cost. */
+/** A hold: the maximum cost of a call, reserved in every budget that applies until the actual cost is known. */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
@@ -7,7 +7,7 @@ import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Amount, Balance, BalanceKey, HoldRow } from '../../store/ledger-tables.ts'
 import { PERIODS } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
-import type { BalanceFacts } from './evaluate.ts'
+import type { BalanceFacts } from './evaluate-reservation.ts'
 
 const count = z.int().nonnegative()
 
@@ -23,7 +23,7 @@ const holdDocument = z.strictObject({
       outputNanoUsdPerMtok: count,
     })
     .nullable(),
-  /** The call stays without a cap: its tokens have no bound to run over. */
+  /** `false` when the call has no output limit, so that its tokens can exceed the hold. */
   capped: z.boolean(),
   nanoUsd: count,
   tokens: count,
@@ -50,7 +50,7 @@ export function parseHold({ id, document }: Pick<HoldRow, 'id' | 'document'>): H
   }
 }
 
-/** Books `spent` instead of the hold, and says how its budgets stand then. */
+/** Books `spent` in place of the hold, and returns the resulting balances. */
 export async function settleHold(
   tables: Tables,
   { parts, nanoUsd, tokens }: Hold,
@@ -78,7 +78,7 @@ export function balanceFactsOf(
   }
 }
 
-/** The parts of a `budget` receipt that all entries of the ledger share. */
+/** Returns the fields that all ledger entries share in a `budget` receipt. */
 export function ledgerEntry(
   operator: string,
   links: ReceiptLinks,

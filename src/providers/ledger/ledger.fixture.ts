@@ -6,7 +6,7 @@ import { grantIn, OPERATOR, storeWith, type TestClock } from '../../policy/polic
 import { Sealer } from '../../receipts/sealer.ts'
 import { type LogReplay, replayLog } from '../../run/replay-log.ts'
 import type { Usage } from '../conversation.ts'
-import { type BudgetTerms, removeBudgetProcedure, setBudget, setQuota } from './limits.ts'
+import { type BudgetTerms, removeBudgetProcedure, setBudget, setQuota } from './budgets-and-quotas.ts'
 import { sweepDead } from './sweep.ts'
 import { type AdmitInput, type AdmitOutput, admitCall, type Price, settleCall } from './tokens.ts'
 
@@ -32,7 +32,7 @@ export interface Ledger {
   removeBudget(id: string): Promise<unknown>
   /** `target` is what policy is asked about. */
   admit(call?: Partial<Call>, owner?: Owner, session?: string, target?: string): Promise<AdmitOutput>
-  allowed(call?: Partial<Call>, owner?: Owner, session?: string): Promise<Allowed>
+  admitAllowed(call?: Partial<Call>, owner?: Owner, session?: string): Promise<Allowed>
   settle(allowed: Allowed, usage: Usage | 'nothing'): ReturnType<InProcessStore['write']>
   /** What another process does about holds when it starts. */
   sweep(): Promise<void>
@@ -78,7 +78,7 @@ export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
     },
     removeBudget: (id) => store.write(removeBudgetProcedure, { id, operator: OPERATOR }),
     admit,
-    async allowed(call, owner, session) {
+    async admitAllowed(call, owner, session) {
       const output = await admit(call, owner, session)
       if (output.effect === 'deny')
         throw new Error(`denied: ${output.by === 'policy' ? output.decision.evaluation.rule : output.rule}`)
@@ -160,7 +160,7 @@ export function admitInput(
   }
 }
 
-export function measured(inputTokens: number, outputTokens: number): Usage {
+export function measuredUsage(inputTokens: number, outputTokens: number): Usage {
   return { source: 'measured', inputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, outputTokens }
 }
 
@@ -171,7 +171,7 @@ export function deadOwner(): Owner {
 }
 
 /** What an auditor finds in the log; policy documents are kept beside it. */
-export function replayed({ store }: Pick<Ledger, 'store'>, from = 0): Promise<LogReplay> {
+export function replayAll({ store }: Pick<Ledger, 'store'>, from = 0): Promise<LogReplay> {
   async function* lines(): AsyncGenerator<string> {
     for (const { digest, text } of await store.tables.documents.list())
       yield JSON.stringify({ _document: { digest, text } })

@@ -20,7 +20,7 @@ import {
   setCommandOf,
   setQuotaProcedure,
   unknownLimit,
-} from './limits.ts'
+} from './budgets-and-quotas.ts'
 
 export function limitProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
@@ -56,7 +56,7 @@ export function limitProcedures(receipts: ReceiptWriter, clock: Clock): Procedur
       const id = quotaIdOf(terms)
       const before = await tables.quotas.get(id)
       if (before && (before.scopeKind !== terms.scope_kind || before.scopeRef !== terms.scope_ref))
-        throw taken('quota', id, `${before.scopeKind} ${before.scopeRef}`)
+        throw idTakenError('quota', id, `${before.scopeKind} ${before.scopeRef}`)
       const row: QuotaRow = {
         id,
         scopeKind: terms.scope_kind,
@@ -83,7 +83,9 @@ export function limitProcedures(receipts: ReceiptWriter, clock: Clock): Procedur
 /** An id means one budget for good; only a removed one may come back with another period. */
 function refuseOtherBudget(before: BudgetRow, { scope_kind, scope_ref, period }: BudgetTerms): void {
   if (before.scopeKind !== scope_kind || before.scopeRef !== scope_ref)
-    throw before.removedAtMs === null ? taken('budget', before.id, whoseOf(before)) : removedBefore(before)
+    throw before.removedAtMs === null
+      ? idTakenError('budget', before.id, whoseOf(before))
+      : budgetRemovedError(before)
   if (before.removedAtMs === null && before.period !== period) {
     throw new CraikError('conflict', `${before.id} is per ${before.period}, not per ${period}`, {
       hint: `add a second budget with  --id ${before.id}_${period}  or remove this one:  craik budget remove ${before.id}`,
@@ -96,7 +98,7 @@ function whoseOf({ scopeKind, scopeRef }: BudgetRow): string {
 }
 
 /** Its receipts tell of somebody else's calls: under the same id they could not be told apart. */
-function removedBefore(before: BudgetRow): CraikError {
+function budgetRemovedError(before: BudgetRow): CraikError {
   return new CraikError(
     'conflict',
     `${before.id} was removed; in the log it is the budget of ${whoseOf(before)}`,
@@ -104,13 +106,13 @@ function removedBefore(before: BudgetRow): CraikError {
   )
 }
 
-function taken(what: 'budget' | 'quota', id: string, whose: string): CraikError {
+function idTakenError(what: 'budget' | 'quota', id: string, whose: string): CraikError {
   return new CraikError('conflict', `${id} is the ${what} of ${whose}`, { hint: 'choose another --id' })
 }
 
 function budgetChanged(row: BudgetRow, operator: string, operation: 'set' | 'remove'): ReceiptDraft {
   return {
-    ...changed(row.id, operator, operation),
+    ...changeReceipt(row.id, operator, operation),
     metadata: {
       scope_kind: row.scopeKind,
       scope_ref: row.scopeRef,
@@ -124,7 +126,7 @@ function budgetChanged(row: BudgetRow, operator: string, operation: 'set' | 'rem
 
 function quotaChanged(row: QuotaRow, operator: string, operation: 'set' | 'remove'): ReceiptDraft {
   return {
-    ...changed(row.id, operator, `${operation}_quota`),
+    ...changeReceipt(row.id, operator, `${operation}_quota`),
     metadata: {
       scope_kind: row.scopeKind,
       scope_ref: row.scopeRef,
@@ -135,7 +137,7 @@ function quotaChanged(row: QuotaRow, operator: string, operation: 'set' | 'remov
   }
 }
 
-function changed(id: string, operator: string, operation: string): Omit<ReceiptDraft, 'metadata'> {
+function changeReceipt(id: string, operator: string, operation: string): Omit<ReceiptDraft, 'metadata'> {
   return {
     kind: 'budget',
     phase: 'point',

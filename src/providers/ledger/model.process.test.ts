@@ -1,16 +1,16 @@
 /** The ledger against a model of it that fits on a page: random calls, results, deaths and changes of limits. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { listBudgets } from './budgets-and-quotas.ts'
 import {
   type Allowed,
   deadOwner,
   type Ledger,
   ledger,
-  measured,
+  measuredUsage,
   pennyCall,
-  replayed,
+  replayAll,
 } from './ledger.fixture.ts'
-import { listBudgets } from './limits.ts'
 import { compareRows } from './recorded-rows.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
@@ -82,7 +82,7 @@ test('never holds or spends beyond a limit, agrees with the model at every step,
         await take(book, books, each)
         await agree(book, books)
       }
-      const { differ, ledger: report } = await replayed(book)
+      const { differ, ledger: report } = await replayAll(book)
       expect(differ).toEqual([])
       expect((await compareRows(book.store.tables, report.book)).differ).toEqual([])
       for (const { id, exceeded } of report.budgets)
@@ -106,14 +106,14 @@ async function take(book: Ledger, books: Books, each: Step): Promise<void> {
   const used = Math.floor(flight.nano * each.share)
   const result =
     each.how === 'measured'
-      ? measured(0, used)
+      ? measuredUsage(0, used)
       : each.how === 'absent'
         ? ({ source: 'absent' } as const)
         : 'nothing'
   await book.settle(flight.call, result)
   books.flights = books.flights.filter((other) => other !== flight)
   const amount = each.how === 'measured' ? used : each.how === 'absent' ? flight.nano : 0
-  booked(books, flight, amount)
+  bookAmount(books, flight, amount)
 }
 
 async function admit(
@@ -122,11 +122,11 @@ async function admit(
   { session, cap, dead: dies }: Extract<Step, { do: 'admit' }>,
 ): Promise<void> {
   sweep(book, books)
-  const room = Math.min(
-    ...applying(session).map((id) => books.limits.get(id)! - spentOf(books, id) - heldOf(books, id)),
+  const available = Math.min(
+    ...applying(session).map((id) => books.limits.get(id)! - amountSpent(books, id) - sumHolds(books, id)),
   )
   const output = await book.admit(pennyCall(cap), dies ? dead : undefined, session)
-  const fits = Math.min(cap, room)
+  const fits = Math.min(cap, available)
   if (fits < Math.min(cap, 1024)) {
     expect(output).toMatchObject({ effect: 'deny', by: 'budget', rule: 'budget.exhausted' })
     return
@@ -139,12 +139,12 @@ async function admit(
 function sweep({ clock }: Ledger, books: Books): void {
   const due = books.flights.filter(({ dead, atMs }) => dead && atMs + INDETERMINATE_AFTER_MS <= clock.nowMs())
   books.flights = books.flights.filter((flight) => !due.includes(flight))
-  for (const flight of due) booked(books, flight, flight.nano)
+  for (const flight of due) bookAmount(books, flight, flight.nano)
 }
 
-function booked(books: Books, { session, nano }: Flight, amount: number): void {
+function bookAmount(books: Books, { session, nano }: Flight, amount: number): void {
   for (const id of applying(session)) {
-    books.spent.set(id, spentOf(books, id) + amount)
+    books.spent.set(id, amountSpent(books, id) + amount)
     if (amount > nano) books.excused.add(id)
   }
 }
@@ -166,19 +166,19 @@ async function agree({ store, clock }: Ledger, books: Books): Promise<void> {
   )) {
     expect([budget_id, spent_nano_usd, held_nano_usd]).toEqual([
       budget_id,
-      spentOf(books, budget_id),
-      heldOf(books, budget_id),
+      amountSpent(books, budget_id),
+      sumHolds(books, budget_id),
     ])
     if (!books.excused.has(budget_id))
       expect(spent_nano_usd + held_nano_usd).toBeLessThanOrEqual(limit_nano_usd!)
   }
 }
 
-function spentOf({ spent }: Books, id: string): number {
+function amountSpent({ spent }: Books, id: string): number {
   return spent.get(id) ?? 0
 }
 
-function heldOf({ flights }: Books, id: string): number {
+function sumHolds({ flights }: Books, id: string): number {
   return flights
     .filter(({ session }) => applying(session).includes(id))
     .reduce((sum, { nano }) => sum + nano, 0)

@@ -1,6 +1,7 @@
 /** How far each budget ever went, while a log is replayed. */
-import type { Limits } from './entries.ts'
-import type { BalanceFacts } from './evaluate.ts'
+
+import type { BalanceFacts } from './evaluate-reservation.ts'
+import type { Limits } from './ledger-entries.ts'
 
 export interface BudgetReport {
   readonly id: string
@@ -52,7 +53,7 @@ export class BudgetPeaks {
   }
 
   /** False when a limit was passed, and nothing on record explains it. */
-  spent(balance: BalanceFacts, seq: number, overrun: boolean): boolean {
+  recordSpending(balance: BalanceFacts, seq: number, overrun: boolean): boolean {
     if (overrun) this.#overranIn.add(balance.window_start_ms)
     const overran = this.#overranIn.has(balance.window_start_ms)
     const { limit_nano_usd, limit_tokens } = this.limits

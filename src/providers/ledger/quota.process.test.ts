@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Allowed, deadOwner, ledger, measured, replayed } from './ledger.fixture.ts'
-import { listQuotas } from './limits.ts'
+import { listQuotas } from './budgets-and-quotas.ts'
+import { type Allowed, deadOwner, ledger, measuredUsage, replayAll } from './ledger.fixture.ts'
 
 test('requests per minute are counted over an exact sliding minute', async () => {
   const book = await ledger()
   const id = await book.quota({ requests_per_minute: 2 })
   const start = book.clock.nowMs()
-  await book.allowed()
+  await book.admitAllowed()
   book.clock.advance(10_000)
-  await book.allowed()
+  await book.admitAllowed()
   book.clock.advance(10_000)
   expect(await book.admit()).toMatchObject({
     effect: 'deny',
@@ -22,26 +22,26 @@ test('requests per minute are counted over an exact sliding minute', async () =>
   book.clock.advance(39_999)
   expect(await book.admit()).toMatchObject({ effect: 'deny', retryAtMs: start + 60_000 })
   book.clock.advance(1)
-  await book.allowed()
+  await book.admitAllowed()
   expect(await book.admit()).toMatchObject({ effect: 'deny', retryAtMs: start + 70_000 })
-  expect(await replayed(book)).toMatchObject({ differ: [] })
+  expect(await replayAll(book)).toMatchObject({ differ: [] })
 })
 
 test('tokens per minute reserve input and cap, and are corrected when the call is settled', async () => {
   const book = await ledger()
   await book.quota({ tokens_per_minute: 10_000 })
   const start = book.clock.nowMs()
-  const first = await book.allowed({ maxOutputTokens: 4000 })
+  const first = await book.admitAllowed({ maxOutputTokens: 4000 })
   book.clock.advance(1000)
-  await book.allowed({ maxOutputTokens: 3000 })
+  await book.admitAllowed({ maxOutputTokens: 3000 })
   expect(await book.admit()).toMatchObject({ rule: 'quota.tokens_per_minute', retryAtMs: start + 60_000 })
-  await book.settle(first, measured(500, 500))
+  await book.settle(first, measuredUsage(500, 500))
   // Room for the input and 4,000 more: the cap is lowered to that.
-  expect((await book.allowed({ maxOutputTokens: 128_000 })).hold).toMatchObject({
+  expect((await book.admitAllowed({ maxOutputTokens: 128_000 })).hold).toMatchObject({
     maxOutputTokens: 4000,
     lowered: true,
   })
-  expect(await replayed(book)).toMatchObject({ differ: [] })
+  expect(await replayAll(book)).toMatchObject({ differ: [] })
 })
 
 test('a call that is too large for any minute is not told to wait', async () => {
@@ -55,32 +55,32 @@ test('a call that is too large for any minute is not told to wait', async () => 
 test('concurrent requests free their slot when they end, or at once when their owner is dead', async () => {
   const book = await ledger()
   await book.quota({ concurrent: 2 })
-  await book.allowed({}, deadOwner())
-  const call = await book.allowed()
-  await book.allowed()
+  await book.admitAllowed({}, deadOwner())
+  const call = await book.admitAllowed()
+  await book.admitAllowed()
   expect(await book.admit()).toMatchObject({
     rule: 'quota.concurrent',
     reason: 'quota_provider_openai has 2 of 2 requests running; available again when one of them ends',
   })
-  await book.settle(call, measured(1, 1))
-  await book.allowed()
-  expect(await replayed(book)).toMatchObject({ differ: [] })
+  await book.settle(call, measuredUsage(1, 1))
+  await book.admitAllowed()
+  expect(await replayAll(book)).toMatchObject({ differ: [] })
 })
 
 test('a session has its own, and both apply', async () => {
   const book = await ledger()
   await book.quota({ requests_per_minute: 3 })
   await book.quota({ scope_kind: 'session', scope_ref: 'agent_1', requests_per_minute: 1 })
-  await book.allowed()
+  await book.admitAllowed()
   expect(await book.admit()).toMatchObject({ subject: 'quota_session_agent_1' })
-  await book.allowed({}, undefined, 'agent_2')
-  await book.allowed({}, undefined, 'agent_2')
+  await book.admitAllowed({}, undefined, 'agent_2')
+  await book.admitAllowed({}, undefined, 'agent_2')
   expect(await book.admit({}, undefined, 'agent_2')).toMatchObject({ subject: 'quota_provider_openai' })
 })
 
 test('what was used before a quota was set counts as well', async () => {
   const book = await ledger()
-  await book.allowed()
+  await book.admitAllowed()
   await book.quota({ requests_per_minute: 1 })
   expect(await book.admit()).toMatchObject({ rule: 'quota.requests_per_minute' })
 })
@@ -137,7 +137,7 @@ test('the time to retry is exact: one millisecond before is too early, that mome
         const entry = { atMs: book.clock.nowMs(), tokens: 1000 + call.hold.maxOutputTokens! }
         admitted.push(entry)
         if (used !== null) {
-          await book.settle(call, measured(0, used))
+          await book.settle(call, measuredUsage(0, used))
           entry.tokens = used
         }
         const recent = admitted.filter(({ atMs }) => atMs > book.clock.nowMs() - 60_000)
@@ -148,7 +148,7 @@ test('the time to retry is exact: one millisecond before is too early, that mome
           tokens: recent.reduce((sum, { tokens }) => sum + tokens, 0),
         })
       }
-      expect((await replayed(book)).differ).toEqual([])
+      expect((await replayAll(book)).differ).toEqual([])
     }),
     { numRuns: 40 },
   )

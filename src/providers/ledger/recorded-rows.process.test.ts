@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { deadOwner, type Ledger, ledger, measured, replayed, USD } from './ledger.fixture.ts'
+import { deadOwner, type Ledger, ledger, measuredUsage, replayAll, USD } from './ledger.fixture.ts'
 import { compareRows } from './recorded-rows.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
@@ -10,19 +10,19 @@ async function busyLedger(): Promise<Ledger> {
   await book.budget({ scope_kind: 'total', scope_ref: null, period: 'life' })
   await book.budget({ scope_kind: 'session', scope_ref: 'agent_9' })
   await book.removeBudget('budget_session_agent_9')
-  await book.settle(await book.allowed(), measured(900, 1500))
-  await book.settle(await book.allowed(), 'nothing')
-  await book.settle(await book.allowed(), measured(1000, 50_000))
-  await book.allowed({}, deadOwner())
+  await book.settle(await book.admitAllowed(), measuredUsage(900, 1500))
+  await book.settle(await book.admitAllowed(), 'nothing')
+  await book.settle(await book.admitAllowed(), measuredUsage(1000, 50_000))
+  await book.admitAllowed({}, deadOwner())
   book.clock.advance(INDETERMINATE_AFTER_MS)
-  await book.allowed()
+  await book.admitAllowed()
   book.clock.advance(86_400_000)
-  await book.allowed({ model: `sk-${'a1B2'.repeat(10)}` })
+  await book.admitAllowed({ model: `sk-${'a1B2'.repeat(10)}` })
   return book
 }
 
 async function check(book: Ledger) {
-  return compareRows(book.store.tables, (await replayed(book)).ledger.book)
+  return compareRows(book.store.tables, (await replayAll(book)).ledger.book)
 }
 
 async function differencesAfter(sql: string) {
@@ -117,9 +117,9 @@ describe('an edited row is told by its budget or hold:', () => {
   test('a hold that comes back after it was settled', async () => {
     const book = await ledger()
     await book.budget()
-    const open = await book.allowed()
+    const open = await book.admitAllowed()
     const row = (await book.store.tables.holds.get(open.hold.id))!
-    await book.settle(open, measured(900, 1500))
+    await book.settle(open, measuredUsage(900, 1500))
     await book.store.tables.holds.insert(row)
     expect((await check(book)).differ).toEqual([
       { id: row.id, detail: expect.stringContaining('or is settled') },

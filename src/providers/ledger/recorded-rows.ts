@@ -2,10 +2,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { BudgetRow, HoldRow } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
-import type { BalanceFacts } from './evaluate.ts'
+import { limitsOfRow } from './budgets-and-quotas.ts'
+import type { BalanceFacts } from './evaluate-reservation.ts'
 import { balanceFactsOf, type Hold, parseHold } from './hold.ts'
-import { limitsOfRow } from './limits.ts'
-import { keyOf, type RebuiltBook, type RebuiltHold } from './rebuilt.ts'
+import { keyOf, type RebuiltBook, type RebuiltHold } from './rebuild-ledger.ts'
 
 interface RowDifference {
   /** The budget or the hold that the row is about. */
@@ -59,8 +59,8 @@ async function compareBudgets(tables: Tables, { budgets }: RebuiltBook): Promise
 
 /** A window without a row, or without receipts, has nothing spent and nothing held. */
 async function compareBalances(tables: Tables, { balances }: RebuiltBook): Promise<Compared[]> {
-  const kept = (await tables.budgets.balances()).map((row) => balanceFactsOf(row, row))
-  const rows = new Map<string, BalanceFacts>(kept.map((row) => [keyOf(row), row]))
+  const stored = (await tables.budgets.balances()).map((row) => balanceFactsOf(row, row))
+  const rows = new Map<string, BalanceFacts>(stored.map((row) => [keyOf(row), row]))
   return allOf(rows, balances).map((key) => {
     const [row, known] = [rows.get(key), balances.get(key)]
     const { budget_id, period, window_start_ms } = (row ?? known)!
@@ -81,8 +81,8 @@ function dateOf(ms: number): string {
 }
 
 async function compareHolds(tables: Tables, { holds }: RebuiltBook): Promise<Compared[]> {
-  const kept = await tables.holds.madeUntil(Number.MAX_SAFE_INTEGER)
-  const rows = new Map<string, HoldRow>(kept.map((row) => [row.id, row]))
+  const stored = await tables.holds.madeUntil(Number.MAX_SAFE_INTEGER)
+  const rows = new Map<string, HoldRow>(stored.map((row) => [row.id, row]))
   return allOf(rows, holds).map((id) => {
     const [row, known] = [rows.get(id), holds.get(id)]
     const hold = row && readHold(row)
@@ -126,12 +126,12 @@ function of(hold: Hold | undefined): string {
 function unlike(row: Record<string, unknown>, known: Record<string, unknown>): string | undefined {
   const fields = Object.keys(row).filter((field) => !isDeepStrictEqual(row[field], known[field]))
   if (fields.length === 0) return undefined
-  const said = (from: Record<string, unknown>) =>
-    fields.map((field) => `${spelled(field)} ${JSON.stringify(from[field] ?? null)}`).join(', ')
-  return `the database has ${said(row)}; the log has ${said(known)}`.slice(0, 1000)
+  const describeFields = (from: Record<string, unknown>) =>
+    fields.map((field) => `${toSnakeCase(field)} ${JSON.stringify(from[field] ?? null)}`).join(', ')
+  return `the database has ${describeFields(row)}; the log has ${describeFields(known)}`.slice(0, 1000)
 }
 
-const spelled = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const toSnakeCase = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 function allOf(rows: ReadonlyMap<string, unknown>, known: ReadonlyMap<string, unknown>): string[] {
   return [...new Set([...rows.keys(), ...known.keys()])].sort()

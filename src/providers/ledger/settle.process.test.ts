@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
-import { deadOwner, type Ledger, ledger, measured, replayed, USD } from './ledger.fixture.ts'
-import { listBudgets } from './limits.ts'
+import { listBudgets } from './budgets-and-quotas.ts'
+import { deadOwner, type Ledger, ledger, measuredUsage, replayAll, USD } from './ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
 const WORST_NANO_USD = 1000 * 1250 + 2000 * 10_000
@@ -28,27 +28,27 @@ describe('settling', () => {
       outputTokens: 7,
     } as const
     const cost = 20 * 1000 + 50 * 100 + 30 * 1250 + 7 * 10_000
-    expect(await book.settle(await book.allowed(), usage)).toMatchObject({ costNanoUsd: cost })
+    expect(await book.settle(await book.admitAllowed(), usage)).toMatchObject({ costNanoUsd: cost })
     const odd = {
       inputNanoUsdPerMtok: 1,
       cacheReadNanoUsdPerMtok: 1,
       cacheWriteNanoUsdPerMtok: 1,
       outputNanoUsdPerMtok: 1,
     }
-    expect(await book.settle(await book.allowed({ price: odd }), measured(1, 0))).toMatchObject({
+    expect(await book.settle(await book.admitAllowed({ price: odd }), measuredUsage(1, 0))).toMatchObject({
       costNanoUsd: 1,
     })
   })
 
   test('books an overrun in full, and flags it', async () => {
     const book = await bookWithBudget()
-    const call = await book.allowed()
-    expect(await book.settle(call, measured(1000, 500_000))).toMatchObject({
+    const call = await book.admitAllowed()
+    expect(await book.settle(call, measuredUsage(1000, 500_000))).toMatchObject({
       costNanoUsd: 1_000_000 + 5 * USD,
       overrun: true,
     })
     expect(await balance(book)).toEqual([5_001_000_000, 0, 501_000, 0])
-    expect(await replayed(book)).toMatchObject({
+    expect(await replayAll(book)).toMatchObject({
       differ: [],
       ledger: { budgets: [{ exceeded: { unit: 'nano_usd', by: 3_001_000_000, cause: 'overrun' } }] },
     })
@@ -56,7 +56,7 @@ describe('settling', () => {
 
   test('books the whole hold where usage is absent, and says so', async () => {
     const book = await bookWithBudget()
-    await book.settle(await book.allowed(), { source: 'absent' })
+    await book.settle(await book.admitAllowed(), { source: 'absent' })
     expect(await balance(book)).toEqual([WORST_NANO_USD, 0, 3000, 0])
     const settled = (await book.store.bodies()).findLast(({ operation }) => operation === 'settle')
     expect(settled?.metadata).toMatchObject({ usage_source: 'absent', nano_usd: WORST_NANO_USD })
@@ -64,45 +64,47 @@ describe('settling', () => {
   })
 
   test.each([
-    ['negative', measured(-1, 5)],
-    ['fractional', measured(0.5, 5)],
-    ['absurd', measured(1e15, 5)],
-    ['not a number', measured(Number.NaN, 5)],
+    ['negative', measuredUsage(-1, 5)],
+    ['fractional', measuredUsage(0.5, 5)],
+    ['absurd', measuredUsage(1e15, 5)],
+    ['not a number', measuredUsage(Number.NaN, 5)],
   ])('takes counts that are %s for absent', async (_, usage) => {
     const book = await bookWithBudget()
-    expect(await book.settle(await book.allowed(), usage)).toMatchObject({ costNanoUsd: WORST_NANO_USD })
-    expect(await replayed(book)).toMatchObject({ differ: [] })
+    expect(await book.settle(await book.admitAllowed(), usage)).toMatchObject({ costNanoUsd: WORST_NANO_USD })
+    expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 
   test('takes zero for zero', async () => {
     const book = await bookWithBudget()
-    expect(await book.settle(await book.allowed(), measured(0, 0))).toMatchObject({ costNanoUsd: 0 })
+    expect(await book.settle(await book.admitAllowed(), measuredUsage(0, 0))).toMatchObject({
+      costNanoUsd: 0,
+    })
     expect(await balance(book)).toEqual([0, 0, 0, 0])
   })
 
   test('releases the hold where nothing reached the provider', async () => {
     const book = await bookWithBudget()
-    expect(await book.settle(await book.allowed(), 'nothing')).toMatchObject({
+    expect(await book.settle(await book.admitAllowed(), 'nothing')).toMatchObject({
       costNanoUsd: 0,
       overrun: false,
     })
     expect(await balance(book)).toEqual([0, 0, 0, 0])
     expect((await book.store.bodies()).at(-2)).toMatchObject({ operation: 'release', status: 'passed' })
-    expect(await replayed(book)).toMatchObject({ differ: [] })
+    expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 
   test('twice is a conflict, and changes nothing', async () => {
     const book = await bookWithBudget()
-    const call = await book.allowed()
-    await book.settle(call, measured(1, 1))
+    const call = await book.admitAllowed()
+    await book.settle(call, measuredUsage(1, 1))
     const before = await balance(book)
-    await expect(book.settle(call, measured(1, 1))).rejects.toMatchObject({ code: 'conflict' })
+    await expect(book.settle(call, measuredUsage(1, 1))).rejects.toMatchObject({ code: 'conflict' })
     expect(await balance(book)).toEqual(before)
   })
 
   test('of one call cannot end the receipt of another', async () => {
     const book = await bookWithBudget()
-    const [one, other] = [await book.allowed(), await book.allowed()]
+    const [one, other] = [await book.admitAllowed(), await book.admitAllowed()]
     await expect(book.settle({ ...one, ref: other.ref }, 'nothing')).rejects.toMatchObject({
       code: 'conflict',
     })
@@ -112,11 +114,11 @@ describe('settling', () => {
 
   test('counts in the window in which it was held', async () => {
     const book = await bookWithBudget()
-    const call = await book.allowed()
+    const call = await book.admitAllowed()
     book.clock.advance(13 * 3600 * 1000)
-    await book.settle(call, measured(1000, 1000))
+    await book.settle(call, measuredUsage(1000, 1000))
     expect(await balance(book)).toEqual([0, 0, 0, 0])
-    expect(await replayed(book)).toMatchObject({
+    expect(await replayAll(book)).toMatchObject({
       differ: [],
       ledger: { budgets: [{ peak: { nanoUsd: 11_000_000 } }] },
     })
@@ -124,19 +126,19 @@ describe('settling', () => {
 
   test('works after its budget was removed, and what was spent is still known when it comes back', async () => {
     const book = await bookWithBudget()
-    const call = await book.allowed()
+    const call = await book.admitAllowed()
     await book.removeBudget('budget_provider_openai')
-    await book.settle(call, measured(1000, 1000))
+    await book.settle(call, measuredUsage(1000, 1000))
     await book.budget()
     expect(await balance(book)).toEqual([11_000_000, 0, 2000, 0])
-    expect(await replayed(book)).toMatchObject({ differ: [] })
+    expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 })
 
 describe('a hold whose owner died', () => {
   test('is spent after fifteen minutes, not before, with a receipt that says it is not known', async () => {
     const book = await bookWithBudget()
-    const call = await book.allowed({}, deadOwner())
+    const call = await book.admitAllowed({}, deadOwner())
     book.clock.advance(INDETERMINATE_AFTER_MS - 1)
     await book.sweep()
     expect(await balance(book)).toEqual([0, WORST_NANO_USD, 0, 3000])
@@ -149,21 +151,21 @@ describe('a hold whose owner died', () => {
       status: 'indeterminate',
       links: { receipt_ids: [call.ref.id] },
     })
-    await expect(book.settle(call, measured(1, 1))).rejects.toMatchObject({ code: 'conflict' })
-    expect(await replayed(book)).toMatchObject({ differ: [] })
+    await expect(book.settle(call, measuredUsage(1, 1))).rejects.toMatchObject({ code: 'conflict' })
+    expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 
   test('is swept by the next call that is admitted', async () => {
     const book = await bookWithBudget()
-    await book.allowed({}, deadOwner())
+    await book.admitAllowed({}, deadOwner())
     book.clock.advance(INDETERMINATE_AFTER_MS)
-    await book.allowed()
+    await book.admitAllowed()
     expect(await balance(book)).toEqual([WORST_NANO_USD, WORST_NANO_USD, 3000, 3000])
   })
 
   test('is not swept while its owner lives', async () => {
     const book = await bookWithBudget()
-    await book.allowed()
+    await book.admitAllowed()
     book.clock.advance(10 * CALL_MS_MAX)
     await book.sweep()
     const holds = await book.store.tables.holds.madeUntil(book.clock.nowMs())
@@ -177,15 +179,15 @@ describe('a hold whose owner cannot be seen from here', () => {
   test('is spent, and its slot free, when no call can last that long any more, and not before', async () => {
     const book = await bookWithBudget()
     await book.quota({ concurrent: 1 })
-    const call = await book.allowed({}, elsewhere)
+    const call = await book.admitAllowed({}, elsewhere)
     book.clock.advance(CALL_MS_MAX - 1)
     await book.sweep()
     expect(await balance(book)).toEqual([0, WORST_NANO_USD, 0, 3000])
     expect(await book.admit()).toMatchObject({ effect: 'deny', rule: 'quota.concurrent' })
     book.clock.advance(1)
-    await book.settle(await book.allowed(), 'nothing')
+    await book.settle(await book.admitAllowed(), 'nothing')
     expect(await balance(book)).toEqual([WORST_NANO_USD, 0, 3000, 0])
-    await expect(book.settle(call, measured(1, 1))).rejects.toMatchObject({ code: 'conflict' })
-    expect(await replayed(book)).toMatchObject({ differ: [] })
+    await expect(book.settle(call, measuredUsage(1, 1))).rejects.toMatchObject({ code: 'conflict' })
+    expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 })

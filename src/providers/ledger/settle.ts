@@ -1,6 +1,6 @@
 /** Settlement of a model call: what was used is booked in place of the hold, and its receipt ends, in one transaction. */
 import { CraikError } from '../../errors.ts'
-import { endDraft } from '../../receipts/log.ts'
+import { endDraft } from '../../receipts/receipt-log.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { Tables } from '../../store/store.ts'
 import type { Usage } from '../conversation.ts'
@@ -57,9 +57,9 @@ export function bookingOf(
   hold: Pick<Hold, 'nanoUsd' | 'tokens' | 'capped' | 'price' | 'billing'>,
   result: SettleInput['result'],
 ): Booking {
-  const priced = (nanoUsd: number) => (isPriced(hold) ? nanoUsd : null)
+  const priceOf = (nanoUsd: number) => (isPriced(hold) ? nanoUsd : null)
   if (result.kind === 'nothing')
-    return { nanoUsd: 0, tokens: 0, costNanoUsd: priced(0), overrun: false, usage: {} }
+    return { nanoUsd: 0, tokens: 0, costNanoUsd: priceOf(0), overrun: false, usage: {} }
   const usage = countable(result.usage)
   const cost = usage && (hold.billing === 'metered' && hold.price ? costOf(hold.price, usage) : 0)
   if (usage === undefined || cost === undefined) {
@@ -67,7 +67,7 @@ export function bookingOf(
     return {
       nanoUsd,
       tokens,
-      costNanoUsd: priced(nanoUsd),
+      costNanoUsd: priceOf(nanoUsd),
       overrun: false,
       usage: { usage_source: 'absent' },
     }
@@ -76,7 +76,7 @@ export function bookingOf(
   return {
     nanoUsd: cost,
     tokens,
-    costNanoUsd: priced(cost),
+    costNanoUsd: priceOf(cost),
     overrun: cost > hold.nanoUsd || (hold.capped && tokens > hold.tokens),
     usage: {
       usage_source: usage.source,

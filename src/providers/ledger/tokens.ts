@@ -1,9 +1,9 @@
 /** The names under which the writer thread admits a model call and settles it, with what goes in and out. */
 import type { HoldId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
-import type { DecisionRequest } from '../../policy/request.ts'
+import type { DecisionRequest } from '../../policy/decision-request.ts'
 import type { DecideOutput, EffectReceipt } from '../../policy/tokens.ts'
-import type { Begin, Outcome } from '../../receipts/log.ts'
+import type { Begin, Outcome } from '../../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { procedure } from '../../store/store.ts'
 import type { Usage } from '../conversation.ts'

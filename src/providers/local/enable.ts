@@ -1,13 +1,13 @@
 /** Switching live routing to a local model on: only for a server that answered just now. */
 import { CraikError } from '../../errors.ts'
 import { REFERENCE } from '../../lib/ids.ts'
-import type { ReceiptLog } from '../../receipts/log.ts'
+import type { ReceiptLog } from '../../receipts/receipt-log.ts'
 import type { Store } from '../../store/store.ts'
-import { enableProcedure, type SettingChange } from '../settings.ts'
+import { enableProcedure, type SettingChange } from '../provider-settings.ts'
 import { addressOf, settingReceipt } from '../settings-procedures.ts'
-import { checkLocalHealth, type HealthOptions, type LocalHealth } from './health.ts'
-import { offeredModel } from './place.ts'
-import type { LocalPreset } from './presets.ts'
+import { findOfferedModel } from './local-address.ts'
+import { checkLocalHealth, type HealthOptions, type LocalHealth } from './local-health.ts'
+import type { LocalPreset } from './local-presets.ts'
 
 export interface EnableOptions extends HealthOptions {
   readonly operator: string
@@ -64,7 +64,7 @@ export async function enableProvider(
 
 function chooseModel(models: readonly string[], { model, wantedModel }: EnableOptions): string | undefined {
   const usable = models.filter((name) => REFERENCE.test(name))
-  if (model !== undefined) return offeredModel(usable, model)
+  if (model !== undefined) return findOfferedModel(usable, model)
   // A server that loads models on demand lists none, and takes the name it is given.
-  return offeredModel(usable, wantedModel) ?? (models.length === 0 ? wantedModel : usable[0])
+  return findOfferedModel(usable, wantedModel) ?? (models.length === 0 ? wantedModel : usable[0])
 }

@@ -159,24 +159,34 @@ describe('nothing outside loopback ever passes:', () => {
 
   it('pieces of addresses and of tricks in any order', () => {
     const pieces = [
-      ...[
-        'localhost',
-        '127.0.0.1',
-        '[::1]',
-        '127',
-        '0x7f',
-        '0',
-        '1',
-        '.',
-        ':',
-        '@',
-        '/',
-        '\\',
-        '#',
-        '?',
-        '%',
-      ],
-      ...['[', ']', '::', 'ffff:', '8.8.8.8', 'evil.example', '%00', '\t', '\n', '。', '１', 'user', ':80'],
+      'localhost',
+      '127.0.0.1',
+      '[::1]',
+      '127',
+      '0x7f',
+      '0',
+      '1',
+      '.',
+      ':',
+      '@',
+      '/',
+      '\\',
+      '#',
+      '?',
+      '%',
+      '[',
+      ']',
+      '::',
+      'ffff:',
+      '8.8.8.8',
+      'evil.example',
+      '%00',
+      '\t',
+      '\n',
+      '。',
+      '１',
+      'user',
+      ':80',
     ]
     const host = fc.array(fc.constantFrom(...pieces), { maxLength: 6 }).map((some) => some.join(''))
     const text = fc.tuple(fc.constantFrom('http://', 'https://', 'http:', 'HTTP://', '//'), host)
@@ -187,7 +197,7 @@ describe('nothing outside loopback ever passes:', () => {
   })
 
   it('any spelling of any IPv4 address; the plain one of 127.0.0.0/8 does', () => {
-    const spelled = (n: number, base: string): string =>
+    const formatNumber = (n: number, base: string): string =>
       ({ x: `0x${n.toString(16)}`, o: `0${n.toString(8)}`, d: String(n), z: `00${n}` })[base]!
     const octet = fc.oneof(fc.constant(127), fc.integer({ min: 0, max: 255 }))
     const bases = fc.tuple(...Array.from({ length: 4 }, () => fc.constantFrom('x', 'o', 'd', 'z')))
@@ -199,7 +209,7 @@ describe('nothing outside loopback ever passes:', () => {
         (bytes, base, parts) => {
           const joined = bytes.slice(parts - 1).reduce((sum, byte) => sum * 256 + byte, 0)
           const numbers = [...bytes.slice(0, parts - 1), joined]
-          const host = numbers.map((n, i) => spelled(n, base[i]!)).join('.')
+          const host = numbers.map((n, i) => formatNumber(n, base[i]!)).join('.')
           const plain = host === bytes.join('.')
           expect(reasonFor(`http://${host}:8000/v1`) === undefined).toBe(plain && bytes[0] === 127)
         },

@@ -13,9 +13,9 @@ export interface ModelServer extends AsyncDisposable {
 type Answer = (response: ServerResponse, request: IncomingMessage) => void
 
 export async function startModelServer(answer: Answer, host = '127.0.0.1'): Promise<ModelServer> {
-  const asked: string[] = []
+  const requests: string[] = []
   const server = createServer((request, response) => {
-    asked.push(`${request.method} ${request.url}`)
+    requests.push(`${request.method} ${request.url}`)
     answer(response, request)
   })
   await new Promise<void>((done, fail) => server.once('error', fail).listen(0, host, done))
@@ -23,7 +23,7 @@ export async function startModelServer(answer: Answer, host = '127.0.0.1'): Prom
   return {
     port,
     baseUrl: `http://${host.includes(':') ? `[${host}]` : host}:${port}/v1`,
-    asked,
+    asked: requests,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       await new Promise((done) => server.close(done))

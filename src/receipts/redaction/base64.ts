@@ -1,12 +1,12 @@
-/** Base64 whose content is a credential: config files, service accounts and headers that were encoded whole. */
+/** Base64 whose content is a credential: encoded config files, service accounts and headers. */
 import { alphabet, isMember, runEnd, runStart } from './characters.ts'
 import type { ReportFinding } from './findings.ts'
 
 const BASE64 = alphabet(/[A-Za-z0-9+/_-]/)
 const RUN_MIN = 40
-/** Lines of this length and more are read together, as `base64` and MIME wrap them. */
+/** Lines of at least this length are joined, because `base64` and MIME wrap them. */
 export const WRAPPED_LINE_MIN = 60
-/** Longer runs are read up to here: room for any credential file, and a bound on the work. */
+/** Longer runs are read up to this length. It fits any credential file and limits the work. */
 const DECODE_MAX = 65_536
 const READABLE = /[\t\n\r\x20-\x7e]{16,}/g
 const LINE_BREAK = /(?:\r?\n|\\r\\n|\\n)[ \t]{0,16}(?=[A-Za-z0-9+/])/y
@@ -14,12 +14,12 @@ const LINE_BREAK = /(?:\r?\n|\\r\\n|\\n)[ \t]{0,16}(?=[A-Za-z0-9+/])/y
 const LINE_END = /^(?:={0,2}(?:$|[\r\n"'\\]))/
 const HEX = /^[0-9a-f]+$/i
 
-export type HoldsSecret = (text: string) => boolean
+export type SecretCheck = (text: string) => boolean
 
-export function findEncodedSecrets(text: string, holdsSecret: HoldsSecret, report: ReportFinding): void {
+export function findEncodedSecrets(text: string, holdsSecret: SecretCheck, report: ReportFinding): void {
   let from = 0
   for (let run = nextRun(text, from); run !== undefined; run = nextRun(text, from)) {
-    const block = wrappedBlock(text, run)
+    const block = readWrappedBlock(text, run)
     if (decodesToSecret(block.content, holdsSecret)) {
       report(run.start, block.end + paddingLength(text, block.end), 'base64')
     }
@@ -27,15 +27,15 @@ export function findEncodedSecrets(text: string, holdsSecret: HoldsSecret, repor
   }
 }
 
-/** The beginnings of JSON in base64: `{"`, `{ "`, a brace and a new line, `[{"`. */
+/** The base64 beginnings of JSON: `{"`, `{ "`, a brace and a line break, `[{"`. */
 const JSON_START = /eyJ|eyAi|ewog|ewoJ|W3si/g
-/** `{"pwd":"x"}` and more. */
+/** The length of `{"pwd":"x"}` in base64. */
 const JSON_MIN = 15
 
-/** JSON says by its first characters what it is, so runs too short for the rule above are read as well. */
-export function findShortEncodedJson(text: string, holdsSecret: HoldsSecret, report: ReportFinding): void {
+/** JSON is recognizable by its first characters, so runs too short for the rule above are decoded as well. */
+export function findShortEncodedJson(text: string, holdsSecret: SecretCheck, report: ReportFinding): void {
   let from = 0
-  // The pattern is copied by `matchAll`: what is decoded is searched by this same rule.
+  // `matchAll` copies the pattern, which matters because this rule also searches the decoded text.
   for (const match of text.matchAll(JSON_START)) {
     if (match.index < from) continue
     const end = runEnd(text, match.index, BASE64)
@@ -52,7 +52,7 @@ interface Run {
   readonly end: number
 }
 
-/** Looks only at every fortieth character until one could lie inside a long run, so prose costs next to nothing. */
+/** Checks only every fortieth character until one could lie in a long run, so that prose costs almost nothing. */
 export function nextRun(text: string, from: number): Run | undefined {
   let at = from + RUN_MIN - 1
   while (at < text.length) {
@@ -68,7 +68,7 @@ export function nextRun(text: string, from: number): Run | undefined {
   return undefined
 }
 
-function wrappedBlock(text: string, run: Run): { readonly content: string; readonly end: number } {
+function readWrappedBlock(text: string, run: Run): { readonly content: string; readonly end: number } {
   let content = text.slice(run.start, Math.min(run.end, run.start + DECODE_MAX))
   let end = run.end
   const width = run.end - run.start
@@ -86,12 +86,12 @@ function wrappedBlock(text: string, run: Run): { readonly content: string; reado
   return { content, end }
 }
 
-/** A run may be glued to what stands before it, so all four alignments are tried. */
-function decodesToSecret(content: string, holdsSecret: HoldsSecret): boolean {
+/** Tries all four alignments, because other characters can directly precede a run. */
+function decodesToSecret(content: string, holdsSecret: SecretCheck): boolean {
   if (content.length <= 128 && HEX.test(content)) return false
   for (let shift = 0; shift < 4; shift++) {
     const decoded = Buffer.from(shift === 0 ? content : content.slice(shift), 'base64')
-    // PowerShell encodes UTF-16, whose Latin text is every other byte.
+    // PowerShell encodes UTF-16, in which every second byte of Latin text is zero.
     const readable = decoded.toString('latin1').replaceAll('\0', '').match(READABLE)
     if (readable !== null && holdsSecret(readable.join('\n'))) return true
   }
@@ -103,10 +103,10 @@ function paddingLength(text: string, at: number): number {
 }
 
 const AWS_KEY_ID = /A[KS]IA[A-Z0-9]{16}/
-/** How far from the key id its secret is looked for, on the same line. */
+/** The distance from the key id within which its secret is searched, on the same line. */
 const AWS_PAIR_DISTANCE = 200
 
-/** A 40-character AWS secret has no mark of its own; beside an access key id it is recognised. */
+/** A 40-character AWS secret has no prefix of its own. It is recognized next to an access key id. */
 export function findAwsSecrets(text: string, report: ReportFinding): void {
   if (!AWS_KEY_ID.test(text)) return
   for (let run = nextRun(text, 0); run !== undefined; run = nextRun(text, run.end)) {

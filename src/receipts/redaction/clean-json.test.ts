@@ -55,24 +55,24 @@ const { value } = fc.letrec((tie) => ({
   ),
 }))
 
-it('spells what redaction leaves as it is, byte for byte as canonical JSON, and nothing else', () => {
+it('serializes exactly the values that redaction does not change, as canonical JSON', () => {
   const known = new CleanJson()
-  let spelled = 0
+  let serialized = 0
   fc.assert(
-    fc.property(value, (given) => {
-      const text = known.spell(given)
+    fc.property(value, (provided) => {
+      const text = known.spell(provided)
       if (text === undefined) return
-      spelled++
-      expect(text).toBe(canonicalJson(given as Json))
-      expect(redactValue(given).redacted).toBe(false)
-      expect(known.spell(given)).toBe(text)
+      serialized++
+      expect(text).toBe(canonicalJson(provided as Json))
+      expect(redactValue(provided).redacted).toBe(false)
+      expect(known.spell(provided)).toBe(text)
     }),
     { numRuns: 3000 },
   )
-  expect(spelled).toBeGreaterThan(300)
+  expect(serialized).toBeGreaterThan(300)
 })
 
-it('spells no text that must be masked, wherever it stands', () => {
+it('serializes no text that must be masked, at any position', () => {
   const known = new CleanJson()
   for (const { text } of MUST_MASK) {
     expect(known.spell(text), text).toBeUndefined()
@@ -81,7 +81,7 @@ it('spells no text that must be masked, wherever it stands', () => {
   }
 })
 
-it('judges a number by its name, and a name by what stands beside it', () => {
+it('classifies a number by its name, and a name by its neighbours', () => {
   const known = new CleanJson()
   expect(known.spell({ input_tokens: 7, held_tokens: 0 })).toBe('{"held_tokens":0,"input_tokens":7}')
   expect(known.spell({ password: 7 })).toBeUndefined()
@@ -91,7 +91,7 @@ it('judges a number by its name, and a name by what stands beside it', () => {
   expect(known.spell({ name: 'DB_PASSWORD', value: 7 })).toBeUndefined()
 })
 
-it('spells what is frozen throughout once, and all else as it is now', () => {
+it('caches only values that are frozen throughout', () => {
   const known = new CleanJson()
   const inner = { n: 1 }
   const outer = Object.freeze({ inner })
@@ -103,7 +103,7 @@ it('spells what is frozen throughout once, and all else as it is now', () => {
   expect(known.spell({ outer })).toBe('{"outer":{"inner":{"n":2}}}')
 })
 
-it('takes only facts for metadata: integers, yes or no, and references under references', () => {
+it('accepts only integers, booleans and references under references as metadata', () => {
   const known = new CleanJson()
   expect(known.spellFacts({ model: 'm', n: 1, ok: true, list: [null, 'a:b'] })).toBe(
     '{"list":[null,"a:b"],"model":"m","n":1,"ok":true}',

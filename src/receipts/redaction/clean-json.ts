@@ -1,45 +1,45 @@
-/** Spells a value as canonical JSON and looks for secrets in the same walk. Where it is in doubt, it gives up. */
-import { sortedKeys } from '../../lib/canonical-json.ts'
+/** Serializes a value as canonical JSON and searches for secrets in the same walk. In doubt it returns nothing. */
+import { sortKeys } from '../../lib/canonical-json.ts'
 import { type CleanText, CleanTexts } from './clean-texts.ts'
 import { isCommandPassword } from './command-passwords.ts'
 import { REDACTED_LABEL } from './findings.ts'
 import { isPayloadKey } from './payload-keys.ts'
 import { DEPTH_MAX, isSecretMember, MAY_NAME_NEXT } from './redact-value.ts'
 
-/** Deeper than any metadata of ours; what is deeper is looked at with care. */
+/** Deeper than any metadata of Craik. Deeper values take the full path. */
 const FACTS_DEPTH_MAX = 8
 const NAMES_MAX = 2048
-/** Longer names are seldom the same twice. */
+/** Longer names rarely repeat. */
 const NAME_LENGTH_MAX = 100
 
 interface MemberName extends CleanText {
-  /** A number or a yes or no under this name is no secret, whatever stands beside it. */
+  /** True when a number or boolean under this name is not a secret, whatever its neighbours are. */
   readonly mayCount: boolean
-  /** It may stand in metadata. */
+  /** True when the name can occur in metadata. */
   readonly mayNameFact: boolean
 }
 
-/** What a writer of many records keeps between them. */
+/** A cache for a writer of many records. */
 export class CleanJson {
   readonly texts = new CleanTexts()
   #names = new Map<string, MemberName>()
-  /** What cannot change is spelled once. */
+  /** Frozen values cannot change, so each is serialized once. */
   readonly #frozen = new WeakMap<object, string>()
 
   /**
-   * The canonical JSON of a value that redaction leaves as it is; undefined when it would not, when JSON cannot hold
-   * the value, and when telling takes a closer look.
+   * Returns the canonical JSON of a value that redaction does not change. Returns `undefined` when redaction would
+   * change it, JSON cannot represent it, or only a full check can tell.
    */
   spell(value: unknown): string | undefined {
     return this.#any(value, 0, false)
   }
 
-  /** The same for metadata, of which nothing would be dropped: integers, yes or no, references under references. */
+  /** The same for metadata of which nothing would be dropped: integers, booleans, and references under references. */
   spellFacts(value: unknown): string | undefined {
     return this.#any(value, 0, true)
   }
 
-  /** Whether a number under this name is no secret. */
+  /** Returns whether a number under this name is not a secret. */
   mayCount(name: string): boolean {
     return this.#name(name)?.mayCount === true
   }
@@ -67,22 +67,23 @@ export class CleanJson {
     const isFixed = !facts && Object.isFrozen(value)
     const known = isFixed ? this.#frozen.get(value) : undefined
     if (known !== undefined) return known
-    const spelled = Array.isArray(value)
+    const serialized = Array.isArray(value)
       ? this.#list(value, depth, facts)
       : this.#record(value as Readonly<Record<string, unknown>>, depth, facts)
-    if (spelled !== undefined && isFixed && this.#isFixedThroughout(value)) this.#frozen.set(value, spelled)
-    return spelled
+    if (serialized !== undefined && isFixed && this.#isFixedThroughout(value))
+      this.#frozen.set(value, serialized)
+    return serialized
   }
 
   #list(items: readonly unknown[], depth: number, facts: boolean): string | undefined {
     let out = ''
     for (let i = 0; i < items.length; i++) {
       const item = items[i]
-      const spelled = this.#any(item, depth + 1, facts)
-      if (spelled === undefined) return undefined
+      const serialized = this.#any(item, depth + 1, facts)
+      if (serialized === undefined) return undefined
       if (typeof item === 'string' && i < items.length - 1 && MAY_NAME_NEXT.test(item)) return undefined
       if (isCommandPassword(items, i)) return undefined
-      out += i === 0 ? spelled : `,${spelled}`
+      out += i === 0 ? serialized : `,${serialized}`
     }
     return `[${out}]`
   }
@@ -90,23 +91,23 @@ export class CleanJson {
   #record(value: Readonly<Record<string, unknown>>, depth: number, facts: boolean): string | undefined {
     if (Object.getPrototypeOf(value) !== Object.prototype) return undefined
     let out = ''
-    for (const key of sortedKeys(value)) {
+    for (const key of sortKeys(value)) {
       const member = value[key]
-      // Left out as JSON leaves it out; metadata lists what it leaves out.
+      // JSON omits an undefined member. Metadata lists what it omits.
       if (member === undefined && !facts) continue
       const name = this.#name(key)
       if (name === undefined || key === 'toJSON' || (facts && !name.mayNameFact)) return undefined
-      const spelled = this.#any(member, depth + 1, facts)
-      if (spelled === undefined) return undefined
+      const serialized = this.#any(member, depth + 1, facts)
+      if (serialized === undefined) return undefined
       const counts = typeof member === 'number' || typeof member === 'boolean'
       const isCount = counts && (name.mayCount || (key === 'value' && this.#isNamedCount(value)))
       if (!isCount && isSecretMember([key, key], member, Object.entries(value))) return undefined
-      out += out === '' ? `${name.quoted}:${spelled}` : `,${name.quoted}:${spelled}`
+      out += out === '' ? `${name.quoted}:${serialized}` : `,${name.quoted}:${serialized}`
     }
     return `{${out}}`
   }
 
-  /** `{ name: 'input_tokens', value: 7 }`: whatever names the value would let it stand as its own member. */
+  /** Matches `{ name: 'input_tokens', value: 7 }` when the name would also allow the value as its own member. */
   #isNamedCount({ name, key, header }: Readonly<Record<string, unknown>>): boolean {
     return [name, key, header].every((named) => typeof named !== 'string' || this.mayCount(named))
   }

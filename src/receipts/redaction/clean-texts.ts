@@ -1,35 +1,35 @@
-/** Remembers texts in which nothing was found: a log names the same sessions, providers and fields again and again. */
+/** Caches texts without findings, because a log repeats the same sessions, providers and fields. */
 import { quoteJson } from '../../lib/canonical-json.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import { mayHoldSecret } from './find-secrets.ts'
 import { redactText } from './redact-text.ts'
 
-/** Longer texts are seldom the same twice. */
+/** Longer texts rarely repeat. */
 const LENGTH_MAX = 100
-/** Of each generation. */
+/** The size of each generation. */
 const REMEMBERED_MAX = 2048
 
 export interface CleanText {
-  /** As JSON spells it. */
+  /** The text as a JSON string. */
   readonly quoted: string
   readonly isReference: boolean
 }
 
 export class CleanTexts {
-  /** Two generations, so that what is used again and again outlives the ids that come once. */
+  /** Two generations, so that frequent texts outlive ids that occur once. */
   #young = new Map<string, CleanText>()
   #old = new Map<string, CleanText>()
 
-  /** True when redacting the text would change nothing. */
+  /** Returns true when redaction would not change the text. */
   has(text: string): boolean {
     return this.get(text) !== undefined || (!text.isWellFormed() && isClean(text))
   }
 
-  /** Undefined when redacting the text would change it, and for what JSON cannot spell. */
+  /** Returns `undefined` when redaction would change the text or JSON cannot represent it. */
   get(text: string): CleanText | undefined {
     const known = this.#young.get(text)
     if (known !== undefined) return known
-    const clean = this.#old.get(text) ?? judged(text)
+    const clean = this.#old.get(text) ?? checkText(text)
     if (clean !== undefined && text.length <= LENGTH_MAX) this.#remember(text, clean)
     return clean
   }
@@ -43,7 +43,7 @@ export class CleanTexts {
   }
 }
 
-function judged(text: string): CleanText | undefined {
+function checkText(text: string): CleanText | undefined {
   if (!text.isWellFormed() || !isClean(text)) return undefined
   return { quoted: quoteJson(text), isReference: REFERENCE.test(text) }
 }

@@ -1,17 +1,17 @@
-/** Text as a reader sees it: without the colour codes, and the NULs of UTF-16, that stand inside its words. */
+/** Text as a reader sees it: without the colour codes and UTF-16 NULs within its words. */
 
 const INVISIBLE = String.raw`(?:(?:\x1b|\\{1,4}(?:u001b|x1b|033|e))\[[\d;]{0,12}m|\x00|\\{1,4}u0000)`
-/** Test runners dim the unit of a duration: `12`, a code, `ms` is no broken word. */
+/** Test runners dim the unit of a duration, so `12`, a code and `ms` do not count as a broken word. */
 const INSIDE_WORD = new RegExp(`(?:[A-Za-z_-]${INVISIBLE}{1,4}|\\d${INVISIBLE}{1,4}(?!m?s\\b))[\\w-]`, 'i')
 const CODES = new RegExp(INVISIBLE, 'gi')
 
 export interface VisibleText {
   readonly text: string
-  /** Where a range of the visible text stands in the original. */
+  /** Maps a range of the visible text to the original. */
   readonly original: (start: number, end: number) => { readonly start: number; readonly end: number }
 }
 
-/** Nothing when no word is broken up: then the text can be read as it is. */
+/** Returns `undefined` when no word is broken, so that the original text can be read. */
 export function visibleText(text: string): VisibleText | undefined {
   if (!hasBrokenWord(text)) return undefined
   const positions = new Uint32Array(text.length)
@@ -32,7 +32,7 @@ export function visibleText(text: string): VisibleText | undefined {
   }
 }
 
-/** Whether something invisible stands inside a word. */
+/** Returns whether a word contains invisible characters. */
 export function hasBrokenWord(text: string): boolean {
   const mayHold =
     text.includes('\x1b[') || text.includes('\0') || /\\(?:(?:u001b|x1b|033|e)\[|u0000)/i.test(text)

@@ -1,12 +1,12 @@
-/** Passwords that a command takes by a short flag: `docker login -p x`, `mysql -px`, `redis-cli -a x`, `openssl -k x`. */
+/** Passwords in the short flags of commands: `docker login -p x`, `mysql -px`, `redis-cli -a x`, `openssl -k x`. */
 import type { ReportFinding } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
-import { bareExtent, openingQuote, quotedExtent } from './value-extents.ts'
+import { bareExtent, findQuotedExtent, openingQuote } from './value-extents.ts'
 
 interface PasswordFlag {
   readonly command: RegExp
   readonly flag: RegExp
-  /** The value may follow without a space. */
+  /** The value can follow without a space. */
   readonly glued?: true
 }
 
@@ -23,7 +23,7 @@ const FLAGS: readonly PasswordFlag[] = [
 const COMMAND = /login|mysql|mariadb|redis-cli|openssl/
 const FLAG =
   /(?<=[\s"'])(-[pakK])(?:([ \t]{1,4}|=|\\{0,7}["'][ \t]{0,4},[ \t]{0,4})|(?=[^\s"'=\\-]|["'][^\s"',)\]}]))/g
-/** How far before its flag a command is looked for. */
+/** The distance before a flag within which its command is searched. */
 const REACH = 256
 
 export function findCommandPasswords(text: string, report: ReportFinding): void {
@@ -34,13 +34,13 @@ export function findCommandPasswords(text: string, report: ReportFinding): void 
     const at = match.index + match[0].length
     const quote = openingQuote(text, at)
     const { start, end } =
-      quote === undefined ? bareExtent(text, at, false) : quotedExtent(text, quote.at, quote.depth)
+      quote === undefined ? bareExtent(text, at, false) : findQuotedExtent(text, quote.at, quote.depth)
     const value = text.slice(start, end)
     if (!isPlaceholder(value) && !/^(?:-|[<>|&;]|\$[\w{(])/.test(value)) report(start, end, 'command')
   }
 }
 
-/** What stands before the flag in the same command. */
+/** Returns the text before the flag in the same command. */
 function commandBefore(text: string, flag: number): string {
   const window = text.slice(Math.max(0, flag - REACH), flag)
   return window.slice(Math.max(...['\n', '\\n', ';', '|', '&'].map((end) => window.lastIndexOf(end))) + 1)
@@ -52,7 +52,7 @@ function takesPassword(command: string, flag: string, isGlued: boolean): boolean
   )
 }
 
-/** The same in a list of arguments: the item after `-p`, or the one that is `-px`. */
+/** The same for a list of arguments: the item after `-p`, or the item `-px`. */
 export function isCommandPassword(items: readonly unknown[], index: number): boolean {
   const item = items[index]
   if (index === 0 || typeof item !== 'string' || typeof items[0] !== 'string') return false

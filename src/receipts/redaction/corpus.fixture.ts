@@ -1,6 +1,6 @@
 /**
- * Texts with a secret that must not survive, and texts that must come through as they are. Every secret is made up
- * and put together from pieces, so that no scanner takes this file for a leak.
+ * Texts with a secret that redaction must remove, and texts that it must not change. Every secret is invented and
+ * joined from pieces, so that secret scanners do not report this file.
  */
 
 export interface Leak {
@@ -16,12 +16,12 @@ const join = (...pieces: string[]) => pieces.join('')
 const hidden = join('hunt', 'er2-Z9')
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
-/** A text around a secret: `«»` marks where it goes. */
+/** A text around a secret. `«»` marks the secret's position. */
 function leak(name: string, template: string, secret: string): Leak {
   return { name, text: template.replaceAll('«»', secret), secret }
 }
 
-/** Tokens that need nothing around them to be known. */
+/** Tokens that are recognized without any context. */
 export const TOKENS = {
   'AWS access key id': join('AK', 'IA', upper(16)),
   'AWS temporary key id': join('AS', 'IA', upper(16)),
@@ -83,7 +83,7 @@ export const PEM = [
   join('-----END RSA PRIV', 'ATE KEY-----'),
 ].join('\n')
 
-/** A secret known by what stands around it; `«»` is the secret. */
+/** Secrets that are recognized by their context. `«»` is the secret. */
 export const CONTEXTS: Readonly<Record<string, string>> = {
   'Bearer header': 'Authorization: Bearer «»',
   'Basic header': `Authorization: Basic ${base64('user:pass')}«»`,

@@ -1,4 +1,4 @@
-/** Bare values under names that count, assert or pass: prose, code and test results stand there, too. */
+/** Unquoted values under names of counts, assertions or passes, where prose, code and test results also occur. */
 import { isUnlikeWord, type Key } from './named-value.ts'
 import type { Separator } from './separators.ts'
 import type { Extent } from './value-extents.ts'
@@ -16,7 +16,10 @@ export function isBareFact(text: string, key: Key, separator: Separator, value: 
   return key.kind === 'pass' && isPassOfWork(text, key, separator, content)
 }
 
-/** `PASS: TestLogin2` is a result, `second pass: inline` a step; `pass: x` that begins its line or pair is a password. */
+/**
+ * `PASS: TestLogin2` is a result, `second pass: inline` a step. `pass: x` at the start of its line or pair is a
+ * password.
+ */
 function isPassOfWork(text: string, key: Key, separator: Separator, content: string): boolean {
   if (PATH_TO_FILE.test(content)) return true
   if (separator.kind === 'colon' && /^pass$/i.test(key.name) && key.name !== 'pass') return true

@@ -1,4 +1,4 @@
-/** All the rules over one text. */
+/** Applies all rules to one text. */
 import { findAwsSecrets, findEncodedSecrets, findShortEncodedJson, nextRun } from './base64.ts'
 import { hasBrokenWord, visibleText } from './colours.ts'
 import { findCommandPasswords } from './command-passwords.ts'
@@ -9,12 +9,12 @@ import { findSpokenCredentials } from './spoken-credentials.ts'
 import { findUrlSecrets } from './urls.ts'
 import { findShapedTokens, findVendorTokens, VENDOR_TOKENS } from './vendor-tokens.ts'
 
-/** Base64 inside base64 is followed this far. */
+/** The depth to which base64 within base64 is decoded. */
 const DECODE_DEPTH = 2
 
 const escapeForPattern = (literal: string) => literal.replace(/[.+/]/g, '\\$&')
 
-/** One cheap look that lets most strings go: every rule needs one of these, or a long base64 run. */
+/** A cheap check that skips most strings: every rule needs one of these, or a long base64 run. */
 const TRIGGER = new RegExp(
   [
     'token|pass|pwd|secret|cred|auth|cookie|key|mnemonic|bearer|basic|identified|curl|login|mysql|mariadb|redis-cli|openssl',
@@ -25,10 +25,10 @@ const TRIGGER = new RegExp(
   'i',
 )
 
-/** The shortest text any rule can fire on: `pwd=x`. */
+/** The shortest text that any rule matches: `pwd=x`. */
 const SHORTEST = 5
 
-/** One lower-case word, as status words and names of fields are: too short and too plain for any token. */
+/** One lower-case word, such as a status or a field name: too short and too plain for any token. */
 const PLAIN_WORD = /^[a-z][a-z_.]{0,23}$/
 
 export function mayHoldSecret(text: string): boolean {
@@ -38,14 +38,14 @@ export function mayHoldSecret(text: string): boolean {
   return visible !== undefined && mayHoldSecret(visible.text)
 }
 
-/** Every finding of every rule, unmerged and in no order. */
+/** Returns every finding of every rule, unmerged and unordered. */
 export function findSecrets(text: string, depth = 0): readonly SecretFinding[] {
   if (!mayHoldSecret(text)) return []
   const findings = findAll(text, depth)
   return hasBrokenWord(text) ? [...findings, ...findInBrokenLines(text, depth)] : findings
 }
 
-/** Line by line, as a stream reads: what only its visible text gives away is looked for in no other line. */
+/** Works line by line, as a stream does. Only lines with broken words need a search of their visible text. */
 function findInBrokenLines(text: string, depth: number): readonly SecretFinding[] {
   const findings: SecretFinding[] = []
   let from = 0

@@ -1,8 +1,8 @@
-/** What a rule reports, and how reports become masked text. */
+/** The findings of rules, and how they become masked text. */
 
 export const REDACTED_LABEL = '[REDACTED]'
 
-/** A half-open range of the scanned text that must not be shown. */
+/** A half-open range of the scanned text that must not be visible. */
 export interface SecretFinding {
   readonly start: number
   readonly end: number
@@ -11,7 +11,7 @@ export interface SecretFinding {
 
 export type ReportFinding = (start: number, end: number, label: string) => void
 
-/** Sorts findings, joins the ones that overlap or touch, and drops what is masked already. */
+/** Sorts findings, joins those that overlap or touch, and drops those that are already masked. */
 export function mergeFindings(text: string, findings: readonly SecretFinding[]): readonly SecretFinding[] {
   const sorted = findings.toSorted((a, b) => a.start - b.start || a.end - b.end)
   const merged: SecretFinding[] = []
@@ -26,7 +26,7 @@ export function mergeFindings(text: string, findings: readonly SecretFinding[]):
   )
 }
 
-/** The text from `from` to `to` with every merged finding replaced by the label. */
+/** Returns the text from `from` to `to` with every merged finding replaced by the label. */
 export function maskRange(text: string, merged: readonly SecretFinding[], from: number, to: number): string {
   let out = ''
   let at = from

@@ -1,4 +1,4 @@
-/** Secrets that a name gives away: `password: x`, `API_KEY=x`, `--token x`, `"secret":"x"`, headers, cookies. */
+/** Secrets that their name announces: `password: x`, `API_KEY=x`, `--token x`, `"secret":"x"`, headers, cookies. */
 import { reportAuthorization, reportBasicPair, reportCookies } from './authorization.ts'
 import { alphabet, runEnd, runStart } from './characters.ts'
 import { isBareFact } from './doubtful-value.ts'
@@ -12,12 +12,12 @@ import { openingQuote, quoteBefore } from './value-extents.ts'
 
 const KEYWORD = /token|pass|pwd|secret|cred|auth|cookie|key|mnemonic/gi
 const NAME = alphabet(/[A-Za-z0-9_.$-]/)
-/** No real name is longer; the bound keeps `tokentokentoken…` linear. */
+/** No real name is longer. The limit keeps `tokentokentoken…` linear. */
 const NAME_MAX = 96
 
 export function findKeyValues(text: string, report: ReportFinding): void {
-  // A text that repeats its keys, as logs and listings do, has each judged once.
-  const judged = new Map<string, KeyClass>()
+  // Logs and listings repeat their keys, so each key is classified once.
+  const evaluated = new Map<string, KeyClass>()
   KEYWORD.lastIndex = 0
   for (let match = KEYWORD.exec(text); match !== null; match = KEYWORD.exec(text)) {
     const end = runEnd(text, match.index, NAME, Math.min(text.length, match.index + NAME_MAX))
@@ -27,15 +27,15 @@ export function findKeyValues(text: string, report: ReportFinding): void {
     if (separator === undefined) continue
     const name = nameOf(text, start, end)
     if (isBlob(name)) continue
-    const judgement = judged.get(name) ?? classifyKey(name)
-    judged.set(name, judgement)
-    const next = reportValue(text, { start, name, ...judgement }, separator, report)
-    // What a masked value holds needs no second look; a kept one may hold a key of its own.
+    const keyClass = evaluated.get(name) ?? classifyKey(name)
+    evaluated.set(name, keyClass)
+    const next = reportValue(text, { start, name, ...keyClass }, separator, report)
+    // A masked value needs no second check. A value that stays can contain another key.
     if (next !== undefined) KEYWORD.lastIndex = Math.max(KEYWORD.lastIndex, next)
   }
 }
 
-/** A checksum in base64 can spell `pwd` too; nobody gives such a name. */
+/** A base64 checksum can contain `pwd`. Real names do not look like that. */
 function isBlob(name: string): boolean {
   return name.length > 40 && /[A-Za-z0-9]{41}/.test(name) && /\d/.test(name)
 }
@@ -48,7 +48,7 @@ function nameStart(text: string, keyword: number): number {
   return start
 }
 
-/** `API key: x` and `private key = x` are written with a space, too. */
+/** `API key: x` and `private key = x` contain a space. */
 function nameOf(text: string, start: number, end: number): string {
   const name = text.slice(start, end)
   if (!/^keys?$/i.test(name)) return name
@@ -82,7 +82,7 @@ function reportValue(
   return value.end
 }
 
-/** Under the name of a count or an assertion lists hold names and objects hold members with names of their own. */
+/** Under the name of a count or an assertion, lists hold names, and objects hold members with their own names. */
 function reportDoubtful(
   text: string,
   key: Key,
@@ -105,7 +105,7 @@ function reportDoubtful(
 const SOURCE_FILE =
   /\.(?:[cm]?[jt]sx?|py|go|rs|rb|java|kt|swift|php|sh|c|h|cpp|sql|md|json|ya?ml|toml|txt|css|html)$/
 
-/** Parser errors, places in a file and cloud resource names put these words before a colon, too. */
+/** Parser errors, source positions and cloud resource names also put these words before a colon. */
 function isOtherColon(text: string, { start, name }: Key, { kind }: Separator): boolean {
   if (kind !== 'colon') return false
   if (

@@ -1,4 +1,4 @@
-/** The value that follows a secret name, when it is one. */
+/** The value after a secret name, if it is a secret. */
 import { alphabet, runEnd } from './characters.ts'
 import { isBareNonSecret, isPlaceholder } from './placeholders.ts'
 import { countsTokens, type KeyClass } from './secret-keys.ts'
@@ -6,9 +6,9 @@ import type { Separator } from './separators.ts'
 import {
   bareExtent,
   type Extent,
+  findQuotedExtent,
   lineExtent,
   openingQuote,
-  quotedExtent,
   trimExtent,
 } from './value-extents.ts'
 
@@ -19,7 +19,7 @@ export interface Key extends KeyClass {
   readonly name: string
 }
 
-/** Where the secret stands, or nothing when what follows is a placeholder, code, a count or prose. */
+/** Returns the extent of the secret, or `undefined` when a placeholder, code, a count or prose follows. */
 export function readNamedValue(text: string, key: Key, separator: Separator): Extent | undefined {
   const { at } = separator
   if (separator.kind === 'element') {
@@ -28,7 +28,7 @@ export function readNamedValue(text: string, key: Key, separator: Separator): Ex
   }
   const quote = openingQuote(text, at)
   if (quote !== undefined) {
-    const quoted = quotedExtent(text, quote.at, quote.depth)
+    const quoted = findQuotedExtent(text, quote.at, quote.depth)
     const content = text.slice(quoted.start, quoted.end)
     if (separator.kind === 'quoted' && !/^pass(?:word|wd|phrase)$/i.test(key.name)) return undefined
     if (/^[ \t]*[,;+)\]}]/.test(content) && isInsideString(text, key.start, quote.char)) return undefined
@@ -40,7 +40,7 @@ export function readNamedValue(text: string, key: Key, separator: Separator): Ex
   return readBare(text, at, key, separator)
 }
 
-/** `log('password:', x)`: an odd number of quotes before the key, so the next one closes rather than opens. */
+/** `log('password:', x)`: an odd number of quotes precedes the key, so the next one closes a string. */
 function isInsideString(text: string, start: number, quote: string): boolean {
   const window = text.slice(Math.max(0, start - 200), start)
   const line = window.slice(window.lastIndexOf('\n') + 1)
@@ -58,18 +58,18 @@ function readBare(text: string, at: number, key: Key, separator: Separator): Ext
   if (kind === 'flag' && /^(?:-|id=|(?:flag|option|argument)s?$)/.test(value)) return undefined
   if (kind === 'sentence' && !isUnlikeWord(value)) return undefined
   if (kind === 'quoted' || /^\$?\{\{/.test(value)) return undefined
-  if (isBareNonSecret({ key: key.name, value, rest, tight })) return typedDefault(text, extent.end, key)
+  if (isBareNonSecret({ key: key.name, value, rest, tight })) return findTypedDefault(text, extent.end, key)
   if (/^(?:passphrase|mnemonic)$/.test(key.lastWord) && kind === 'colon') return lineExtent(text, at)
   return extent
 }
 
-/** Six characters with a digit and a letter: no word of a sentence, and few passwords have less. */
+/** Six characters with a digit and a letter: no word of a sentence, and few passwords are shorter. */
 export function isUnlikeWord(value: string): boolean {
   return value.length >= 6 && /\d/.test(value.slice(0, 512)) && /[A-Za-z]/.test(value.slice(0, 512))
 }
 
-/** `const token: string = 'x'`: the type is kept, the value after it is not. */
-function typedDefault(text: string, from: number, key: Key): Extent | undefined {
+/** Matches `const token: string = 'x'`, where the type stays and the value is masked. */
+function findTypedDefault(text: string, from: number, key: Key): Extent | undefined {
   const match = /^[\w \t|[\]<>?]{0,24}= ?(?=\\{0,7}["'`])/.exec(text.slice(from, from + 40))
   if (match === null) return undefined
   return readNamedValue(text, key, {

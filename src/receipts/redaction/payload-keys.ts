@@ -1,9 +1,9 @@
-/** Environment metadata says where something ran, never what was run: payload keys are dropped, not masked. */
+/** Environment metadata describes where something ran, never its content. Payload keys are dropped, not masked. */
 
 import { redactText } from './redact-text.ts'
 import { childPath, indexPath } from './value-paths.ts'
 
-/** Written without separators and in lower case, so that `rawCommand` and `raw-command` are `raw_command` too. */
+/** Written without separators and in lower case, so that `rawCommand` and `raw-command` match `raw_command` too. */
 const PAYLOAD_KEYS = new Set(
   `command commandpayload credentials env environment environmentvariables payload rawcommand secret stderr stdin stdout
   target targetpayload`.split(/\s+/),
@@ -14,14 +14,14 @@ export function isPayloadKey(key: string): boolean {
   return PAYLOAD_KEYS.has(key.toLowerCase().replace(/[^a-z]/g, ''))
 }
 
-/** A copy without the payload keys at any depth, and the paths of what was left out. */
+/** Returns a copy without payload keys at any depth, and the paths of the dropped members. */
 export function dropPayloadKeys<T>(value: T): { readonly value: T; readonly dropped: string[] } {
   const dropped: string[] = []
   const ancestors = new Set<object>()
 
   const visit = (node: unknown, path: string, depth: number): unknown => {
     if (typeof node !== 'object' || node === null || node instanceof Date) return node
-    // What cannot be read to the end is left out as if it were a payload.
+    // A value that cannot be read completely is dropped like a payload.
     if (depth > DEPTH_MAX || ancestors.has(node)) {
       dropped.push(path)
       return null

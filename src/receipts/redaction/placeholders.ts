@@ -1,8 +1,8 @@
-/** Values that stand where a secret would: nothing is hidden by masking them and much is lost. */
+/** Placeholder values in the position of a secret: masking them hides nothing and loses information. */
 import { REDACTED_LABEL } from './findings.ts'
 import { kindOfKey } from './secret-keys.ts'
 
-/** No placeholder is longer, so no pattern below reads more. */
+/** No placeholder is longer, so the patterns below read no more than this. */
 const PLACEHOLDER_MAX = 96
 
 const PLACEHOLDER = new RegExp(
@@ -31,7 +31,7 @@ const NUMBER = /^[~<>+-]?\d[\d.,_]{0,24}[a-zA-Z%]{0,2}(?:\/\d[\d.,_]{0,24}[kKmM]
 const ANSWER =
   /^(?:true|false|yes|no|on|off|y|n|ok|null|none|nil|undefined|nan|never|always|auto|allow|allowed|deny|denied|ask|required|optional|enabled|disabled|supported|unsupported|unlimited|infinity|unknown|default|n\/a)$/i
 
-/** What stands under the name of a count or an assertion when no secret does: a number, a yes or no, nothing. */
+/** Returns whether a value under the name of a count or assertion is a plain fact: a number, a boolean or empty. */
 export function isFact(value: string): boolean {
   return (
     isPlaceholder(value) || (value.length <= PLACEHOLDER_MAX && (NUMBER.test(value) || ANSWER.test(value)))
@@ -45,7 +45,7 @@ const TYPES = `string str bool boolean number int integer float any unknown obje
 const LITERAL_WORDS = new Set(LITERALS.split(' '))
 const CODE_WORDS = new Set(`${LITERALS} ${TYPES}`.split(/\s+/))
 
-/** Words that continue a sentence or an expression after `password:`; a lone one of them is still a value. */
+/** Words that continue a sentence or expression after `password:`. One of them alone is still a value. */
 const CONTINUING_WORDS = new Set(
   `a an the this that is are was were be been being has have had must should shall may might can cannot could will would
   do does did not no never for to in of on by with from and or if when as at it its you your we our please invalid
@@ -62,13 +62,13 @@ const GENERIC = /^(?:[&*]{0,2}|\[\])[A-Za-z]+(?=$|[[\]<>|?;,)!=])/
 export interface BareValue {
   readonly key: string
   readonly value: string
-  /** What comes right after the value on its line. */
+  /** The text right after the value on its line. */
   readonly rest: string
-  /** `KEY=value` without a space, where types and prose do not occur. */
+  /** True for `KEY=value` without a space, where types and prose do not occur. */
   readonly tight: boolean
 }
 
-/** An unquoted value that is a placeholder, a type, an expression or the next word of a sentence. */
+/** Returns whether an unquoted value is a placeholder, a type, an expression or the next word of a sentence. */
 export function isBareNonSecret({ key, value, rest, tight }: BareValue): boolean {
   if (isPlaceholder(value)) return true
   const head = value.slice(0, PLACEHOLDER_MAX)
@@ -87,8 +87,8 @@ export function isBareNonSecret({ key, value, rest, tight }: BareValue): boolean
 }
 
 /**
- * `password: dbPassword,`, `token: CancellationToken)` and `token = GITHUB_TOKEN` in code. Without the punctuation, or
- * without a name that speaks of types or secrets, it may as well be YAML.
+ * Matches `password: dbPassword,`, `token: CancellationToken)` and `token = GITHUB_TOKEN` in code. Without the
+ * punctuation, or without a name of a type or secret, the text could also be YAML.
  */
 function isIdentifier(value: string, rest: string): boolean {
   if (/^_*[A-Z]+(?:_[A-Z]+)+_*$/.test(value)) return kindOfKey(value) !== 'plain'

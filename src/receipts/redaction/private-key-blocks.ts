@@ -4,7 +4,7 @@ import type { ReportFinding } from './findings.ts'
 
 const BEGIN = /-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-Lines: ?\d+/g
 const END = /-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC: ?[0-9A-Fa-f]+/g
-/** The longest end marker, so that one cut in two is still found. */
+/** The length of the longest end marker, so that one split across chunks is still found. */
 const END_MARKER_MAX = 160
 
 const LABEL_NAME = 'private_key'
@@ -13,7 +13,10 @@ function mayHoldPrivateKey(text: string): boolean {
   return text.includes('PRIVATE KEY') || text.includes('Private-Lines:') || text.includes('Private-MAC:')
 }
 
-/** A block without its end runs to the end of the text; an end without its beginning takes the lines above it. */
+/**
+ * Reports key blocks. A block without an end reaches to the end of the text. An end without a beginning includes the
+ * lines above it.
+ */
 export function findPrivateKeyBlocks(text: string, report: ReportFinding): void {
   if (!mayHoldPrivateKey(text)) return
   let begin = matchFrom(BEGIN, text, 0)
@@ -36,7 +39,7 @@ export function findPrivateKeyBlocks(text: string, report: ReportFinding): void 
   }
 }
 
-/** Whether the text ends inside a key block that has not been closed. */
+/** Returns whether the text ends inside an open key block. */
 export function endsInsidePrivateKey(text: string): boolean {
   let open = false
   findPrivateKeyBlocks(text, (start, end) => {
@@ -45,15 +48,18 @@ export function endsInsidePrivateKey(text: string): boolean {
   return open
 }
 
-/** Where a block that began earlier stops in this text, or how much of the tail must be kept to find out. */
+/** Returns where a block that began earlier ends in this text, or how much of the tail must be kept to find out. */
 export function endOfPrivateKey(text: string): { readonly end: number } | { readonly keepFrom: number } {
   const close = matchFrom(END, text, 0)
-  // A marker that touches the end of the text may go on in the next chunk.
+  // A marker at the end of the text can continue in the next chunk.
   if (close !== undefined && (close.end < text.length || text.endsWith('-----'))) return { end: close.end }
   return { keepFrom: Math.max(0, Math.min(close?.start ?? text.length, text.length - END_MARKER_MAX)) }
 }
 
-/** Source code and documentation name the marker: between backticks, `startsWith('…')`, a literal that ends its line. */
+/**
+ * Returns whether code or documentation quotes the marker: in backticks, in `startsWith('…')`, or as a literal that
+ * ends its line.
+ */
 function isQuotedMarker(text: string, at: number): boolean {
   const after = text.slice(at, at + 5)
   return /^(?:`|\\?["'](?:\)|;?[\r\n]|;?$))/.test(after)

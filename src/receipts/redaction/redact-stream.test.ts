@@ -9,11 +9,11 @@ function stream(text: string, size: number): string {
   return out + redact.end()
 }
 
-describe('text in pieces', () => {
-  // The lines above a lone end marker are gone by the time it arrives.
+describe('text in chunks', () => {
+  // The lines above a lone end marker are already released when it arrives.
   const streamed = MUST_MASK.filter(({ name }) => name !== 'PEM block without its beginning')
 
-  it.each(streamed)('masks $name wherever it is cut', ({ text, secret }) => {
+  it.each(streamed)('masks $name at any chunk boundary', ({ text, secret }) => {
     for (const size of [1, 2, 3, 7, 64]) {
       const whole = `before\n${text}\nafter`
       const out = stream(whole, size)
@@ -22,11 +22,11 @@ describe('text in pieces', () => {
     }
   })
 
-  it.each(MUST_KEEP)('keeps %j wherever it is cut', (text) => {
+  it.each(MUST_KEEP)('keeps %j at any chunk boundary', (text) => {
     for (const size of [1, 5]) expect(stream(`before\n${text}\nafter`, size)).toBe(`before\n${text}\nafter`)
   })
 
-  it('releases a finished line at once and an unfinished one by words', () => {
+  it('releases a finished line at once and an unfinished one word by word', () => {
     const redact = createRedactStream()
     expect(redact.write('building 3 files\n')).toBe('building 3 files\n')
     expect(redact.write('step one of')).toBe('step one ')
@@ -34,7 +34,7 @@ describe('text in pieces', () => {
     expect(redact.end()).toBe('two')
   })
 
-  it('holds a line from its first suspicious word', () => {
+  it('holds a line back from its first suspicious word', () => {
     const redact = createRedactStream()
     expect(redact.write('the password: ')).toBe('')
     expect(redact.write('abc')).toBe('')
@@ -42,7 +42,7 @@ describe('text in pieces', () => {
     expect(redact.labels()).toEqual(['key_value'])
   })
 
-  it('suppresses a key block through any number of pieces', () => {
+  it('masks a key block across any number of chunks', () => {
     const redact = createRedactStream()
     const body = `${'A1b2'.repeat(16)}\n`
     let out = redact.write(`key:\n${PEM.split('\n')[0]}\n`)
@@ -51,29 +51,29 @@ describe('text in pieces', () => {
     expect(out + redact.end()).toBe(`key:\n${REDACTED_LABEL} done\n`)
   })
 
-  it('suppresses to the end when a key block never ends', () => {
+  it('masks to the end when a key block never ends', () => {
     expect(stream(`ok\n${PEM.slice(0, -8)}\nmore\nand more`, 11)).toBe(`ok\n${REDACTED_LABEL}`)
   })
 })
 
-describe('lines too long to hold', () => {
-  it('masks a token longer than the cap, and shows what follows it', () => {
+describe('lines too long for the buffer', () => {
+  it('masks a token longer than the limit and releases what follows it', () => {
     const out = stream(`${TOKENS['Google access token']}${'x9'.repeat(200_000)} after\nnext\n`, 4096)
     expect(out).toBe(`${REDACTED_LABEL} after\nnext\n`)
   })
 
-  it('masks a quoted secret longer than the cap', () => {
+  it('masks a quoted secret longer than the limit', () => {
     const out = stream(`{"password":"${'ab '.repeat(100_000)}zz","n":1}\nnext\n`, 4096)
     expect(out).not.toContain('ab')
     expect(out).not.toContain('zz')
     expect(out).toContain('\nnext\n')
   })
 
-  it('masks a nameless word longer than the cap rather than guess', () => {
+  it('masks an unnamed word longer than the limit', () => {
     expect(stream(`a ${'q7'.repeat(200_000)} b\n`, 1000)).toBe(`a ${REDACTED_LABEL} b\n`)
   })
 
-  it('shows a long line of ordinary members and masks the secret ones among them', () => {
+  it('releases a long line of ordinary members and masks the secret ones', () => {
     const members = Array.from({ length: 20_000 }, (_, n) =>
       n % 50 === 7 ? `"password":"s3cr-${n}"` : `"m${n}":"v${n}"`,
     )
@@ -83,14 +83,14 @@ describe('lines too long to hold', () => {
     expect(out).not.toContain('s3cr')
   })
 
-  it('masks what is recognised only by what follows the cut', () => {
+  it('masks a secret that only the text after the cut reveals', () => {
     for (let padding = 0; padding < 24; padding++) {
       const text = `token ${'x'.repeat(padding)} ${'https://s3cr-Zq7@host/a '.repeat(4000)}\n`
       expect(stream(text, 3000)).toBe(redactText(text).text)
     }
   })
 
-  it('masks a key block inside one endless line', () => {
+  it('masks a key block in one very long line', () => {
     const text = `{"k":"${PEM.split('\n')[0]}\\n${'A1b2'.repeat(60_000)}\\n${PEM.split('\n').at(-1)}","n":1}\n`
     for (const size of [999, 8192]) {
       const out = stream(text, size)

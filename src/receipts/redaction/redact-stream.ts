@@ -1,29 +1,29 @@
-/** Redaction of text that arrives in pieces. */
+/** Redaction of text that arrives in chunks. */
 import { findSecrets, mayHoldSecret } from './find-secrets.ts'
 import { mergeFindings, REDACTED_LABEL } from './findings.ts'
 import { continuesOnNextLine } from './line-continuation.ts'
 import { endOfPrivateKey, endsInsidePrivateKey } from './private-key-blocks.ts'
 import { redactBetween } from './redact-text.ts'
 
-/** A line is held whole up to this length; longer ones are cut where it is safe. */
+/** Lines up to this length are held whole. Longer ones are cut where it is safe. */
 const HELD_MAX = 65_536
-/** What stays back when a long line is cut, so that a secret across the cut is still seen whole. */
+/** The amount held back when a long line is cut, so that a secret across the cut is still seen whole. */
 const OVERLAP = 8_192
-/** How much of the line already released is kept, for the key before a value. */
+/** How much released text of the line is kept, for the key before a value. */
 const CONTEXT = 512
 
 export interface RedactStream {
-  /** Takes the next piece of text and returns what can be shown now. */
+  /** Adds a chunk and returns the text that can be released. */
   write(chunk: string): string
-  /** Returns what was held back. */
+  /** Returns the remaining text. */
   end(): string
-  /** Names of the rules that fired so far, sorted, each once. */
+  /** The names of the rules that matched so far, sorted, without duplicates. */
   labels(): string[]
 }
 
 /**
- * Text is released line by line, and within a line word by word while nothing in it could begin a secret. Memory
- * stays within one held line, whatever arrives.
+ * Creates a stream that releases text line by line, and within a line word by word while no word could begin a secret.
+ * Its memory stays within one held line for any input.
  */
 export function createRedactStream(): RedactStream {
   const labels = new Set<string>()
@@ -31,7 +31,7 @@ export function createRedactStream(): RedactStream {
   let pendingLength = 0
   let context = ''
   let mode: 'text' | 'private key' | 'rest of token' | 'rest of line' = 'text'
-  /** The current line holds a trigger: it waits for its end. */
+  /** The current line contains a trigger and waits for its end. */
   let held = false
 
   const keep = (rest: string) => {
@@ -39,13 +39,13 @@ export function createRedactStream(): RedactStream {
     pendingLength = rest.length
   }
 
-  const masked = (text: string, after = ''): string => {
+  const mask = (text: string, after = ''): string => {
     const result = redactBetween(context, text, after)
     for (const label of result.labels) labels.add(label)
     return result.text
   }
 
-  const released = (text: string) => {
+  const rememberContext = (text: string) => {
     const tail = (context + text).slice(-CONTEXT)
     context = tail.slice(tail.lastIndexOf('\n') + 1)
   }
@@ -55,10 +55,10 @@ export function createRedactStream(): RedactStream {
     let out = ''
     const take = (length: number) => {
       const text = pending.slice(0, length)
-      // A whole line needs nothing after it; a cut one is judged with what follows the cut.
-      out += masked(text, text.endsWith('\n') ? '' : pending.slice(length, length + OVERLAP))
+      // A whole line needs no following text. A cut line is checked with the text after the cut.
+      out += mask(text, text.endsWith('\n') ? '' : pending.slice(length, length + OVERLAP))
       if (endsInsidePrivateKey(context + text)) mode = 'private key'
-      released(text)
+      rememberContext(text)
       pending = pending.slice(length)
     }
     for (;;) {
@@ -82,7 +82,7 @@ export function createRedactStream(): RedactStream {
         held = words !== '' && mayHoldSecret(context + words)
         if (!held) {
           out += words
-          released(words)
+          rememberContext(words)
           pending = pending.slice(words.length)
         }
       }
@@ -103,14 +103,14 @@ export function createRedactStream(): RedactStream {
     write(chunk) {
       parts.push(chunk)
       pendingLength += chunk.length
-      // Nothing can be released before a word or, once held, a line is complete; so small pieces are only collected.
+      // Nothing can be released before a word (or a held line) is complete, so small chunks are only collected.
       const waitsFor = held ? '\n' : /\s/
       if (mode === 'text' && pendingLength <= HELD_MAX && chunk.search(waitsFor) === -1) return ''
       return drain()
     },
     end() {
       const out = drain()
-      const rest = mode === 'text' ? masked(parts.join('')) : ''
+      const rest = mode === 'text' ? mask(parts.join('')) : ''
       keep('')
       context = ''
       return out + rest
@@ -137,15 +137,15 @@ function lastSpace(text: string): number {
 }
 
 interface Cut {
-  /** How much of the pending text is complete. */
+  /** The length of the pending text that is complete. */
   readonly length: number
-  /** The text goes on inside something too long to hold: what to suppress next. */
+  /** The text continues inside a value that is too long to hold: what to mask next. */
   readonly overlong?: 'rest of token' | 'rest of line'
-  /** What is suppressed next has its label already. */
+  /** The masked value already has its label. */
   readonly masked?: boolean
 }
 
-/** Where a line too long to hold can be cut without cutting a secret. */
+/** Returns where a line that is too long to hold can be cut without cutting a secret. */
 function cutOf(context: string, pending: string): Cut {
   const text = context + pending
   const limit = text.length - OVERLAP
@@ -155,7 +155,7 @@ function cutOf(context: string, pending: string): Cut {
   const across = merged.find(({ start, end }) => start < boundary && end >= boundary)
   if (across !== undefined && across.end < text.length) return { length: across.end - context.length }
   const open = across ?? merged.find(({ start, end }) => start <= limit && end === text.length)
-  // The end marker of a key block may itself be cut: what follows the limit is looked through again.
+  // The end marker of a key block can be cut itself, so the text after the limit is searched again.
   if (open !== undefined && endsInsidePrivateKey(text.slice(0, limit)))
     return { length: limit - context.length }
   if (open !== undefined) {
@@ -163,7 +163,7 @@ function cutOf(context: string, pending: string): Cut {
     const wholeLine = /["'`]$/.test(text.slice(0, start)) || /[\s"'`]/.test(text.slice(start, open.end))
     return { length: pending.length, masked: true, overlong: wholeLine ? 'rest of line' : 'rest of token' }
   }
-  // No delimiter in a whole overlap: one word longer than any credential we know, masked as if it were one.
+  // A whole overlap without a delimiter is a word longer than any known credential. It is masked like one.
   if (boundary < limit - OVERLAP) return { length: boundary - context.length, overlong: 'rest of token' }
   return { length: boundary - context.length }
 }

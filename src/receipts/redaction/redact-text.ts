@@ -2,21 +2,21 @@
 import { findSecrets, mayHoldSecret } from './find-secrets.ts'
 import { maskRange, mergeFindings, type SecretFinding } from './findings.ts'
 
-/** Masking can bring a key and a half-masked value together; a few passes reach the fixed point. */
+/** Masking can bring a key and a half-masked value together. A few passes reach a stable result. */
 const PASSES_MAX = 8
 
 export interface RedactedText {
   readonly text: string
-  /** Names of the rules that fired, sorted, each once. */
+  /** The names of the rules that matched, sorted, without duplicates. */
   readonly labels: string[]
 }
 
-/** Replaces every secret by the label. Redacting the result again changes nothing. */
+/** Replaces every secret with the label. Redacting the result again changes nothing. */
 export function redactText(text: string): RedactedText {
   return redactBetween('', text, '')
 }
 
-/** Redacts a piece of a line: what stands before and after it is read, and not returned. */
+/** Redacts a part of a line. The text before and after it is read but not returned. */
 export function redactBetween(before: string, text: string, after: string): RedactedText {
   if (!mayHoldSecret(before + text + after)) return { text, labels: [] }
   let current = text

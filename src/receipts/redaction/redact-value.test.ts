@@ -14,28 +14,25 @@ describe('a value under a secret name', () => {
     })
   })
 
-  it.each([[null], [''], [REDACTED_LABEL], [[]], [{}]])(
-    'stays when there is nothing to hide: %j',
-    (nothing) => {
-      const value = { token: nothing }
-      expect(redactValue(value)).toEqual({ value, redacted: false, paths: [], labels: [] })
-    },
-  )
+  it.each([[null], [''], [REDACTED_LABEL], [[]], [{}]])('stays when it is empty: %j', (nothing) => {
+    const value = { token: nothing }
+    expect(redactValue(value)).toEqual({ value, redacted: false, paths: [], labels: [] })
+  })
 
-  it('is kept when it counts tokens, masked when it holds them', () => {
+  it('stays when it counts tokens and is masked when it contains them', () => {
     expect(redactValue({ tokens: 12 }).value).toEqual({ tokens: 12 })
     expect(redactValue([{ name: 'tokens', value: 12 }]).redacted).toBe(false)
     expect(redactValue({ tokens: ['abc'] }).value).toEqual({ tokens: REDACTED_LABEL })
   })
 
-  it('is kept when it names a secret, unless the name is a secret', () => {
+  it('stays when it names a secret, unless the name is a secret', () => {
     expect(redactValue({ secret_ref_names: ['github'] }).redacted).toBe(false)
     expect(redactValue({ secret_ref_names: ['github', token] }).value).toEqual({
       secret_ref_names: ['github', REDACTED_LABEL],
     })
   })
 
-  it('is found beside its name in manifests, header lists and argument lists', () => {
+  it('is found next to its name in manifests, header lists and argument lists', () => {
     expect(redactValue({ env: [{ name: 'DB_PASSWORD', value: 'x' }] }).paths).toEqual(['$.env[0].value'])
     expect(redactValue({ argv: ['login', '--token', 'x', '-v'] }).value).toEqual({
       argv: ['login', '--token', REDACTED_LABEL, '-v'],
@@ -64,12 +61,12 @@ describe('a name that is itself a secret', () => {
     expect(result.paths).toEqual([`$["${REDACTED_LABEL}"]`, `$["${REDACTED_LABEL}"].note`])
   })
 
-  it('does not swallow its neighbour', () => {
+  it('does not replace its neighbour', () => {
     const result = redactValue({ [token]: 1, [TOKENS['npm token']]: 2 })
     expect(Object.values(result.value)).toEqual([1, 2])
   })
 
-  it('keeps an own __proto__ an ordinary member', () => {
+  it('treats an own __proto__ as an ordinary member', () => {
     const result = redactValue(JSON.parse('{"__proto__":{"password":"x"},"a":"token=x"}'))
     expect(JSON.stringify(result.value)).toBe(
       `{"__proto__":{"password":"${REDACTED_LABEL}"},"a":"token=${REDACTED_LABEL}"}`,
@@ -78,7 +75,7 @@ describe('a name that is itself a secret', () => {
 })
 
 describe('the walk', () => {
-  it('leaves its input alone and shares what needs no change', () => {
+  it('does not change its input and shares unchanged parts with the result', () => {
     const clean = { a: [1, 'two'] }
     const input = Object.freeze({ clean, dirty: Object.freeze({ token: 'x' }) })
     const { value } = redactValue(input)
@@ -87,7 +84,7 @@ describe('the walk', () => {
     expect(input.dirty.token).toBe('x')
   })
 
-  it('masks what lies deeper than 64 levels', () => {
+  it('masks everything deeper than 64 levels', () => {
     let deep: unknown = 'password=x'
     for (let level = 0; level < 100; level++) deep = { d: deep }
     const result = redactValue(deep)
@@ -106,7 +103,7 @@ describe('the walk', () => {
     })
   })
 
-  it('reads what JSON would write of an object with toJSON, and masks bytes', () => {
+  it('reads the toJSON result of an object and masks bytes', () => {
     expect(redactValue({ a: { toJSON: () => ({ token: 'x' }) } }).value).toEqual({
       a: { token: REDACTED_LABEL },
     })
@@ -120,7 +117,7 @@ describe('the walk', () => {
 })
 
 describe('environment metadata', () => {
-  it('loses its payload keys at every depth', () => {
+  it('loses payload keys at every depth', () => {
     const value = {
       image: 'alpine',
       env: { A: '1' },
@@ -143,7 +140,7 @@ describe('environment metadata', () => {
     })
   })
 
-  it('ends on a cycle', () => {
+  it('terminates on a cycle', () => {
     const loop: Record<string, unknown> = {}
     loop.again = loop
     expect(dropPayloadKeys(loop)).toEqual({ value: { again: null }, dropped: ['$.again'] })

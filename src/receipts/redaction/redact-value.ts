@@ -9,18 +9,18 @@ import { redactText } from './redact-text.ts'
 import { countsTokens, kindOfKey } from './secret-keys.ts'
 import { childPath, indexPath } from './value-paths.ts'
 
-/** Deeper values are masked unread: no record of ours nests like that. */
+/** Deeper values are masked unread. No Craik record nests that deeply. */
 export const DEPTH_MAX = 64
 
 export interface RedactedValue<T> {
   readonly value: T
   readonly redacted: boolean
-  /** Where something was masked: `$.a[0].b`. */
+  /** The paths of masked values, such as `$.a[0].b`. */
   readonly paths: string[]
   readonly labels: string[]
 }
 
-/** Leaves its input alone; parts that hold no secret are shared with the result. */
+/** Does not change its input. The result shares the parts without secrets. */
 export function redactValue<T>(value: T, known = new CleanTexts()): RedactedValue<T> {
   if (isClean(value, 0, known)) return { value, redacted: false, paths: [], labels: [] }
   const walk: Walk = { paths: [], labels: new Set(), ancestors: new Set() }
@@ -33,10 +33,10 @@ export function redactValue<T>(value: T, known = new CleanTexts()): RedactedValu
   }
 }
 
-/** What could name its neighbour in a list: a flag, a header, a variable. */
+/** Items that can name their neighbour in a list: a flag, a header, a variable. */
 export const MAY_NAME_NEXT = /^(?:-|[A-Z]|authorization|proxy-|cookie|set-|x-)/
 
-/** A look without bookkeeping, which most values of ours pass. Where it is in doubt, the walk below decides. */
+/** A fast check that most values of Craik pass. In doubt, the walk below decides. */
 function isClean(value: unknown, depth: number, known: CleanTexts): boolean {
   if (typeof value === 'string') return known.has(value)
   if (typeof value !== 'object' || value === null) return true
@@ -107,7 +107,7 @@ function redactArray(items: readonly unknown[], path: string, depth: number, wal
 const HEADER = /^(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-goog-api-key|x-auth-token)$/i
 const VARIABLE = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$/
 
-/** `['--token', 'x']` in an argument list, `['Authorization', 'x']` among raw headers, `['DB_PASSWORD', 'x']`. */
+/** Matches `['--token', 'x']` in an argument list, `['Authorization', 'x']` in raw headers, `['DB_PASSWORD', 'x']`. */
 function isNamedByNeighbour(items: readonly unknown[], index: number, item: string): boolean {
   const name = items[index - 1]
   if (typeof name !== 'string' || item === REDACTED_LABEL || item === '') return false
@@ -144,7 +144,7 @@ function redactObject(value: object, path: string, depth: number, walk: Walk): u
   return changed ? Object.fromEntries(out) : value
 }
 
-/** A name can be a secret too, when something is filed under its token; two masked names must not fall together. */
+/** A name can be a secret too, such as a token that is a key. Two masked names must not collide. */
 function redactName(key: string, path: string, taken: Set<string>, walk: Walk): string {
   const { text, labels } = redactText(key)
   let name = text
@@ -157,10 +157,10 @@ function redactName(key: string, path: string, taken: Set<string>, walk: Walk): 
   return name
 }
 
-/** The names that the rules below look at; all others are done with at once. */
+/** The names that the rules below check. All others are skipped. */
 const MAY_MATTER = /token|pass|pwd|secret|cred|auth|cookie|key|mnemonic|^value$/i
 
-/** The name counts as it was and as it will be read: masking part of it can bring out what it says. */
+/** Checks both the original and the masked name, because masking a part can reveal the meaning of the rest. */
 export function isSecretMember(
   [key, masked]: readonly [string, string],
   member: unknown,
@@ -170,18 +170,18 @@ export function isSecretMember(
   if (isEmpty(member) || member === REDACTED_LABEL) return false
   if (isSecretUnder(key, member) || (masked !== key && isSecretUnder(masked, member))) return true
   if (key === 'auth' && typeof member === 'string') return isBasicPair(member)
-  // `{ name: 'DB_PASSWORD', value: 'x' }`, as manifests and header lists write it.
+  // Matches `{ name: 'DB_PASSWORD', value: 'x' }` in manifests and header lists.
   if (key !== 'value') return false
   return entries.some(
     ([k, name]) =>
       /^(?:name|key|header)$/.test(k) &&
       typeof name === 'string' &&
-      // Judged as it was and as it will be read, like a key.
+      // Both the original and the masked name are checked, as for a key.
       (isSecretUnder(name, member) || isSecretUnder(redactText(name).text, member)),
   )
 }
 
-/** Lists and objects under the name of a count or an assertion are judged member by member. */
+/** Lists and objects under the name of a count or an assertion are checked member by member. */
 function isSecretUnder(name: string, member: unknown): boolean {
   const kind = kindOfKey(name)
   if (kind === 'plain') return false

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { CONTEXTS, MUST_KEEP, MUST_MASK, TOKENS } from './corpus.fixture.ts'
 import { createRedactStream, redactText, redactValue } from './redact.ts'
 
-/** A made-up value for the places where the name gives the secret away. */
+/** An invented value for positions where the name announces the secret. */
 const password = fc
   .tuple(fc.stringMatching(/^[A-Za-z][A-Za-z0-9]{6,20}$/), fc.stringMatching(/^[0-9]{2}$/))
   .map((parts) => parts.join(''))
@@ -21,7 +21,7 @@ const prose = fc.oneof(
   fc.constantFrom('', '(', ' - ', '\n', '{"a":1,', 'é😀', '::', '\\n', '"', "it's "),
 )
 
-/** Fragments that meet in unlucky ways: halves of keys, separators, quotes, labels. */
+/** Fragments that combine badly: halves of keys, separators, quotes, labels. */
 const shards = fc
   .array(
     fc.oneof(
@@ -80,7 +80,7 @@ describe('a planted secret', () => {
     )
   })
 
-  it('never survives in a nested value, nor in its paths', () => {
+  it('never survives in a nested value or its paths', () => {
     fc.assert(
       fc.property(
         planted,
@@ -99,7 +99,7 @@ describe('a planted secret', () => {
     )
   })
 
-  it('never survives in a stream, wherever it is cut, and the stream says what the whole text says', () => {
+  it('never survives in a stream with any chunks, and the result equals that of the whole text', () => {
     fc.assert(
       fc.property(
         prose,
@@ -155,8 +155,8 @@ describe('redacting again', () => {
   })
 })
 
-describe('a stream of anything', () => {
-  it('says what the whole text says, line by line', () => {
+describe('a stream of any text', () => {
+  it('returns the same lines as the whole text', () => {
     fc.assert(
       fc.property(shards, shards, fc.array(fc.nat(300), { maxLength: 8 }), (first, second, cuts) => {
         const text = `${first}\n${second}`
@@ -180,7 +180,7 @@ describe('ids and counts', () => {
     fc.nat(65_535).map((port) => `http://localhost:${port}/v1`),
   )
 
-  it('always survive', () => {
+  it('always stay unchanged', () => {
     fc.assert(
       fc.property(fc.array(id, { minLength: 1, maxLength: 6 }), (ids) => {
         const text = ids.join(', ')

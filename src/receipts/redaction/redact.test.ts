@@ -43,7 +43,7 @@ describe('ordinary text', () => {
   })
 })
 
-describe('what the original missed', () => {
+describe('secrets that simpler rules miss', () => {
   const id = TOKENS['AWS access key id']
   it.each([
     ['an AWS access key id', `key ${id} leaked`, id],
@@ -60,7 +60,7 @@ describe('what the original missed', () => {
     expect(redactText(text).text).not.toContain(secret)
   })
 
-  it('leaves token counts alone', () => {
+  it('does not change token counts', () => {
     const usage = {
       tokens: 12,
       max_tokens: 4096,
@@ -80,7 +80,7 @@ describe('what the original missed', () => {
   })
 })
 
-describe('what stays readable around a secret', () => {
+describe('text around a secret', () => {
   it.each([
     ['postgres://bob:abc1@db:5432/x', `postgres://${REDACTED_LABEL}@db:5432/x`],
     ['Authorization: Bearer abc123def', `Authorization: Bearer ${REDACTED_LABEL}`],
@@ -95,14 +95,14 @@ describe('what stays readable around a secret', () => {
     expect(redactText(text).text).toBe(expected)
   })
 
-  it('names the rules that fired, sorted and once', () => {
+  it('names the rules that matched, sorted and without duplicates', () => {
     const text = `${TOKENS.JWT} ${TOKENS['AWS access key id']} ${TOKENS.JWT} password=x https://u:p@h`
     expect(redactText(text).labels).toEqual(['aws_access_key_id', 'jwt', 'key_value', 'url_userinfo'])
   })
 })
 
 describe('the corpus', () => {
-  it('is large enough to mean something', () => {
+  it('is large enough to be meaningful', () => {
     expect(Object.keys(TOKENS).length + Object.keys(CONTEXTS).length).toBeGreaterThanOrEqual(80)
     expect(MUST_KEEP.length).toBeGreaterThanOrEqual(60)
   })
@@ -114,7 +114,7 @@ describe('secret names', () => {
     private_key privateKey authorization Authorization cookie Set-Cookie access_key AWS_SECRET_ACCESS_KEY client_secret
     accessToken refresh-token GITHUB_TOKEN PGPASSWORD DB_PASS password1 token_2 token_value password_hash secrets
     tokens _auth _authToken AccountKey signing_key userPassword OPENAI_KEY secretAccessKey`.split(/\s+/),
-  )('%s is one', (key) => {
+  )('%s is a secret name', (key) => {
     expect(isSecretKey(key)).toBe(true)
   })
 
@@ -126,7 +126,7 @@ describe('secret names', () => {
     access_key_id has_token secretary cookie_name cacheReadInputTokens primary_key passed monkey`.split(
       /\s+/,
     ),
-  )('%s is not', (key) => {
+  )('%s is not a secret name', (key) => {
     expect(isSecretKey(key)).toBe(false)
   })
 })

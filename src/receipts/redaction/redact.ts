@@ -1,6 +1,6 @@
 /**
- * Redaction, as used by everything that persists or prints. Secrets are found by what they look like, by the name
- * they stand under and by what they decode to; counts, ids, references and placeholders stay readable.
+ * Redaction, which Craik applies before it stores or prints text. It finds secrets by their shape, by their name and by
+ * their decoded content. Counts, ids, references and placeholders stay readable.
  */
 export { CleanJson } from './clean-json.ts'
 export { REDACTED_LABEL } from './findings.ts'

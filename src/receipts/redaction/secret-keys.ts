@@ -1,11 +1,11 @@
-/** Which names announce a secret: the key of an object, a variable, a flag, a header, a query parameter. */
+/** Names that announce a secret: the key of an object, a variable, a flag, a header, a query parameter. */
 
 const MAY_BE_SECRET = /token|pass|pwd|secret|cred|auth|cookie|key|mnemonic/i
 
 const SECRET_WORD =
   /(?:tokens?|secrets?|passwords?|passwds?|passwort|passphrases?|passcodes?|pwds?|credentials?|creds|apikeys?|cookies?|authorization|mnemonic)$/
 
-/** A `key` is a secret only when one of these owns it: `api_key` is, `cache_key` and `public_key` are not. */
+/** A `key` is a secret only after one of these words: `api_key` is one, `cache_key` and `public_key` are not. */
 const KEY_OWNERS =
   'access account admin aes anthropic api app auth client decryption deploy encryption gemini gpg groq hmac jwt license master mistral openai private root rsa secret service shared signing ssh ssl storage stripe symmetric tls webhook'.split(
     ' ',
@@ -14,7 +14,7 @@ const OWNED_KEY = new RegExp(`(?:${KEY_OWNERS.join('|')})keys?$`)
 const OWNED_PASS =
   /(?:db|database|smtp|mail|email|user|admin|root|redis|mysql|pg|postgres|postgresql|mongo|mongodb|ftp|ssh|sudo|proxy|auth|http|https|imap|ldap|rabbitmq|amqp|key|keystore|basic|login|registry|docker|git|npm|service|account|api|app|vault)pass$/
 
-/** What follows the secret word when the value is a fact about a secret rather than the secret. */
+/** Words after the secret word that make the value a fact about a secret. */
 const FACTS = new Set(
   `id ids ref refs name names count counts limit limits budget budgets remaining used usage type types kind mode modes
   url uri endpoint endpoints path paths file files filename dir policy policies expiry expires expiration at in ttl
@@ -25,9 +25,9 @@ const FACTS = new Set(
     /\s+/,
   ),
 )
-/** What may be done with a secret. `secret.use` is an action; `NPM_TOKEN_READ` may be the token itself. */
+/** Actions on a secret. `secret.use` is an action, but `NPM_TOKEN_READ` can be the token itself. */
 const ACTIONS = new Set('use write read bind list delete remove create get rotate'.split(' '))
-/** Digests of random tokens give nothing away; those of passwords can be guessed, so they stay secret. */
+/** Digests of random tokens reveal nothing. Passwords can be guessed from their digest, so that stays secret. */
 const DIGESTS = new Set(['hash', 'digest', 'sha256', 'fingerprint', 'checksum'])
 
 const COUNTED = new Set(
@@ -42,18 +42,19 @@ const ASSERTED = new Set(
   ),
 )
 
-/** A pass that is a round of work or a filter. */
+/** A pass in the sense of a round of work or a filter. */
 const PASS_OF_WORK =
   /^(?:first|second|third|last|final|one|two|single|multi|render|low|high|band|all|tests?|by)$/
 
-/** True when a value under this name is a secret; counts, limits, references and ids are not. */
+/** Returns true when a value under this name is a secret. Counts, limits, references and ids are not. */
 export function isSecretKey(key: string): boolean {
   return kindOfKey(key) === 'secret'
 }
 
 /**
- * What a name says of its value: a `secret` is one; under `counted` (`read_token`), `asserted` (`use_password`) and
- * `pass` it is one unless it reads as a number, a yes or no, or a placeholder; under `plain` it is none.
+ * The meaning of a name. Under `secret` the value is a secret, and under `plain` it is not. Under `counted`
+ * (`read_token`), `asserted` (`use_password`) and `pass` it is a secret unless it is a number, a boolean or a
+ * placeholder.
  */
 export type KeyKind = 'secret' | 'counted' | 'asserted' | 'pass' | 'plain'
 
@@ -67,7 +68,7 @@ export interface KeyClass {
   readonly lastWord: string
 }
 
-/** The judgement with the word that decides how the value is read. */
+/** Returns the kind of a name, and the word that decides how its value is read. */
 export function classifyKey(key: string): KeyClass {
   const words = wordsOf(key)
   return { kind: key === '_auth' ? 'secret' : kindOf(key, words), lastWord: words.at(-1) ?? '' }
@@ -89,23 +90,23 @@ function kindOf(key: string, words: readonly string[]): KeyKind {
   return ASSERTED.has(words[0]!) ? 'asserted' : 'secret'
 }
 
-/** `pass`, `--pass` and `SONAR_PASS`; `-pass` of openssl says where a password is found. */
+/** Matches `pass`, `--pass` and `SONAR_PASS`. The `-pass` of openssl names the source of a password. */
 function namesPass(key: string, words: readonly string[]): boolean {
   if (words.at(-1) !== 'pass') return false
   if (words.length === 1) return /^(?:--)?pass$/i.test(key)
   return /^[A-Z0-9_]+$/.test(key) && !PASS_OF_WORK.test(words.at(-2)!)
 }
 
-/** Whether a number under this name counts tokens; a plural is a count unless it holds something else. */
+/** Returns whether a number under this name counts tokens. A plural is a count unless it holds something else. */
 export function countsTokens(key: string): boolean {
   return /tokens$/i.test(key)
 }
 
-/** Names as lower-case words, from snake_case, kebab-case, camelCase and dotted.names alike. */
+/** Splits a name into lower-case words: snake_case, kebab-case, camelCase or dotted.names. */
 function wordsOf(key: string): string[] {
   if (/^[a-z]*$/.test(key)) return [key]
   const words = key.slice(-128).match(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+/g) ?? []
-  // `token_2` and `password1` name the same thing as `token` and `password`.
+  // `token_2` and `password1` mean the same as `token` and `password`.
   while (words.length > 1 && /^\d/.test(words.at(-1)!)) words.pop()
   return words.map((word) => word.toLowerCase())
 }

@@ -1,9 +1,9 @@
-/** What stands between a key and its value: `=`, `:`, `=>`, `%3D`, `>` in XML, a space after a flag. */
+/** The separator between a key and its value: `=`, `:`, `=>`, `%3D`, `>` in XML, a space after a flag. */
 import { openingQuote, skipGap } from './value-extents.ts'
 
 export interface Separator {
   readonly kind: 'assign' | 'colon' | 'flag' | 'element' | 'sentence' | 'quoted'
-  /** Where the value begins. */
+  /** The index of the value. */
   readonly at: number
   readonly tight: boolean
   readonly percentEncoded: boolean
@@ -21,7 +21,7 @@ const SETTER = /\([ \t]?(?=["'`])/y
 const VARIABLE = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$/
 const ATTRIBUTES = /[^<>\n]{0,96}>/y
 
-/** Reads the separator after the key at [start, end), if one follows. */
+/** Reads the separator after the key at [start, end), if there is one. */
 export function separatorAfter(text: string, start: number, end: number): Separator | undefined {
   const below = advance(NAMED_VALUE_BELOW, text, end)
   if (below !== undefined && ENTRY_NAME.test(text.slice(Math.max(0, start - 32), start))) {
@@ -29,7 +29,7 @@ export function separatorAfter(text: string, start: number, end: number): Separa
   }
   const closing = openingQuote(text, end)
   if (closing !== undefined) {
-    const paired = pairedValue(text, start, end, closing.at + 1)
+    const paired = readPairedValue(text, start, end, closing.at + 1)
     if (paired !== undefined) return paired
   } else {
     const element = text[start - 1] === '<' ? advance(ATTRIBUTES, text, end) : undefined
@@ -38,12 +38,13 @@ export function separatorAfter(text: string, start: number, end: number): Separa
   const at = afterDecoration(text, closing === undefined ? end : closing.at + 1)
   const sign = skipGap(text, at)
   return (
-    signAt(text, sign, sign > at) ?? (closing === undefined ? spacedValue(text, start, end, at) : undefined)
+    signAt(text, sign, sign > at) ??
+    (closing === undefined ? readSpacedValue(text, start, end, at) : undefined)
   )
 }
 
-/** `"name":"DB_PASSWORD","value":"x"`, `"--token","x"` and `define('DB_PASSWORD', 'x')`. */
-function pairedValue(text: string, start: number, end: number, at: number): Separator | undefined {
+/** Matches `"name":"DB_PASSWORD","value":"x"`, `"--token","x"` and `define('DB_PASSWORD', 'x')`. */
+function readPairedValue(text: string, start: number, end: number, at: number): Separator | undefined {
   const named = advance(NAMED_VALUE, text, at)
   if (named !== undefined) return separator('colon', text, named)
   const item = advance(LIST_ITEM, text, at)
@@ -55,7 +56,7 @@ function pairedValue(text: string, start: number, end: number, at: number): Sepa
     : separator('colon', text, item)
 }
 
-/** Past what closes around a key: an index, array brackets, Markdown, a TypeScript `?`, an HTML entity. */
+/** Skips what closes a key: an index, array brackets, Markdown, a TypeScript `?`, an HTML entity. */
 function afterDecoration(text: string, from: number): number {
   let at = from
   if (text.startsWith('&quot;', at)) at += '&quot;'.length
@@ -80,8 +81,8 @@ function signAt(text: string, at: number, spaced: boolean): Separator | undefine
   return separator('colon', text, next === '=' ? at + 2 : at + 1)
 }
 
-/** Values that follow after a space alone: a flag's, a quoted password's, `the password is x`, `ENV API_KEY x`. */
-function spacedValue(text: string, start: number, end: number, from: number): Separator | undefined {
+/** Reads values after a space alone: of a flag, a quoted password, `the password is x`, `ENV API_KEY x`. */
+function readSpacedValue(text: string, start: number, end: number, from: number): Separator | undefined {
   const at = skipGap(text, from)
   const setter = /^(?:set|with)/i.test(text.slice(start, start + 4)) ? advance(SETTER, text, from) : undefined
   if (setter !== undefined) return separator('assign', text, setter)
@@ -107,7 +108,7 @@ function assignment(
   if (next === '>') return separator('assign', text, at + 2)
   if (next === '~') return undefined
   if (next === '=') {
-    // A comparison, unless nothing around it has a space and no version follows: `PASSWORD==abc`, `pkg==1.2`.
+    // `==` is a comparison, unless it has no spaces around it and no version follows: `PASSWORD==abc`, `pkg==1.2`.
     if (spaced || text[at + 2] === '=' || /^[\s\d]/.test(text[at + 2] ?? ' ')) return undefined
     return { kind: 'assign', at: at + 1, tight: true, percentEncoded: false }
   }
@@ -118,7 +119,7 @@ function separator(kind: Separator['kind'], text: string, from: number, tight = 
   let at = skipGap(text, from)
   // Markdown closes its emphasis after the colon: `**password:** value`.
   if (text.startsWith('** ', at)) at = skipGap(text, at + 2)
-  // Python, C# and shells put a letter or a sign before the quote.
+  // Python, C# and shells can prefix a quote with a letter or a sign.
   const prefix = /^[bBfFrRuU$@]{1,2}(?=["'`])/.exec(text.slice(at, at + 3))
   return { kind, at: at + (prefix?.[0].length ?? 0), tight, percentEncoded: false }
 }

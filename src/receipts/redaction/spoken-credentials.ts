@@ -1,10 +1,10 @@
-/** Credentials known by the word or command before them: `Bearer x`, `curl -u user:pass`, SQL, netrc. */
+/** Credentials recognized by the preceding word or command: `Bearer x`, `curl -u user:pass`, SQL, netrc. */
 
 import { isBasicPair } from './authorization.ts'
 import { alphabet, runEnd } from './characters.ts'
 import type { ReportFinding } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
-import { bareExtent, openingQuote, quotedExtent } from './value-extents.ts'
+import { bareExtent, findQuotedExtent, openingQuote } from './value-extents.ts'
 
 const CREDENTIAL = alphabet(/[A-Za-z0-9._~+/=|:%-]/)
 const BEARER_PROSE =
@@ -40,20 +40,20 @@ function isBearer(value: string, lowerCase: boolean): boolean {
 const CURL_LOGIN =
   /[\s"'](?:(?:-u|-U|--user|--proxy-user)(?:[ =]{0,4}|["'][ \t]{0,4},[ \t]{0,4})["']?(?=[^\s:"',=-][^\s:"',]{0,64}:[^\s/])|-b[ \t]{1,4}["']?(?=[\w.-]{1,64}=))/g
 
-/** `-u user:pass` and `-b name=value`; to other commands these flags mean other things. */
+/** `-u user:pass` and `-b name=value`. In other commands these flags have other meanings. */
 function findCurlLogins(text: string, report: ReportFinding): void {
   for (const match of text.matchAll(CURL_LOGIN)) {
     const line = text.slice(Math.max(0, match.index - 512), match.index)
     if (!line.slice(line.lastIndexOf('\n') + 1).includes('curl')) continue
     const start = match.index + match[0].length
     const quote = openingQuote(text, start - 1)
-    const { end } = quote === undefined ? bareExtent(text, start, false) : quotedExtent(text, quote.at, 0)
+    const { end } = quote === undefined ? bareExtent(text, start, false) : findQuotedExtent(text, quote.at, 0)
     const [, password] = text.slice(start, end).split(/[:=](.*)/s, 2)
     if (!isPlaceholder(password ?? '')) report(start, end, 'basic_credentials')
   }
 }
 
-/** Commands and files that give a password by position. */
+/** Commands and files in which the position identifies a password. */
 const POSITIONED = [
   { label: 'netrc', pattern: /\blogin[ \t]{1,8}\S{1,128}[ \t]{1,8}password[ \t]{1,8}(\S+)/g },
   { label: 'command', pattern: /\bsshpass[ \t]{1,4}-p[ \t]{0,4}(\S+)/g },
@@ -66,7 +66,7 @@ const POSITIONED = [
 
 function findStatements(text: string, report: ReportFinding): void {
   for (const match of text.matchAll(/\bidentified (?:with \S{1,40} )?by (?=["'])/gi)) {
-    const quoted = quotedExtent(text, match.index + match[0].length, 0)
+    const quoted = findQuotedExtent(text, match.index + match[0].length, 0)
     if (!isPlaceholder(text.slice(quoted.start, quoted.end))) report(quoted.start, quoted.end, 'key_value')
   }
   for (const { label, pattern } of POSITIONED) {

@@ -1,4 +1,4 @@
-/** Credentials inside addresses: `user:pass@`, database DSNs, signed URLs. */
+/** Credentials in URLs: `user:pass@`, database DSNs, signed URLs. */
 import { alphabet, runEnd, runStart } from './characters.ts'
 import type { ReportFinding } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
@@ -8,9 +8,9 @@ const AUTHORITY = alphabet(/[^\s"'`<>\\/?#]/)
 const ADDRESS = alphabet(/[^\s"'`<>\\]/)
 const BEFORE_DSN = alphabet(/[^\s"'`<>\\(]/)
 const QUERY_VALUE = alphabet(/[^\s"'`<>\\&]/)
-/** How far a password with a raw slash or `#` is followed; a bound keeps a text full of addresses linear. */
+/** The maximum length of a password with a raw slash or `#`. The limit keeps a text full of URLs linear. */
 const RAW_PASSWORD_MAX = 256
-/** With these a lone user name is a login name (`ssh://git@host`), elsewhere it is usually a token. */
+/** With these schemes a lone user name is a login name (`ssh://git@host`). Elsewhere it is usually a token. */
 const LOGIN_SCHEMES = new Set(['ssh', 'git', 'git+ssh', 'svn+ssh', 'sftp', 'scp', 'rsync'])
 
 export function findUrlSecrets(text: string, report: ReportFinding): void {
@@ -48,7 +48,7 @@ function findUserinfo(
   report(start, start + at, 'url_userinfo')
 }
 
-/** A password may hold a raw `/`, `?` or `#`: then what follows the first colon is no port. */
+/** A password can contain a raw `/`, `?` or `#`. Then the text after the first colon is not a port. */
 function rawPasswordEnd(text: string, start: number, authority: string, nextAt: number): number {
   if (nextAt - start > RAW_PASSWORD_MAX) return -1
   const separator = authority.slice(0, RAW_PASSWORD_MAX).indexOf(':')
@@ -58,7 +58,7 @@ function rawPasswordEnd(text: string, start: number, authority: string, nextAt: 
   return text.slice(start, end).lastIndexOf('@')
 }
 
-/** `https%3A%2F%2Fuser%3Apass%40host`, an address carried as a parameter. */
+/** Matches `https%3A%2F%2Fuser%3Apass%40host`, a URL in a parameter. */
 function findEncodedUserinfo(text: string, report: ReportFinding): void {
   if (!text.includes('%2F%2F') && !text.includes('%2f%2f')) return
   for (const match of text.matchAll(
@@ -69,7 +69,7 @@ function findEncodedUserinfo(text: string, report: ReportFinding): void {
   }
 }
 
-/** `user:pass@tcp(host)/db` as Go writes it, `jdbc:oracle:thin:user/pass@host` as Java does. */
+/** Matches `user:pass@tcp(host)/db` in Go and `jdbc:oracle:thin:user/pass@host` in Java. */
 function findDriverDsns(text: string, report: ReportFinding): void {
   for (const marker of ['@tcp(', '@unix(']) {
     for (let at = text.indexOf(marker); at !== -1; at = text.indexOf(marker, at + 1)) {
@@ -91,7 +91,7 @@ function findDriverDsns(text: string, report: ReportFinding): void {
   }
 }
 
-/** A signed URL is a credential for as long as it lives. */
+/** A signed URL is a credential until it expires. */
 function findSignatures(text: string, report: ReportFinding): void {
   if (!/sig/i.test(text)) return
   for (const match of text.matchAll(/(?:[?&]|%26|\\u0026)(?:sig|x-(?:amz|goog)-signature)(?:=|%3D)/gi)) {

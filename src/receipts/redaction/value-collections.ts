@@ -1,18 +1,18 @@
-/** Lists and objects under a secret name, written on one line. */
+/** Lists and objects under a secret name on one line. */
 import type { ReportFinding } from './findings.ts'
 import { REDACTED_LABEL } from './findings.ts'
 import { isCount, isUnlikeWord } from './named-value.ts'
 import { isFact, isPlaceholder } from './placeholders.ts'
 import { kindOfKey } from './secret-keys.ts'
-import { openingQuote, quotedExtent, skipGap } from './value-extents.ts'
+import { findQuotedExtent, openingQuote, skipGap } from './value-extents.ts'
 
-/** Objects longer than this are judged member by member. */
+/** Objects longer than this are checked member by member. */
 const OBJECT_MAX = 4096
 const OBJECT_DEPTH = 4
-/** Members of a schema: the object describes a secret and holds none. */
+/** Members of a schema: such an object describes a secret and contains none. */
 const SCHEMA = /\\*["'](?:type|\$ref|minLength|description|default)\\*["']\s?:/
 
-/** Each item of a list: `"tokens": ["a", "b"]`. Bare items are words as often as secrets. */
+/** Reports each item of a list: `"tokens": ["a", "b"]`. Unquoted items can be words or secrets. */
 export function reportList(
   text: string,
   from: number,
@@ -22,7 +22,7 @@ export function reportList(
   let at = skipGap(text, from)
   for (;;) {
     const quote = openingQuote(text, at)
-    const item = quote === undefined ? bareItem(text, at) : quotedExtent(text, quote.at, quote.depth)
+    const item = quote === undefined ? bareItem(text, at) : findQuotedExtent(text, quote.at, quote.depth)
     const content = text.slice(item.start, item.end)
     if (content === '') return at > from ? at : undefined
     const isSecret = quote === undefined ? isUnlikeWord(content) : !isPlaceholder(content)
@@ -40,7 +40,7 @@ function bareItem(text: string, from: number): { readonly start: number; readonl
   return { start: from, end: from + item.length }
 }
 
-/** The inside of an object, as in `"credentials":{"user":"a","x":"b"}`, when it closes on its line. */
+/** Reports the content of an object such as `"credentials":{"user":"a","x":"b"}`, if it closes on its line. */
 export function reportObject(text: string, from: number, report: ReportFinding): number | undefined {
   let depth = 1
   for (let at = from; at < Math.min(text.length, from + OBJECT_MAX); at++) {

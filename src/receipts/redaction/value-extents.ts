@@ -1,4 +1,4 @@
-/** Where a value that follows a key ends: quoted, escaped, bare, to the end of the line. */
+/** Finds where the value after a key ends: quoted, escaped, unquoted or up to the end of the line. */
 import { REDACTED_LABEL } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
 
@@ -11,7 +11,7 @@ const isQuote = (char: string | undefined): char is string => char === '"' || ch
 
 const COLOUR = /(?:\x1b|\\(?:u001b|x1b|033|e))\[[\d;]{0,12}m/iy
 
-/** Past spaces, tabs and colour codes, which separate a key from its value without being either. */
+/** Skips spaces, tabs and colour codes between a key and its value. */
 export function skipGap(text: string, from: number): number {
   let at = from
   for (;;) {
@@ -24,12 +24,12 @@ export function skipGap(text: string, from: number): number {
 
 export interface Quote {
   readonly char: string
-  /** How many backslashes escape it. */
+  /** The number of backslashes that escape the quote. */
   readonly depth: number
   readonly at: number
 }
 
-/** An opening quote with the backslashes that escape it: `"`, `\"`, `\\\"`. */
+/** Returns an opening quote with the backslashes that escape it: `"`, `\"`, `\\\"`. */
 export function openingQuote(text: string, from: number): Quote | undefined {
   let at = from
   while (at < from + 16 && text[at] === '\\') at++
@@ -37,18 +37,18 @@ export function openingQuote(text: string, from: number): Quote | undefined {
   return isQuote(char) ? { char, depth: at - from, at } : undefined
 }
 
-/** The quote right before this index, when a string begins there. */
+/** Returns the quote right before this index, if a string begins there. */
 export function quoteBefore(text: string, index: number): Quote | undefined {
   const char = text[index - 1]
   return isQuote(char) ? { char, depth: text[index - 2] === '\\' ? 1 : 0, at: index - 1 } : undefined
 }
 
 /**
- * The content of a quoted string, up to its closing quote or the end of the line. At each level of escaping the
- * closing quote carries one more run of backslashes than the level before (0, 1, 3, 7…), and a quote inside the
- * string carries more than that; the remainder tells the two apart.
+ * Returns the content of a quoted string, up to its closing quote or the end of the line. At each level of escaping,
+ * the closing quote has one more run of backslashes than at the level before (0, 1, 3, 7…). A quote within the string
+ * has more than that, and the remainder distinguishes the two.
  */
-export function quotedExtent(text: string, quoteAt: number, depth: number): Extent {
+export function findQuotedExtent(text: string, quoteAt: number, depth: number): Extent {
   const quote = text[quoteAt]
   let backslashes = 0
   let at = quoteAt + 1
@@ -56,7 +56,7 @@ export function quotedExtent(text: string, quoteAt: number, depth: number): Exte
     const char = text[at]
     if (char === '\n' || char === '\r') break
     if (char === quote && (backslashes < depth || (backslashes - depth) % (2 * (depth + 1)) === 0)) {
-      const goesOn = depth === 0 ? continuedQuote(text, at) : at
+      const goesOn = depth === 0 ? findContinuedQuote(text, at) : at
       if (goesOn > at) {
         at = goesOn
         backslashes = 0
@@ -69,8 +69,11 @@ export function quotedExtent(text: string, quoteAt: number, depth: number): Exte
   return { start: quoteAt + 1, end: at }
 }
 
-/** SQL writes a quote inside a string as `''`, shells as `'\\''`: the last index of that, or `at` when the string ends. */
-function continuedQuote(text: string, at: number): number {
+/**
+ * SQL writes a quote within a string as `''`, shells as `'\\''`. Returns the last index of that, or `at` when the
+ * string ends.
+ */
+function findContinuedQuote(text: string, at: number): number {
   if (text[at] !== "'") return at
   if (text[at + 1] === "'") return at + 1
   if (text.startsWith("\\''", at + 1)) return at + 3
@@ -78,8 +81,8 @@ function continuedQuote(text: string, at: number): number {
 }
 
 /**
- * To the end of the line, written or escaped, or to the end of the string the line stands in. That string was opened
- * by the quote before the key; or it is known by the escaped quotes inside it, which an unescaped one then ends.
+ * Returns the rest of the line, written or escaped, or the rest of the string that contains the line. Either the quote
+ * before the key opened that string, or escaped quotes within it show it. An unescaped quote then ends it.
  */
 export function lineExtent(text: string, from: number, opened?: Quote): Extent {
   let escaped = false
@@ -107,8 +110,8 @@ const ESCAPE = /\\[nrtuxbf"'`\\/]/y
 const ENCODED_END = /%(?:26|22|27|20|0A|0D|7D|2C|3B)/iy
 
 /**
- * An unquoted value. Passwords hold any character, so a delimiter ends the value only where it reads as one: a comma
- * before another pair, an ampersand before another parameter, a quote that closes something.
+ * Returns the extent of an unquoted value. Passwords can contain any character, so a delimiter ends the value only in
+ * its usual context: a comma before another pair, an ampersand before another parameter, a quote that closes something.
  */
 export function bareExtent(text: string, from: number, percentEncoded: boolean): Extent {
   let at = from
@@ -142,7 +145,7 @@ export function bareExtent(text: string, from: number, percentEncoded: boolean):
   return { start: from, end: at }
 }
 
-/** Gives punctuation that belongs to the sentence or the structure around the value back to the text. */
+/** Excludes punctuation that belongs to the sentence or structure around the value. */
 export function trimExtent(text: string, { start, end }: Extent, punctuation: RegExp): Extent {
   let at = end
   while (at > start && punctuation.test(text[at - 1]!)) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { buildLog, receiptBody, sealLine } from '../log.fixture.ts'
+import { buildLog, receiptBody, sealLine } from '../receipt-log.fixture.ts'
 import {
   always,
   at,
@@ -24,7 +24,7 @@ describe('a tampered log', () => {
     lines: string[],
     c: { i: number; k: number; size: number },
   ) => { lines: string[]; problem: string; seq: number }
-  const forged = (lines: readonly string[], k: number) => {
+  const forgeLine = (lines: readonly string[], k: number) => {
     const prev = k === 0 ? '0'.repeat(64) : leafOf(lines[at(lines, k - 1)]!).toString('hex')
     const kid = JSON.parse(lines[at(lines, k)]!).seal.kid
     return sealLine({ ...receiptBody(k + 10_000) }, k, prev, { kid, macKey: Buffer.alloc(32) })
@@ -53,9 +53,9 @@ describe('a tampered log', () => {
     move: (lines, { i, k, size }) => {
       const [from, to] = i === k ? [i, (i + 1) % size] : [i, k]
       const without = lines.toSpliced(at(lines, from), 1)
-      const place = at(without, to) + (from < to ? 1 : 0)
+      const position = at(without, to) + (from < to ? 1 : 0)
       return {
-        lines: without.toSpliced(place, 0, lines[at(lines, from)]!),
+        lines: without.toSpliced(position, 0, lines[at(lines, from)]!),
         problem: 'reordered',
         seq: Math.min(from, to),
       }
@@ -66,17 +66,17 @@ describe('a tampered log', () => {
       seq: i,
     }),
     insert: (lines, { k }) => ({
-      lines: lines.toSpliced(at(lines, k), 0, forged(lines, k)),
+      lines: lines.toSpliced(at(lines, k), 0, forgeLine(lines, k)),
       problem: 'inserted',
       seq: k,
     }),
   }
 
-  /** A forger who mends numbers and links undoes these by mending them. */
+  /** A forger who corrects numbers and links undoes these edits. */
   const UNMENDABLE = ['renumber', 'garble']
 
   it.each(Object.keys(attacks))(
-    'shows where it first goes wrong, whatever the forger mends, after: %s',
+    'reports the first wrong position, whatever the forger corrects, after: %s',
     (name) => {
       fc.assert(
         fc.property(cases, ({ log, ...c }) => {
@@ -85,21 +85,21 @@ describe('a tampered log', () => {
           expect(plain).toMatchObject({ outcome: 'tampered', finding: { problem, seq } })
           if (name !== 'duplicate') expect(plain.intact).toBe(seq)
 
-          // Without the signed leaf hashes, only numbers and links tell; they tell of gaps and swaps.
+          // Without the signed leaf hashes, only numbers and links show gaps and swaps.
           const listless = verifyLines(withoutLists(lines), trust(log))
           expect(listless.outcome).toBe('tampered')
           if (name === 'swap' || (name === 'delete' && listless.finding!.seq !== undefined))
             expect(listless.finding).toMatchObject({ problem, seq })
 
           if (UNMENDABLE.includes(name)) return
-          // Renumbered, a copy is a receipt that never was: what differs first is the place where it stands, or the
-          // next one if it is a copy of the receipt that belongs there.
+          // With corrected numbers, a copy becomes a new receipt. The first difference is then its position, or the
+          // next one if it copies the receipt that belongs there.
           const relinked = verifyLines(relink(lines), trust(log))
           const places = name === 'duplicate' ? [c.k, c.k + 1] : [seq]
           expect(relinked.outcome).toBe('tampered')
           expect(places).toContain(relinked.finding!.seq)
 
-          // With forged lists only the two checkpoints around it bound the place.
+          // With forged lists, only the two surrounding checkpoints limit the position.
           const relisted = verifyLines(relist(relink(lines)), trust(log))
           expect(relisted.outcome).toBe('tampered')
           expect(relisted.intact).toBeLessThanOrEqual(places.at(-1)!)
@@ -126,7 +126,7 @@ describe('a tampered log', () => {
     )
   })
 
-  it('is truncated wherever its bytes end early', async () => {
+  it('is truncated when its bytes end early at any position', async () => {
     const log = buildLog({ receipts: 40, checkpoints: [10, 25, 40] })
     const bytes = Buffer.from(`${log.lines.join('\n')}\n`)
     const lastCheckpoint = bytes.lastIndexOf('{"_checkpoint"')

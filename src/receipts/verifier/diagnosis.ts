@@ -2,15 +2,15 @@
 import type { LogEntry } from './receipt-line.ts'
 import type { VerifierFinding, VerifierProblem } from './report.ts'
 
-/** A finding that turns into another if a receipt numbered `awaits` still comes: missing, or only moved? */
+/** A finding that changes if a receipt with the number `awaits` still follows: then it was moved, not removed. */
 export interface Doubt extends VerifierFinding {
   awaits?: number
   instead?: (later: LogEntry) => VerifierFinding
 }
 
 /**
- * `truth` holds the signed leaf hashes from receipt `base` on, `read` what the file has; they first differ at `index`.
- * Hashes decide, not what a line says of itself, so renumbering and relinking all that follows hides nothing.
+ * Names the first wrong receipt. `truth` holds the signed leaf hashes from receipt `base` on, `read` those of the file.
+ * They first differ at `index`. Only hashes decide, so renumbering and relinking the rest hides nothing.
  */
 export function diagnose(
   read: readonly LogEntry[],
@@ -20,48 +20,51 @@ export function diagnose(
   checkpoint: string,
   promised: number,
 ): Doubt {
-  const place = base + index
+  const position = base + index
   const [here, due] = [read[index], truth[index]]
   const comesLater = (leaf: Buffer) => read.some((entry, i) => i > index && entry.leaf.equals(leaf))
-  if (!here) return absent(place)
+  if (!here) return absent(position)
   const isDueLater = due !== undefined && comesLater(due)
   const known = truth.findIndex((leaf) => leaf.equals(here.leaf))
   if (known >= 0) {
-    // A true receipt in a wrong place.
-    if (known < index || comesLater(here.leaf)) return duplicated(here)
-    return isDueLater ? reordered(place, here) : absent(place, here)
+    // A signed receipt at a wrong position.
+    if (known < index || comesLater(here.leaf)) return duplicateFinding(here)
+    return isDueLater ? reorderedFinding(position, here) : absent(position, here)
   }
   if (due && !isDueLater) {
-    // The receipt that is due is gone, and something else stands there: is that it, edited?
-    const what = `its bytes do not hash to leaf ${place} of ${checkpoint}`
+    // The expected receipt is missing, and another line is at its position. Is that line the edited receipt?
+    const what = `its bytes do not hash to leaf ${position} of ${checkpoint}`
     const edited = wrong(
       'edited',
-      `${nameReceipt({ ...here, seq: place })} was edited: ${what}`,
-      place,
+      `${nameReceipt({ ...here, seq: position })} was edited: ${what}`,
+      position,
       here.id,
     )
-    if (here.seq === place) return edited
-    return read.length === truth.length ? { ...absent(place, here), ...edited } : absent(place, here)
+    if (here.seq === position) return edited
+    return read.length === truth.length ? { ...absent(position, here), ...edited } : absent(position, here)
   }
-  // One line too many.
-  if (here.seq >= 0 && here.seq < base) return duplicated(here)
-  if (here.seq < base + truth.length || here.seq >= promised) return inserted(place, here)
-  const early = `${checkpoint} follows receipt ${place}, which it does not cover`
+  // There is one line too many.
+  if (here.seq >= 0 && here.seq < base) return duplicateFinding(here)
+  if (here.seq < base + truth.length || here.seq >= promised) return insertedFinding(position, here)
+  const early = `${checkpoint} follows receipt ${position}, which it does not cover`
   return {
-    ...(due ? reordered(place, here) : wrong('bad_checkpoint', early)),
+    ...(due ? reorderedFinding(position, here) : wrong('bad_checkpoint', early)),
     awaits: here.seq,
-    instead: (later) => (later.leaf.equals(here.leaf) ? duplicated(here) : inserted(place, here)),
+    instead: (later) =>
+      later.leaf.equals(here.leaf) ? duplicateFinding(here) : insertedFinding(position, here),
   }
 }
 
-/** Receipt `here` stands where another number is due; `first` is the one whose number it has, if that was read. */
-export function misnumbered(place: number, here: LogEntry, first: LogEntry | undefined): Doubt {
-  if (here.seq > place) return absent(place, here)
-  return !first || first.leaf.equals(here.leaf) ? duplicated(here) : inserted(place, here)
+/**
+ * Receipt `here` has another number than its position. `first` is the receipt with the same number, if one was read.
+ */
+export function diagnoseNumber(position: number, here: LogEntry, first: LogEntry | undefined): Doubt {
+  if (here.seq > position) return absent(position, here)
+  return !first || first.leaf.equals(here.leaf) ? duplicateFinding(here) : insertedFinding(position, here)
 }
 
-/** Receipt `here` does not link to the one `before` it, which no checkpoint covers yet unless it is undefined. */
-export function unlinked(here: LogEntry, before: LogEntry | undefined): VerifierFinding {
+/** Receipt `here` does not link to `before`. No checkpoint covers `before` yet, unless it is `undefined`. */
+export function diagnoseLink(here: LogEntry, before: LogEntry | undefined): VerifierFinding {
   if (!before)
     return wrong(
       'edited',
@@ -72,35 +75,35 @@ export function unlinked(here: LogEntry, before: LogEntry | undefined): Verifier
   return wrong('edited', detail, before.seq, before.id)
 }
 
-/** Receipt `place` does not stand in its place: missing, unless it still comes. */
-function absent(place: number, here?: LogEntry): Doubt {
-  const detail = `receipt ${place} is missing: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
+/** The receipt for `position` is missing there, unless it still follows. */
+function absent(position: number, here?: LogEntry): Doubt {
+  const detail = `receipt ${position} is missing: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
   return {
-    ...wrong('missing', detail, place),
-    awaits: place,
-    instead: (later) => reordered(place, here, later.id),
+    ...wrong('missing', detail, position),
+    awaits: position,
+    instead: (later) => reorderedFinding(position, here, later.id),
   }
 }
 
-function reordered(place: number, here?: LogEntry, id?: string): VerifierFinding {
-  const detail = `receipt ${place} is out of order: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
-  return wrong('reordered', detail, place, id)
+function reorderedFinding(position: number, here?: LogEntry, id?: string): VerifierFinding {
+  const detail = `receipt ${position} is out of order: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
+  return wrong('reordered', detail, position, id)
 }
 
-function duplicated(here: LogEntry): VerifierFinding {
+function duplicateFinding(here: LogEntry): VerifierFinding {
   return wrong('duplicated', `${nameReceipt(here)} is in the log twice`, here.seq, here.id)
 }
 
-function inserted(place: number, here: LogEntry): VerifierFinding {
-  const detail = `a line was inserted at the position of receipt ${place}: ${nameReceipt(here)}`
-  return wrong('inserted', detail, place, here.id)
+function insertedFinding(position: number, here: LogEntry): VerifierFinding {
+  const detail = `a line was inserted at the position of receipt ${position}: ${nameReceipt(here)}`
+  return wrong('inserted', detail, position, here.id)
 }
 
 export function wrong(problem: VerifierProblem, detail: string, seq?: number, id?: string): VerifierFinding {
   return { problem, detail, ...(seq !== undefined && { seq }), ...(id && { id }) }
 }
 
-export function refined(doubt: Doubt, later: LogEntry): Doubt {
+export function refineDoubt(doubt: Doubt, later: LogEntry): Doubt {
   return doubt.awaits === later.seq && doubt.instead ? doubt.instead(later) : doubt
 }
 

@@ -1,11 +1,11 @@
-/** Verifying logs in tests, and what a forger can do to their lines. */
+/** Verifies logs in tests, and forges their lines. */
 import fc from 'fast-check'
 import { canonicalJson } from '../../lib/canonical-json.ts'
-import { buildLog, type TestLog } from '../log.fixture.ts'
-import { verifyExport } from './files.ts'
+import { buildLog, type TestLog } from '../receipt-log.fixture.ts'
 import { LogVerifier } from './log-verifier.ts'
 import { leafHash } from './merkle.ts'
 import type { VerifierReport, VerifyOptions } from './report.ts'
+import { verifyExport } from './verify-files.ts'
 
 type Options = Partial<VerifyOptions>
 
@@ -34,7 +34,7 @@ export async function verifyBytes(
 
 export const isReceipt = (line: string) => line.startsWith('{"body"')
 export const isCheckpoint = (line: string) => line.startsWith('{"_checkpoint"')
-/** Where in the lines receipt `seq` stands. */
+/** Returns the line index of receipt `seq`. */
 export const at = (lines: readonly string[], seq: number) =>
   lines.findIndex((line) => isReceipt(line) && numberOf(line) === seq)
 export const numberOf = (line: string) => Number(/"seq":(\d+)\}\}$/.exec(line)![1])
@@ -51,7 +51,7 @@ export function edit(
   return canonicalJson(receipt)
 }
 
-/** What a forger without keys can mend: numbers and links of every receipt, so that the chain closes again. */
+/** Corrects the numbers and links of all receipts, as a forger without keys can, so that the chain is closed again. */
 export function relink(lines: readonly string[]): string[] {
   let [seq, prev] = [0, '0'.repeat(64)]
   return lines.map((line) => {
@@ -63,7 +63,7 @@ export function relink(lines: readonly string[]): string[] {
   })
 }
 
-/** And the lists of leaf hashes beside the checkpoints. */
+/** Corrects the lists of leaf hashes in the checkpoint lines too. */
 export function relist(lines: readonly string[]): string[] {
   let leaves: Buffer[] = []
   return lines.map((line) => {

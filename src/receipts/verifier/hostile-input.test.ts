@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { buildLog } from '../log.fixture.ts'
-import { verifyExport, verifyProof } from './files.ts'
+import { buildLog } from '../receipt-log.fixture.ts'
 import { trust, verifyBytes, verifyLines, withLine } from './forgery.fixture.ts'
 import { LogVerifier } from './log-verifier.ts'
+import { verifyExport, verifyProof } from './verify-files.ts'
 
 describe('hostile input', () => {
   const log = buildLog({ receipts: 12, checkpoints: [5, 12] })
@@ -20,7 +20,7 @@ describe('hostile input', () => {
     )
   })
 
-  it('never throws on any JSON in place of a line', () => {
+  it('never throws on any JSON instead of a line', () => {
     const names = fc.constantFrom(
       '_craik',
       '_document',
@@ -63,7 +63,7 @@ describe('hostile input', () => {
     )
   })
 
-  it('cannot make it hold a line without end, nor receipts without end', async () => {
+  it('cannot make the verifier hold an endless line or endless receipts', async () => {
     let read = 0
     async function* endless() {
       yield Buffer.from(`${log.lines[0]}\n{"body":{`)
@@ -83,7 +83,7 @@ describe('hostile input', () => {
     ['the header', 0, '{"_craik":{', '"size":3,'],
     ['a document', 1, '{"_document":{', '"text":"forbid (everything);",'],
     ['a checkpoint', -1, '{"_checkpoint":{', '"note":"none",'],
-  ])('has no member twice, outside receipts either: %s', (_, index, start, member) => {
+  ])('is refused with a duplicate member, also outside receipts: %s', (_, index, start, member) => {
     const { lines, ...documented } = buildLog({ receipts: 12, checkpoints: [12], documents: ['permit;'] })
     const key = trust({ lines, ...documented })
     expect(verifyLines(lines, key).outcome).toBe('ok')
@@ -93,7 +93,7 @@ describe('hostile input', () => {
     }
   })
 
-  it('puts nothing on a terminal but what the verifier words itself', () => {
+  it('never reaches a terminal: findings contain only the verifier’s own words', () => {
     const lines = withLine(log.lines, 3, log.lines[3]!.replace(/rcpt_\w+/, '\u001b[2Jrcpt'))
     expect(verifyLines(lines, trust(log)).finding!.detail).toMatch(/^[\x20-\x7e–…]+$/)
   })

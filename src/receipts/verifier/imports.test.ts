@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 
 const files = readdirSync(import.meta.dirname).filter((name) => !/\.(test|fixture)\.ts$/.test(name))
 
-it.each(files)('%s imports nothing but Node and its own folder', (name) => {
+it.each(files)('%s imports only Node modules and files of its own folder', (name) => {
   const source = readFileSync(join(import.meta.dirname, name), 'utf8')
   const imported = [...source.matchAll(/(?:^import |\bfrom |\bimport\()'([^']+)'/gm)].map(
     (match) => match[1]!,
@@ -13,7 +13,7 @@ it.each(files)('%s imports nothing but Node and its own folder', (name) => {
   expect(imported.filter((from) => !isOurs(from))).toEqual([])
 })
 
-it('is all in the standalone file', () => {
+it('every file of the folder is in the standalone verifier', () => {
   const script = readFileSync(join(import.meta.dirname, '../../../scripts/build-verifier.ts'), 'utf8')
   expect(files.filter((name) => !script.includes(`'${name.replace('.ts', '')}'`))).toEqual([])
 })

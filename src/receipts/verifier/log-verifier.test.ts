@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { canonicalJson } from '../../lib/canonical-json.ts'
-import { buildLog, receiptBody, sealLine, TEST_ORIGIN, testKeys } from '../log.fixture.ts'
 import { checkpointText, signNote } from '../note.ts'
+import { buildLog, receiptBody, sealLine, TEST_ORIGIN, testKeys } from '../receipt-log.fixture.ts'
 import {
   always,
   at,
@@ -21,7 +21,7 @@ import { LogVerifier } from './log-verifier.ts'
 import { CompactRange } from './merkle.ts'
 
 describe('a log that nobody touched', () => {
-  it('verifies, whole and to its last receipt', () => {
+  it('verifies completely, up to its last receipt', () => {
     fc.assert(
       fc.property(logs, (log) => {
         const size = log.leaves.length
@@ -42,21 +42,21 @@ describe('a log that nobody touched', () => {
     )
   })
 
-  it('verifies however its bytes are cut into chunks', async () => {
+  it('verifies with any chunk boundaries', async () => {
     const log = buildLog({ receipts: 30, checkpoints: [10, 30] })
     const bytes = Buffer.from(`${log.lines.join('\n')}\n`)
     for (const size of [1, 7, 500, 4096])
       expect((await verifyBytes(bytes, trust(log), size)).outcome).toBe('ok')
   })
 
-  it('hands out each receipt in order', () => {
+  it('passes on each receipt in order', () => {
     const log = buildLog({ receipts: 20, checkpoints: [20] })
     const seen: string[] = []
     verifyLines(log.lines, trust(log), { onReceipt: (line, seq) => seen.push(`${seq} ${line}`) })
     expect(seen).toEqual(log.lines.filter(isReceipt).map((line, seq) => `${seq} ${line}`))
   })
 
-  it('is incomplete as far as no checkpoint covers it', () => {
+  it('is incomplete after its last checkpoint', () => {
     fc.assert(
       fc.property(cases, ({ log, size, k }) => {
         const covered = JSON.parse(
@@ -80,8 +80,8 @@ describe('policies', () => {
   const { lines: empty } = buildLog({ receipts: 0, checkpoints: [], documents: [text] })
   const known = JSON.parse(empty[1]!)._document.digest as string
 
-  /** One receipt for each digest. */
-  function decided(...digests: string[]): string[] {
+  /** Returns a log with one receipt for each digest. */
+  function decisionLog(...digests: string[]): string[] {
     const tree = new CompactRange()
     let prev = '0'.repeat(64)
     const receipts = digests.map((policy_digest, seq) => {
@@ -100,24 +100,24 @@ describe('policies', () => {
   }
   const digestOf = (n: number) => `sha256:${n.toString(16).padStart(64, '0')}`
 
-  it('that a receipt was decided by are in the file, or it is incomplete', () => {
-    expect(verifyLines(decided(known, known), [keys.vkey])).toMatchObject({ outcome: 'ok', missing: [] })
-    expect(verifyLines(decided(known, digestOf(1), digestOf(1)), [keys.vkey])).toMatchObject({
+  it('of receipts must be in the file, or it is incomplete', () => {
+    expect(verifyLines(decisionLog(known, known), [keys.vkey])).toMatchObject({ outcome: 'ok', missing: [] })
+    expect(verifyLines(decisionLog(known, digestOf(1), digestOf(1)), [keys.vkey])).toMatchObject({
       outcome: 'incomplete',
       intact: 3,
       missing: [`the policy text ${digestOf(1)} that decided receipt 1 is not in the file`],
     })
-    const without = decided(known).toSpliced(1, 1)
+    const without = decisionLog(known).toSpliced(1, 1)
     expect(verifyLines(without, [keys.vkey])).toMatchObject({ outcome: 'incomplete', intact: 1 })
   })
 
-  it('are not taken from what a receipt quotes', () => {
-    const quoted = decided(`"policy_digest":"${digestOf(1)}"`)
+  it('are not read from text that a receipt quotes', () => {
+    const quoted = decisionLog(`"policy_digest":"${digestOf(1)}"`)
     expect(verifyLines(quoted, [keys.vkey]).outcome).toBe('ok')
   })
 
-  it('are named up to a number', () => {
-    const many = decided(...Array.from({ length: 500 }, (_, n) => digestOf(n)))
+  it('are named up to a limit', () => {
+    const many = decisionLog(...Array.from({ length: 500 }, (_, n) => digestOf(n)))
     const { outcome, missing } = verifyLines(many, [keys.vkey])
     expect([outcome, missing.length]).toEqual(['incomplete', 11])
     expect(missing.at(-1)).toBe('more policy texts are not in the file')
@@ -149,7 +149,7 @@ describe('keys', () => {
     expect(verifyLines(early, trust(log))).toMatchObject({ finding: { problem: 'foreign_key' }, intact: 0 })
   })
 
-  it('may not change unannounced, not even under a good signature', () => {
+  it('cannot change without an announcement, even under a valid signature', () => {
     const [ours, stranger] = [testKeys('test 0'), testKeys('stranger')]
     const first = sealLine(receiptBody(0), 0, '0'.repeat(64), ours)
     const second = sealLine(receiptBody(1), 1, leafOf(first).toString('hex'), stranger)
@@ -160,18 +160,18 @@ describe('keys', () => {
     expect(verifyLines(lines, trust(log))).toMatchObject({ finding: { problem: 'foreign_key', seq: 1 } })
   })
 
-  it('sign only what they signed: a changed note is a bad checkpoint', () => {
+  it('sign only their own text: a changed note is a bad checkpoint', () => {
     const lines = log.lines.map((line) => line.replace('\\n20\\n', '\\n21\\n'))
     const report = verifyLines(lines, trust(log))
     expect(report).toMatchObject({ intact: 10, finding: { problem: 'bad_checkpoint' } })
   })
 
-  it('show an HMAC that is not theirs', () => {
+  it('show an HMAC of another key', () => {
     const report = verifyLines(log.lines, trust(log), { macKey: Buffer.alloc(32) })
     expect(report).toMatchObject({ outcome: 'tampered', finding: { problem: 'bad_hmac', seq: 0 } })
   })
 
-  it('leave the check incomplete where one is not at hand', () => {
+  it('leave the check incomplete when one is missing', () => {
     const report = verifyLines(log.lines, trust(log), {
       macKey: (kid) => (kid === log.keys[0]!.kid ? log.keys[0]!.macKey : undefined),
     })
@@ -179,20 +179,20 @@ describe('keys', () => {
     expect(report.missing).toEqual(['the HMAC of 20 receipts was not checked: their key is not known'])
   })
 
-  it('must be given', () => {
+  it('are required', () => {
     expect(() => new LogVerifier({ vkeys: [] })).toThrow(TypeError)
     expect(() => new LogVerifier({ vkeys: ['not a key'] })).toThrow(TypeError)
   })
 })
 
-describe('what surrounds the receipts', () => {
+describe('a log with an edited header, document or checkpoint', () => {
   const log = buildLog({
     receipts: 12,
     checkpoints: [5, 12],
     documents: ['permit (principal, action, resource);'],
   })
 
-  it('shows a document that is not what its digest says', () => {
+  it('is refused for a document that does not match its digest', () => {
     const lines = log.lines.map((line) => line.replace('permit', 'forbid'))
     expect(verifyLines(lines, trust(log))).toMatchObject({
       finding: { problem: 'document_edited' },
@@ -200,7 +200,7 @@ describe('what surrounds the receipts', () => {
     })
   })
 
-  it('shows a list of leaf hashes that was edited though no receipt was', () => {
+  it('is refused for an edited list of leaf hashes, even with unchanged receipts', () => {
     const line = log.lines.find(isCheckpoint)!
     const leaves = Buffer.from(JSON.parse(line)._checkpoint.leaves, 'base64')
     leaves[40]! ^= 1
@@ -209,7 +209,7 @@ describe('what surrounds the receipts', () => {
     expect(report).toMatchObject({ intact: 5, finding: { problem: 'bad_checkpoint' } })
   })
 
-  it('shows a checkpoint line that was moved', () => {
+  it('is refused for a moved checkpoint line', () => {
     const from = log.lines.findIndex(isCheckpoint)
     const moved = log.lines.toSpliced(from, 1).toSpliced(from + 1, 0, log.lines[from]!)
     expect(verifyLines(moved, trust(log))).toMatchObject({

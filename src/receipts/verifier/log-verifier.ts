@@ -1,19 +1,26 @@
 /** 5. The log, line by line. */
 import { Chain } from './chain.ts'
-import { type Doubt, diagnose, refined, wrong } from './diagnosis.ts'
+import { type Doubt, diagnose, refineDoubt, wrong } from './diagnosis.ts'
 import { CompactRange, sha256Digest } from './merkle.ts'
-import { base64, noteText, openNote, readCheckpoint, trustedKeys, type VerifierKey } from './notes.ts'
 import { type LogEntry, parseExact, policiesOf, readReceipt } from './receipt-line.ts'
 import type { VerifierReport, VerifyOptions } from './report.ts'
+import {
+  base64,
+  noteText,
+  openNote,
+  parseTrustedKeys,
+  readCheckpoint,
+  type VerifierKey,
+} from './signed-notes.ts'
 
 const MAX_RECEIPT_BYTES = 1 << 20
 const MAX_SEGMENT = 65_536 // receipts between two checkpoints
-const MAX_NAMED = 10 // policy texts that are missing
+const MAX_NAMED = 10 // missing policy texts
 export const MAX_LINE_BYTES = 4 << 20 // a checkpoint line lists a segment's leaf hashes in base64: up to 2.8 MB
 
 /**
- * Takes the lines of an export in order, without newlines, then `finish`es with a report. No line makes it throw; the
- * constructor throws TypeError when it gets no public key, or one that is none.
+ * Accepts the lines of an export in order, without line breaks. Then `finish` returns a report. No line makes it throw.
+ * The constructor throws TypeError without a valid public key.
  */
 export class LogVerifier {
   readonly #options: VerifyOptions
@@ -21,24 +28,24 @@ export class LogVerifier {
   readonly #report: VerifierReport = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
   readonly #chain: Chain
   readonly #againstSize: number | undefined
-  #againstRoot = new CompactRange().root() // of the first so many receipts, once they are read
+  #againstRoot = new CompactRange().root() // root of the first `#againstSize` receipts, once they are read
   #header: { origin: string; size: number } | undefined
   readonly #documents = new Set<string>() // digests
-  readonly #undocumented = new Map<string, number>() // digests of policies, and the first receipt with each
+  readonly #undocumented = new Map<string, number>() // digests of policies, with the first receipt of each
   #tree = new CompactRange() // every receipt so far
-  #proven = new CompactRange() // those that checkpoints cover
-  #segment: LogEntry[] = [] // those that were read since
-  #doubt: Doubt | undefined // the first oddity in the segment; its checkpoint may show an earlier or exacter one
+  #proven = new CompactRange() // receipts that checkpoints cover
+  #segment: LogEntry[] = [] // receipts since then
+  #doubt: Doubt | undefined // the first problem in the segment; its checkpoint can show an earlier or more exact one
   #verdict: Doubt | undefined
 
   constructor(options: VerifyOptions) {
     this.#options = options
-    this.#keys = trustedKeys(options.vkeys)
+    this.#keys = parseTrustedKeys(options.vkeys)
     this.#chain = new Chain(options.macKey)
     this.#againstSize = readCheckpoint(options.against ?? '')?.size
   }
 
-  /** True once no later line can change the finding. */
+  /** True when no later line can change the finding. */
   get settled(): boolean {
     return this.#verdict !== undefined && this.#verdict.awaits === undefined
   }
@@ -50,7 +57,7 @@ export class LogVerifier {
     else this.#settle(isSpecial ? this.#special(line) : this.#receipt(line))
   }
 
-  /** For a reader that meets a line it will not hold; nothing after it is looked at. */
+  /** For a reader that does not hold such a long line. Everything after it is ignored. */
   tooLong(): void {
     const detail = `the line after ${this.#last()} is too long for a line of a log`
     this.#settle(wrong('malformed', detail, this.#tree.size))
@@ -60,12 +67,12 @@ export class LogVerifier {
   #receipt(line: Buffer): Doubt | undefined {
     const receipt = readReceipt(line)
     const { seal, entry } = receipt
-    if (this.#verdict) this.#verdict = refined(this.#verdict, entry)
+    if (this.#verdict) this.#verdict = refineDoubt(this.#verdict, entry)
     if (this.#verdict) return undefined
     if (!this.#header) return wrong('malformed', 'the file does not start with the header of an export')
     if (this.#segment.length === MAX_SEGMENT)
       return wrong('malformed', `no checkpoint within ${MAX_SEGMENT} receipts`)
-    if (this.#doubt) this.#doubt = refined(this.#doubt, entry)
+    if (this.#doubt) this.#doubt = refineDoubt(this.#doubt, entry)
     else this.#doubt = this.#chain.inspect(receipt, this.#segment, this.#proven.size)
     this.#chain.extend(receipt)
     this.#segment.push(entry)
@@ -120,7 +127,8 @@ export class LogVerifier {
     const listed = splitHashes(base64(leaves))
     const difference = this.#firstDifference(listed)
     if (this.#tree.matches(signed)) {
-      // Signed, and yet a number, a link or an HMAC is wrong: it was changed before it was signed.
+      // The signature is valid although a number, a link or an HMAC is wrong: the receipt was changed before it was
+      // signed.
       if (this.#doubt) return this.#doubt
       this.#proven = this.#tree.copy()
       this.#segment = []
@@ -129,7 +137,7 @@ export class LogVerifier {
       if (leaves === undefined || difference === undefined) return undefined
       return wrong('bad_checkpoint', `the leaf hashes of ${name} were edited; the receipts were not`)
     }
-    // These are not the receipts that were signed. If the list folds into the signed root, it tells which are.
+    // These are not the signed receipts. If the list has the signed root, it shows which receipts are.
     if (listed && difference !== undefined && this.#proven.copy(listed).matches(signed)) {
       this.#report.intact = base + difference
       this.#doubt = undefined
@@ -141,14 +149,14 @@ export class LogVerifier {
     return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} precede it`)
   }
 
-  /** Where the segment first differs from `leaves`, in content or length. */
+  /** Returns where the segment first differs from `leaves`, in content or length. */
   #firstDifference(leaves: readonly Buffer[] = []): number | undefined {
     const index = this.#segment.findIndex((entry, i) => !leaves[i]?.equals(entry.leaf))
     if (index >= 0) return index
     return leaves.length > this.#segment.length ? this.#segment.length : undefined
   }
 
-  /** `rest` is what follows the last newline; a whole export has nothing there. */
+  /** Returns the report. `rest` is the text after the last line break, which is empty in a complete export. */
   finish(rest?: Buffer): VerifierReport {
     if (!this.#verdict) this.#settle(this.#doubt ?? this.#ending(rest))
     if (this.#verdict) {
@@ -180,7 +188,7 @@ export class LogVerifier {
     return this.#options.against === undefined ? undefined : this.#compare(this.#options.against, count)
   }
 
-  /** The checkpoint held elsewhere comes last: by now every key that may have signed it is known. */
+  /** Compares the saved checkpoint last, because every key that can have signed it is known then. */
   #compare(note: string, count: number): Doubt | undefined {
     const held = openNote(note, this.#keys)
     if (!held.ok || held.origin !== this.#header!.origin) {
@@ -197,7 +205,7 @@ export class LogVerifier {
     return undefined
   }
 
-  /** What is found is final, but for what it awaits. An earlier doubt comes first. */
+  /** A finding is final, except for the receipt that it awaits. An earlier doubt takes precedence. */
   #settle(found: Doubt | undefined): void {
     if (found) this.#verdict ??= this.#doubt ?? found
   }
@@ -207,7 +215,7 @@ export class LogVerifier {
   }
 }
 
-/** Leaf hashes, 32 bytes each, without anything between. */
+/** Splits the list into leaf hashes of 32 bytes, which have no separators. */
 function splitHashes(bytes: Buffer | undefined): Buffer[] | undefined {
   if (!bytes || bytes.length % 32 !== 0) return undefined
   return Array.from({ length: bytes.length / 32 }, (_, i) => bytes.subarray(i * 32, i * 32 + 32))

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
-import { verifyProof } from './files.ts'
 import { LogVerifier } from './log-verifier.ts'
 import type { VerifierReport } from './report.ts'
+import { verifyProof } from './verify-files.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const vectors = join(root, 'docs/verify/vectors')
@@ -25,7 +25,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 copyFileSync(join(root, 'docs/verify/craik-verify.mjs'), join(folder, 'craik-verify.mjs'))
 for (const name of readdirSync(vectors)) copyFileSync(join(vectors, name), join(folder, name))
 
-/** The file alone, by bare node, in a folder with nothing else of Craik. */
+/** Runs the standalone file with plain Node, in a folder without any other part of Craik. */
 function run(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['craik-verify.mjs', ...args], {
     cwd: folder,
@@ -64,7 +64,7 @@ describe('the published vectors', () => {
     },
   )
 
-  it('are what their source gives, and so is the standalone file', () => {
+  it('match their source, and so does the standalone file', () => {
     for (const script of ['build-vectors.ts', 'build-verifier.ts']) {
       const { status, stderr } = spawnSync(process.execPath, [join(root, 'scripts', script), '--check'], {
         encoding: 'utf8',
@@ -75,14 +75,14 @@ describe('the published vectors', () => {
 })
 
 describe('the standalone verifier', () => {
-  it('says what was edited and what still holds', () => {
+  it('reports what was edited and what is still intact', () => {
     expect(run('edited.jsonl', '--public-key', 'craik.pub').stdout).toBe(
       '  ✗ receipt 5 (rcpt_01M7…0A9) was edited: its bytes do not hash to leaf 5 of checkpoint 1\n' +
         '    receipts 0–4 are intact; nothing after can be trusted\n',
     )
   })
 
-  it('is brief when all is well', () => {
+  it('is brief when the log is intact', () => {
     const lines = run('ok.jsonl', '--public-key', 'craik.pub').stdout.split('\n')
     expect(lines[0]).toBe('  20 receipts · 2026-11-15 → 2026-11-15 · 3 checkpoints')
     expect(lines[1]).toMatch(/^ {2}chain ✓ {2}signatures ✓ {2}tree ✓ {5}\d\.\d s$/)
@@ -100,7 +100,7 @@ describe('the standalone verifier', () => {
       'with a proof and a checkpoint held elsewhere',
       ['proof.json', '--public-key', 'craik.pub', '--against', 'newest-checkpoint.txt'],
     ],
-  ])('exits with 2 and says why %s', (_, args) => {
+  ])('exits with 2 and gives a reason %s', (_, args) => {
     writeFileSync(join(folder, 'empty'), '\n')
     const { status, stdout, stderr } = run(...args)
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })

@@ -1,7 +1,7 @@
-/** 8. The command line. Exit code 0: all is well; 1: tampered; 2: incomplete, or usage. */
+/** 8. The command line. Exit code 0: ok. 1: tampered. 2: incomplete, or a usage error. */
 import { closeSync, constants, createReadStream, fstatSync, openSync, readSync } from 'node:fs'
-import { isProof, verifyExport, verifyProof } from './files.ts'
 import type { VerifierReport } from './report.ts'
+import { isProof, verifyExport, verifyProof } from './verify-files.ts'
 
 const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public-key <file> [--against <file>]
 
@@ -13,17 +13,17 @@ example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
 const MAX_SMALL_FILE_BYTES = 4 << 20
 
 async function main(args: readonly string[]): Promise<number> {
-  const given = readArguments(args)
-  if (!given) return complain(USAGE)
+  const provided = readArguments(args)
+  if (!provided) return complain(USAGE)
   const started = performance.now()
   try {
-    const vkeys = readSmallFile(openRegular(given.publicKey))
+    const vkeys = readSmallFile(openRegular(provided.publicKey))
       .split('\n')
       .filter((line) => line.trim() !== '')
-    const fd = openRegular(given.file)
+    const fd = openRegular(provided.file)
     const proof = isProof(firstBytes(fd, 64))
-    if (proof && given.against) return complain('craik-verify: --against requires an export, not a proof')
-    const against = given.against ? { against: readSmallFile(openRegular(given.against)) } : {}
+    if (proof && provided.against) return complain('craik-verify: --against requires an export, not a proof')
+    const against = provided.against ? { against: readSmallFile(openRegular(provided.against)) } : {}
     const report = proof
       ? verifyProof(readSmallFile(fd), { vkeys })
       : await verifyExport(createReadStream('', { fd, start: 0, highWaterMark: 1 << 20 }), {
@@ -38,14 +38,14 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 function readArguments(args: readonly string[]) {
-  const given: { file?: string; publicKey?: string; against?: string } = {}
+  const provided: { file?: string; publicKey?: string; against?: string } = {}
   for (let i = 0; i < args.length; i++) {
-    if (args[i] === '--public-key') given.publicKey = args[++i] ?? ''
-    else if (args[i] === '--against') given.against = args[++i] ?? ''
-    else if (args[i]!.startsWith('-') || given.file) return undefined
-    else given.file = args[i]!
+    if (args[i] === '--public-key') provided.publicKey = args[++i] ?? ''
+    else if (args[i] === '--against') provided.against = args[++i] ?? ''
+    else if (args[i]!.startsWith('-') || provided.file) return undefined
+    else provided.file = args[i]!
   }
-  const { file, publicKey, against } = given
+  const { file, publicKey, against } = provided
   return file && publicKey && against !== '' ? { file, publicKey, against } : undefined
 }
 
@@ -54,7 +54,7 @@ function complain(text: string): number {
   return 2
 }
 
-/** A pipe or a device may never end, or say something else when it is read again. */
+/** A pipe or a device can be endless, or return different bytes when it is read again. */
 function openRegular(path: string): number {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   if (fstatSync(file).isFile()) return file
@@ -78,7 +78,7 @@ function firstBytes(file: number, bytes: number): string {
   return buffer.toString('utf8', 0, length)
 }
 
-/** The answer first: what was read, what holds, what does not. */
+/** The result first, then what was read, what is intact and what is not. */
 function render(report: VerifierReport, ofProof: boolean, seconds: number): string {
   const { receipts, checkpoints, firstAt, lastAt, intact, finding, missing, lastCheckpoint } = report
   const few = ['no receipt is proven intact', 'receipt 0 is intact']
@@ -86,15 +86,15 @@ function render(report: VerifierReport, ofProof: boolean, seconds: number): stri
   const follows = ofProof ? '' : `    ${proven}; nothing after can be trusted\n`
   if (finding) return `  ✗ ${finding.detail}\n${follows}`
   const days = firstAt && lastAt ? ` · ${firstAt.slice(0, 10)} → ${lastAt.slice(0, 10)}` : ''
-  const summary = `  ${counted(receipts, 'receipt')}${days} · ${counted(checkpoints, 'checkpoint')}\n`
+  const summary = `  ${formatCount(receipts, 'receipt')}${days} · ${formatCount(checkpoints, 'checkpoint')}\n`
   if (missing.length > 0) return `${summary}${missing.map((line) => `  – ${line}\n`).join('')}    ${proven}\n`
   const passed = ofProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
   const answer = `${summary}  ${passed}     ${seconds.toFixed(1)} s\n`
   if (!lastCheckpoint) return answer
-  return `${answer}  root ${lastCheckpoint.root} at ${counted(lastCheckpoint.size, 'receipt')}\n`
+  return `${answer}  root ${lastCheckpoint.root} at ${formatCount(lastCheckpoint.size, 'receipt')}\n`
 }
 
-function counted(count: number, noun: string): string {
+function formatCount(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`
 }
 

@@ -1,7 +1,7 @@
-/** 1. The Merkle tree. The first byte keeps leaves and nodes apart: neither can pose as the other. */
+/** 1. The Merkle tree. The first byte distinguishes leaves from nodes: neither can pass for the other. */
 import * as crypto from 'node:crypto'
 
-// Node before 20.12 has no one-shot hash. By way of a Latin-1 string is twice as fast as by a Buffer of its own.
+// Node before 20.12 has no one-shot hash. A Latin-1 string is twice as fast as a separate Buffer.
 export const sha256Digest: (bytes: Buffer) => Buffer =
   typeof crypto.hash === 'function'
     ? (bytes) => Buffer.from(crypto.hash('sha256', bytes, 'binary'), 'latin1')
@@ -18,7 +18,7 @@ export function nodeHash(left: Buffer, right: Buffer): Buffer {
   return sha256Digest(Buffer.concat([NODE, left, right]))
 }
 
-/** A tree that only grows: it keeps the roots of its complete subtrees, one for each 1 in the bits of its size. */
+/** A tree that only grows. It stores the roots of its complete subtrees, one for each 1 bit of its size. */
 export class CompactRange {
   size = 0
   #peaks: Buffer[] = []
@@ -39,7 +39,7 @@ export class CompactRange {
     return this.size === checkpoint.size && this.root().equals(checkpoint.root)
   }
 
-  /** A copy, with `more` leaves after its own. */
+  /** Returns a copy with the leaves of `more` appended. */
   copy(more: readonly Buffer[] = []): CompactRange {
     const copy = new CompactRange()
     copy.size = this.size
@@ -49,14 +49,17 @@ export class CompactRange {
   }
 }
 
-/** Where RFC 6962 splits a tree of `size` leaves: the largest power of two below it goes left. */
+/** Returns where RFC 6962 splits a tree of `size` leaves: the largest power of two below `size` goes left. */
 function leftSize(size: number): number {
   let left = 1
   while (left * 2 < size) left *= 2
   return left
 }
 
-/** Is `leaf` number `index` of the tree of `size` leaves with `root`? `hashes` are its siblings, lowest first. */
+/**
+ * Returns whether `leaf` is number `index` in the tree of `size` leaves with `root`. `hashes` are its siblings, lowest
+ * first.
+ */
 export function verifyInclusion(
   leaf: Buffer,
   index: number,
@@ -74,7 +77,10 @@ export function verifyInclusion(
   return leaf.length === 32 && index >= 0 && index < size && climb(index, size)?.equals(root) === true
 }
 
-/** Does the tree of `size2` begin with the tree of `size1`? An empty first tree would show nothing: false. */
+/**
+ * Returns whether the tree of `size2` begins with the tree of `size1`. An empty first tree proves nothing, so it
+ * returns false.
+ */
 export function verifyConsistency(
   size1: number,
   root1: Buffer,
@@ -83,7 +89,7 @@ export function verifyConsistency(
   hashes: readonly Buffer[],
 ) {
   const path = [...hashes]
-  // Rebuilds both roots together: [of the old tree, of the new one].
+  // Rebuilds both roots together: [of the old tree, of the new tree].
   const climb = (old: number, n: number, isLeftEdge: boolean): [Buffer, Buffer] | undefined => {
     if (old === n) {
       const shared = isLeftEdge ? root1 : path.pop()

@@ -3,7 +3,7 @@ import * as crypto from 'node:crypto'
 import { leafHash } from './merkle.ts'
 import type { MacKey } from './report.ts'
 
-/** What outlives the line: `seq` is what it calls itself, -1 if it is not a receipt at all. */
+/** The part that outlives the line. `seq` is the number that the line states, or -1 if it is not a receipt. */
 export interface LogEntry {
   leaf: Buffer
   seq: number
@@ -36,8 +36,8 @@ export function readReceipt(line: Buffer): ParsedReceipt {
 }
 
 /**
- * Reads the seal from the end of the line, where canonical JSON puts it, without parsing the body. Any JSON reader
- * sees the same seal: bare quotes cannot stand inside a string, so the last brace closes the line's own object.
+ * Reads the seal from the end of the line, where canonical JSON puts it, without parsing the body. Any JSON parser
+ * finds the same seal: a string cannot contain bare quotes, so the last brace closes the line's own object.
  */
 function readSeal(text: string): Seal | undefined {
   const match = text.startsWith('{"body":{') && SEAL.exec(text.slice(text.lastIndexOf('},"seal":{')))
@@ -45,12 +45,12 @@ function readSeal(text: string): Seal | undefined {
   return { at: match[1]!, kid: match[2]!, prev: match[3]!, hmac: match[4]!, seq: Number(match[5]) }
 }
 
-/** For naming a receipt to a person: nothing but this alphabet reaches a terminal. */
+/** Reads the id, to name a receipt to a person. Only this alphabet reaches a terminal. */
 function readId(text: string): string | undefined {
   return /"id":"(rcpt_[0-9A-HJKMNP-TV-Z]{26})"/.exec(text)?.[1]
 }
 
-/** The HMAC covers the line without the HMAC's own member, `"receipt_hmac":"<64 hex>",` (82 bytes). */
+/** Computes the HMAC over the line without the HMAC's own member, `"receipt_hmac":"<64 hex>",` (82 bytes). */
 export function hmacOf({ line, text }: ParsedReceipt, key: MacKey): string {
   const start = text.lastIndexOf('"receipt_hmac":"')
   const hmac = crypto.createHmac('sha256', key).update(line.subarray(0, start))
@@ -59,7 +59,7 @@ export function hmacOf({ line, text }: ParsedReceipt, key: MacKey): string {
 
 const POLICY = '"policy_digest":"'
 
-/** The digests of the policies that a receipt's decision names; inside a string no bare quote can stand. */
+/** Returns the digests of the policies that a receipt's decision names. A string cannot contain a bare quote. */
 export function policiesOf(text: string): string[] {
   const found: string[] = []
   for (let at = text.indexOf(POLICY); at >= 0; at = text.indexOf(POLICY, at + POLICY.length)) {
@@ -70,8 +70,8 @@ export function policiesOf(text: string): string[] {
 }
 
 /**
- * A value that stands in the file as an export spells it. JSON readers differ in what they make of a member that comes
- * twice: whoever else reads the file shall see what was verified.
+ * Parses a value only if the file has it in the format of an export. JSON parsers differ on duplicate members, so other
+ * readers of the file must see what was verified.
  */
 // biome-ignore lint/suspicious/noExplicitAny: what a file holds has no type; each reader checks what it takes.
 export function parseExact(bytes: Buffer, indent = 0): any {

@@ -1,4 +1,4 @@
-/** Sealed records inside a transaction: read only with a seal that fits, written only with a new one. */
+/** Sealed records in a transaction: read only with a matching seal, written only with a new one. */
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -8,19 +8,19 @@ import { redactText } from '../../receipts/redaction/redact.ts'
 import type { ReceiptDraft } from '../../receipts/schema.ts'
 import type { Home } from '../../store/home.ts'
 import type { Tables } from '../../store/store.ts'
+import { parseSession, type Session } from './agent-session.ts'
 import type { Handoff } from './handoff.ts'
-import { refusalOf } from './refused.ts'
+import { refusalOf } from './record-refusal.ts'
 import { parseRun, type Run } from './run-record.ts'
-import { parseSession, type Session } from './session.ts'
 import type { Refused } from './tokens.ts'
 
-/** The writer thread's sealer, as far as agents need it. */
+/** The parts of the writer thread's sealer that agents need. */
 export interface AgentSealer extends ReceiptWriter, RecordSealer {
-  /** Ends what dead processes left open, as indeterminate. */
+  /** Ends the receipts that dead processes left open, as indeterminate. */
   closeDead(tables: Tables): Promise<void>
 }
 
-interface Kept<T> {
+interface StoredRecord<T> {
   readonly record: T
   readonly seal: SealStatus
 }
@@ -38,29 +38,29 @@ export class AgentRecords {
     this.#home = home
   }
 
-  async session(id: string): Promise<Kept<Session>> {
+  async session(id: string): Promise<StoredRecord<Session>> {
     const row = await this.tables.sessions.get(id)
     if (row === undefined) throw unknownSession(id)
     const seal = checkRecord(this.#home, `session:${id}`, row.document, row.seal)
     return { record: readable(() => parseSession(row.document), `session ${id}`), seal }
   }
 
-  async run(id: string): Promise<Kept<Run>> {
+  async run(id: string): Promise<StoredRecord<Run>> {
     const row = await this.tables.runs.get(id)
     if (row === undefined) throw unknownRun(id)
     const seal = checkRecord(this.#home, `run:${id}`, row.document, row.seal)
     return { record: readable(() => parseRun(row.document), `run ${id}`), seal }
   }
 
-  /** A record of our own process: what does not fit its seal is not gone on with. */
-  async trustedRun(id: string): Promise<Run> {
+  /** Returns a run of this process. Throws when the record does not match its seal. */
+  async getTrustedRun(id: string): Promise<Run> {
     const { record, seal } = await this.run(id)
     if (seal !== 'verified') throw new CraikError('tampered', `run ${id} was changed outside Craik`)
     return record
   }
 
   async putSession(session: Session, how: 'insert' | 'update'): Promise<string> {
-    const { document, seal } = await this.#sealed(`session:${session.id}`, session)
+    const { document, seal } = await this.#seal(`session:${session.id}`, session)
     const row = { id: session.id, document, seal, createdAtMs: this.nowMs }
     if (how === 'update') await this.tables.sessions.update(row)
     else if (!(await this.tables.sessions.insert(row))) throw sessionExists(session.id)
@@ -68,7 +68,7 @@ export class AgentRecords {
   }
 
   async putRun(run: Run, how: 'insert' | 'update'): Promise<void> {
-    const { document, seal } = await this.#sealed(`run:${run.id}`, run)
+    const { document, seal } = await this.#seal(`run:${run.id}`, run)
     const row = { id: run.id, document, seal, createdAtMs: this.nowMs }
     if (how === 'update') await this.tables.runs.update(row)
     else if (!(await this.tables.runs.insert(row)))
@@ -76,7 +76,7 @@ export class AgentRecords {
   }
 
   async putHandoff(handoff: Handoff): Promise<void> {
-    const { document, seal } = await this.#sealed(`handoff:${handoff.id}`, handoff)
+    const { document, seal } = await this.#seal(`handoff:${handoff.id}`, handoff)
     await this.tables.handoffs.insert({ id: handoff.id, document, seal, createdAtMs: this.nowMs })
   }
 
@@ -99,10 +99,10 @@ export class AgentRecords {
     return this.sealer.append(this.tables, { kind: 'environment_decision', phase: 'point', ...draft })
   }
 
-  /** Undefined when the operator may act on the record. */
+  /** Returns `undefined` when the operator is allowed to act on the record. */
   async refusal(
     what: 'session' | 'run',
-    { record, seal }: Kept<Session> | Kept<Run>,
+    { record, seal }: StoredRecord<Session> | StoredRecord<Run>,
     operator: string,
     operation: string,
   ): Promise<Refused | undefined> {
@@ -113,7 +113,7 @@ export class AgentRecords {
     return { outcome: 'refused', rule, reason, receipt }
   }
 
-  async #sealed(what: string, record: object): Promise<{ document: string; seal: string }> {
+  async #seal(what: string, record: object): Promise<{ document: string; seal: string }> {
     const document = canonicalJson(JSON.parse(JSON.stringify(record)) as Json)
     return { document, seal: await this.sealer.sealRecord(this.tables, what, document) }
   }
@@ -135,12 +135,12 @@ export function unknownRun(id: string): CraikError {
   return new CraikError('not_found', `unknown run: ${id}`, { hint: 'list runs:  craik run list' })
 }
 
-/** A person's words about why, safe to keep. */
-export function recordedReason(reason: string | undefined): { readonly reason?: string } {
+/** Returns a user's reason in a form that is safe to store. */
+export function cleanReason(reason: string | undefined): { readonly reason?: string } {
   return reason === undefined ? {} : { reason: redactText(reason.slice(0, 300)).text.toWellFormed() }
 }
 
-/** A document that does not even parse is damage, whatever its seal says. */
+/** A document that does not parse is damaged, whatever its seal is. */
 function readable<T>(parse: () => T, what: string): T {
   try {
     return parse()

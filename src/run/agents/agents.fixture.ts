@@ -1,29 +1,31 @@
-/** What agents' tests start from: the real store, sealer, backend and adapters around one operator and one workspace. */
+/**
+ * The starting point of agent tests: the real store, sealer, backend and adapters for one operator and one workspace.
+ */
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import { createGrant } from '../../policy/grants.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
-import { enableProcedure } from '../../providers/settings.ts'
+import { enableProcedure } from '../../providers/provider-settings.ts'
 import { processCommands } from '../../sandboxes/backends/process/command-backend.ts'
 import { ensureFixtureAction } from '../../sandboxes/fixture-action.ts'
 import { unknownSecret } from '../../secrets/secret.ts'
 import type { RunInput } from './execute.ts'
 import { newRunIds } from './execute.ts'
-import { type AgentProfile, launchAgent } from './launch.ts'
-import { promptSession } from './prompt.ts'
+import { type AgentProfile, launchAgent } from './launch-agent.ts'
+import { promptSession } from './prompt-session.ts'
 import type { RunDeps } from './run-deps.ts'
 
 export const ADA = 'operator:ada'
 export const OLLAMA = 'provider_local_ollama'
 
 export interface AgentScene extends Disposable {
-  readonly place: RunDeps
+  readonly deps: RunDeps
   readonly store: InProcessStore
   readonly clock: TestClock
   readonly workspace: string
-  /** Aborts what runs, as Ctrl-C does. */
+  /** Aborts the current run, as Ctrl-C does. */
   readonly interrupt: AbortController
   launch(options?: { id?: string; profile?: AgentProfile; providerId?: string }): Promise<string>
   prompt(sessionId: string, text?: string, allowFixtureAction?: boolean): ReturnType<typeof promptSession>
@@ -31,7 +33,7 @@ export interface AgentScene extends Disposable {
   enable(baseUrl: string): Promise<void>
   register(ref: string, argv: readonly string[]): Promise<void>
   grant(ref: string, sessionId: string): Promise<string>
-  /** A run as a library caller would ask for it: no session, no grants. */
+  /** The input of a run from a library caller, without a session or grants. */
   input(changes?: Partial<RunInput>): RunInput
 }
 
@@ -42,7 +44,7 @@ export async function agentScene(): Promise<AgentScene> {
   const clock = new TestClock()
   const store = inProcessStore(clock)
   const interrupt = new AbortController()
-  const place: RunDeps = {
+  const deps: RunDeps = {
     store,
     log: store.log,
     home: store.home,
@@ -57,17 +59,17 @@ export async function agentScene(): Promise<AgentScene> {
   }
   await ensureFixtureAction(store, ADA)
   return {
-    place,
+    deps: deps,
     store,
     clock,
     workspace,
     interrupt,
     async launch({ id = 's1', profile, providerId } = {}) {
       const input = { operator: ADA, issuer: 'local', sessionId: id, workspace, profile, providerId }
-      return (await launchAgent(place, input)).session.id
+      return (await launchAgent(deps, input)).session.id
     },
     prompt: (sessionId, text = 'run the fixture action', allowFixtureAction = true) =>
-      promptSession(place, ADA, sessionId, text, { allowFixtureAction }),
+      promptSession(deps, ADA, sessionId, text, { allowFixtureAction }),
     async enable(baseUrl) {
       await store.write(enableProcedure, {
         operator: ADA,

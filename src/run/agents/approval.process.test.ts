@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ADA, type AgentScene, agentScene } from './agents.fixture.ts'
-import { executeTask, promptSession, resumeRun } from './prompt.ts'
+import { executeTask, promptSession, resumeRun } from './prompt-session.ts'
 import { changeSession } from './tokens.ts'
 import { call, live, say } from './wire.fixture.ts'
 
@@ -11,12 +11,12 @@ const grantsIn = async (scene: AgentScene) =>
     ...(JSON.parse(document) as { max_uses: number; scope: object; target: object }),
   }))
 
-describe('what an operator approves by a prompt', () => {
-  it('is this run’s calls and one use of one command, for a minute longer than the run may take', async () => {
+describe('the grants that an operator gives with a prompt', () => {
+  it('are for this run’s calls and one use of one command, for a minute longer than the run’s time limit', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
     const options = { allowFixtureAction: true, maxIterations: 3, wallMs: 20_000 }
-    const { run } = await promptSession(scene.place, ADA, id, 'do it', options)
+    const { run } = await promptSession(scene.deps, ADA, id, 'do it', options)
     const common = { scope: { run_id: run.id }, expiresAtMs: scene.clock.nowMs() + 80_000 }
     const grants = await grantsIn(scene)
     expect(grants).toHaveLength(2)
@@ -33,18 +33,18 @@ describe('what an operator approves by a prompt', () => {
     )
   })
 
-  it('is as many calls as a resumed run may make', async () => {
+  it('allow as many calls as a resumed run can make', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call(1)])
     await using _ = server
     const options = { allowFixtureAction: false }
-    const first = await promptSession(scene.place, ADA, id, 'do it', { ...options, maxIterations: 7 })
-    await resumeRun(scene.place, ADA, first.run.id, 'do it', options)
+    const first = await promptSession(scene.deps, ADA, id, 'do it', { ...options, maxIterations: 7 })
+    await resumeRun(scene.deps, ADA, first.run.id, 'do it', options)
     expect((await grantsIn(scene)).map(({ max_uses }) => max_uses)).toEqual([7, 7])
   })
 })
 
-describe('a prompt that is refused', () => {
+describe('a refused prompt', () => {
   it.each([
     ['do it', { maxIterations: 51 }],
     ['do it', { wallMs: 0 }],
@@ -52,7 +52,7 @@ describe('a prompt that is refused', () => {
     ['do it', { commandMs: 3_600_001 }],
     ['  ', {}],
   ])(
-    'for its text %j or its limits %j leaves nothing: no grant, no envelope, no run',
+    'because of its text %j or its limits %j creates no grant, no envelope and no run',
     async (text, limits) => {
       using scene = await agentScene()
       const id = await scene.launch()
@@ -60,8 +60,8 @@ describe('a prompt that is refused', () => {
       const options = { allowFixtureAction: true, ...limits }
       const task = { ...options, operator: ADA, workspace: scene.workspace }
       for (const refused of [
-        promptSession(scene.place, ADA, id, text, options),
-        executeTask(scene.place, text, task),
+        promptSession(scene.deps, ADA, id, text, options),
+        executeTask(scene.deps, text, task),
       ]) {
         await expect(refused).rejects.toMatchObject({ code: 'usage' })
       }
@@ -70,11 +70,11 @@ describe('a prompt that is refused', () => {
     },
   )
 
-  it('for whose or how the session is leaves no grant', async () => {
+  it('because of the session’s owner or status creates no grant', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
     const options = { allowFixtureAction: true }
-    await expect(promptSession(scene.place, 'operator:bob', id, 'do it', options)).rejects.toMatchObject({
+    await expect(promptSession(scene.deps, 'operator:bob', id, 'do it', options)).rejects.toMatchObject({
       code: 'denied',
     })
     await scene.store.write(changeSession, { id, operator: ADA, action: 'stop' })
@@ -82,15 +82,15 @@ describe('a prompt that is refused', () => {
     expect(await grantsIn(scene)).toEqual([])
   })
 
-  it('to resume a run of a session that is not ready leaves no grant either', async () => {
+  it('to resume a run of a session that is not ready creates no grant', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call(1), say('never')])
     await using _ = server
     const options = { allowFixtureAction: true, maxIterations: 1 }
-    const { run } = await promptSession(scene.place, ADA, id, 'do it', options)
+    const { run } = await promptSession(scene.deps, ADA, id, 'do it', options)
     const before = await grantsIn(scene)
     await scene.store.write(changeSession, { id, operator: ADA, action: 'stop' })
-    await expect(resumeRun(scene.place, ADA, run.id, 'do it', options)).rejects.toMatchObject({
+    await expect(resumeRun(scene.deps, ADA, run.id, 'do it', options)).rejects.toMatchObject({
       code: 'usage',
     })
     expect(await grantsIn(scene)).toEqual(before)

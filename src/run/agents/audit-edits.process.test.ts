@@ -5,23 +5,23 @@ import { createGrant, revokeGrant } from '../../policy/grants.ts'
 import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
 import { executeRun, newRunIds } from './execute.ts'
-import { listRuns } from './records.ts'
+import { listRuns } from './read-agent-records.ts'
 import { changeSession, type SessionAction } from './tokens.ts'
 import { live } from './wire.fixture.ts'
 
 const [PROVIDERS, GRANTS, GONE] = [2, 3, 6]
 const FIXTURE = 'provider_fixture_local'
 
-/** What each check that does not hold says, by the place of the check. */
+/** Returns the problems of each failed check, by the index of the check. */
 async function problemsOf(scene: AgentScene): Promise<Readonly<Record<number, readonly string[]>>> {
-  const { checks } = await auditSession(scene.place, 's1')
+  const { checks } = await auditSession(scene.deps, 's1')
   return Object.fromEntries(checks.flatMap(({ passed, problems }, i) => (passed ? [] : [[i, problems]])))
 }
 
 const change = (scene: AgentScene, action: SessionAction, name?: string) =>
   scene.store.write(changeSession, { id: 's1', operator: ADA, action, ...(name && { name }) })
 
-/** Grants that somebody made for the whole session, so that a run needs no approval of its own. */
+/** Creates grants for the whole session, so that a run needs no approval of its own. */
 async function grantSession(scene: AgentScene, uses: number | null, scope?: 'any') {
   const common = {
     subject: ADA,
@@ -47,10 +47,10 @@ async function grantSession(scene: AgentScene, uses: number | null, scope?: 'any
   return made.map(({ grant }) => grant.id) as [string, string]
 }
 
-const run = (scene: AgentScene) => executeRun(scene.place, scene.input({ sessionId: 's1' }))
+const run = (scene: AgentScene) => executeRun(scene.deps, scene.input({ sessionId: 's1' }))
 
-describe('the audit of a session whose database was edited', () => {
-  it('finds a grant that was written as a row and never made', async () => {
+describe('the audit of a session with an edited database', () => {
+  it('finds a grant that exists only as a row', async () => {
     using scene = await agentScene()
     await scene.launch()
     const [, real] = await grantSession(scene, 1)
@@ -66,7 +66,7 @@ describe('the audit of a session whose database was edited', () => {
   it.each([
     ['uses', `json_set(document, '$.max_uses', 1000)`],
     ['target', `json_remove(document, '$.target.ref')`],
-  ])('finds a grant whose %s changed after it was made', async (_, edited) => {
+  ])('finds a grant whose %s changed after its creation', async (_, edited) => {
     using scene = await agentScene()
     await scene.launch()
     const [, shell] = await grantSession(scene, 1)
@@ -77,7 +77,7 @@ describe('the audit of a session whose database was edited', () => {
     })
   })
 
-  it('finds that the receipt of a grant’s making was rewritten with it', async () => {
+  it('finds a grant that was rewritten together with its receipt', async () => {
     using scene = await agentScene()
     await scene.launch()
     const [, real] = await grantSession(scene, 1, 'any')
@@ -94,7 +94,7 @@ describe('the audit of a session whose database was edited', () => {
   })
 
   it.each([undefined, 'any' as const])(
-    'finds a grant whose uses were put back, of the scope %s',
+    'finds a grant whose uses were reset, with the scope %s',
     async (scope) => {
       using scene = await agentScene()
       await scene.launch()
@@ -109,7 +109,7 @@ describe('the audit of a session whose database was edited', () => {
     },
   )
 
-  it('says of a grant that cannot be read any more which it is, and goes on', async () => {
+  it('names an unreadable grant and continues', async () => {
     using scene = await agentScene()
     await scene.launch()
     const [, shell] = await grantSession(scene, 1)
@@ -123,7 +123,7 @@ describe('the audit of a session whose database was edited', () => {
     ['the profile', `json_set(document, '$.profile', 'strict')`],
     ['who may act', `json_set(document, '$.allowed_operators', json('["operator:eve"]'))`],
     ['what is denied', `json_set(document, '$.denied_capabilities', json('["model.chat"]'))`],
-  ])('finds an envelope in which %s was exchanged after the decisions', async (_, edited) => {
+  ])('finds an envelope in which %s was changed after the decisions', async (_, edited) => {
     using scene = await agentScene()
     await scene.prompt(await scene.launch())
     scene.store.database.exec(`UPDATE envelopes SET document = ${edited}`)
@@ -134,7 +134,7 @@ describe('the audit of a session whose database was edited', () => {
     )
   })
 
-  it('finds an envelope that was exchanged before the first decision, by the receipt of its making', async () => {
+  it('finds an envelope that was replaced before the first decision, by the receipt of its creation', async () => {
     using scene = await agentScene()
     await scene.launch()
     scene.store.database.exec(`UPDATE envelopes SET document = json_set(document, '$.profile', 'strict')`)
@@ -143,7 +143,7 @@ describe('the audit of a session whose database was edited', () => {
     })
   })
 
-  it('finds an envelope that is gone or cannot be read', async () => {
+  it('finds a missing or unreadable envelope', async () => {
     for (const [sql, problem] of [
       ['DELETE FROM envelopes', 'envelope_agent_s1 is missing'],
       [`UPDATE envelopes SET document = '{'`, 'cannot read envelope_agent_s1'],
@@ -156,7 +156,7 @@ describe('the audit of a session whose database was edited', () => {
   })
 
   it.each(['rename', 'stop', 'restart'] as const)(
-    'finds a session that was put back to how it was before a %s',
+    'finds a session that was reset to its state before a %s',
     async (action) => {
       using scene = await agentScene()
       await scene.prompt(await scene.launch())
@@ -171,7 +171,7 @@ describe('the audit of a session whose database was edited', () => {
     },
   )
 
-  it('finds a stopped session that was made to look idle', async () => {
+  it('finds a stopped session that was edited to look idle', async () => {
     using scene = await agentScene()
     await scene.launch()
     await change(scene, 'stop')
@@ -182,8 +182,8 @@ describe('the audit of a session whose database was edited', () => {
   })
 })
 
-describe('the audit of a session in ordinary use', () => {
-  it('holds after grants were used up, revoked and have expired, and after a rename, stop and restart', async () => {
+describe('the audit of a session in normal use', () => {
+  it('passes after grants are used up, revoked or expired, and after a rename, stop and restart', async () => {
     using scene = await agentScene()
     await scene.prompt(await scene.launch())
     const [chat] = await grantSession(scene, 1)
@@ -202,7 +202,7 @@ describe('the audit of a session in ordinary use', () => {
     expect(await problemsOf(scene)).toEqual({})
   })
 
-  it('holds when runs pushed the newest change out of what the session names', async () => {
+  it('passes when runs pushed the newest change out of the session’s list', async () => {
     using scene = await agentScene()
     await scene.launch()
     await grantSession(scene, null)
@@ -214,20 +214,20 @@ describe('the audit of a session in ordinary use', () => {
     expect(await problemsOf(scene)).toEqual({})
   })
 
-  it('holds when the first of many runs of one millisecond is listed as the newest', async () => {
+  it('passes when the first of many runs in one millisecond is listed as the newest', async () => {
     using scene = await agentScene()
     await scene.launch()
     await grantSession(scene, null)
     const { runId } = newRunIds(scene.clock)
     const last = `${runId.slice(0, -16)}${'Z'.repeat(16)}`
-    await executeRun(scene.place, scene.input({ sessionId: 's1', runId: last }))
+    await executeRun(scene.deps, scene.input({ sessionId: 's1', runId: last }))
     for (let i = 0; i < 45; i++) await run(scene)
-    const [listed] = await listRuns(scene.place, { session_id: 's1' })
+    const [listed] = await listRuns(scene.deps, { session_id: 's1' })
     expect(listed?.id).toBe(last)
     expect(await problemsOf(scene)).toEqual({})
   })
 
-  it('holds after another provider stood in', async () => {
+  it('passes after a fallback provider answered', async () => {
     using scene = await agentScene()
     const { server } = await live(scene, [{ kind: 'break', text: 'half an ans' }])
     await using _ = server

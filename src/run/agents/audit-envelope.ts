@@ -1,11 +1,11 @@
-/** Whether a session's policy envelope is the one that its decisions were made under: an envelope never changes. */
+/** Checks that a session's policy envelope is the one of its decisions. An envelope never changes. */
 import { canonicalJson } from '../../lib/canonical-json.ts'
 import { type Envelope, parseEnvelope } from '../../policy/envelope.ts'
 import { factsOfEnvelope } from '../../policy/evaluate.ts'
 import { plainJson } from '../../policy/policy-decision.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
-import { pagedReceipts } from './audit-pages.ts'
+import { scanReceipts } from './audit-pages.ts'
 import type { AuditSealCheck } from './audit-seals.ts'
 import { bodyOf } from './receipt-body.ts'
 
@@ -25,18 +25,18 @@ export async function envelopeProblems(
   } catch {
     return [`cannot read ${id}`]
   }
-  const facts = spelled(factsOfEnvelope(envelope))
+  const facts = serialize(factsOfEnvelope(envelope))
   const problems = bodies.flatMap(({ id: receiptId, links, decision }) => {
     if (links.policy_envelope_id !== id || decision?.policy_digest === undefined) return []
-    // What redaction took out of the input cannot be compared.
+    // Input that redaction removed cannot be compared.
     const then = decision.replayable ? envelopeIn(decision.input) : undefined
     const isSame =
-      decision.policy_digest === envelope.policy_digest && (then === undefined || spelled(then) === facts)
+      decision.policy_digest === envelope.policy_digest && (then === undefined || serialize(then) === facts)
     return isSame ? [] : [`${id} differs from the envelope that ${receiptId} recorded`]
   })
-  // One that was there before the session may have no receipt.
+  // An envelope from before the session can have no receipt.
   const about = { policyEnvelopeId: id, kind: 'environment_decision' }
-  for await (const made of pagedReceipts(tables, about)) {
+  for await (const made of scanReceipts(tables, about)) {
     const body = bodyOf(made?.line ?? '')
     if (made === undefined || body === undefined || !isMakingOf(body, id)) continue
     const problem = await sealProblem(made)
@@ -57,10 +57,13 @@ function isMadeAs({ policy_digest, profile, fail_open }: Envelope, { digests, me
   )
 }
 
-/** A sandbox's decision holds that of policy inside it. Undefined where a decision keeps no envelope. */
+/**
+ * Returns the envelope of a decision's input, also from a sandbox's decision, which nests that of policy. Returns
+ * `undefined` if there is none.
+ */
 function envelopeIn(input: unknown): unknown {
   const decided = input as { readonly envelope?: unknown; readonly policy?: unknown } | null | undefined
   return decided?.envelope ?? (decided?.policy as typeof decided)?.envelope ?? undefined
 }
 
-const spelled = (value: unknown): string => canonicalJson(plainJson(value))
+const serialize = (value: unknown): string => canonicalJson(plainJson(value))

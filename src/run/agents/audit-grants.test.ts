@@ -12,7 +12,7 @@ const OPERATIONS = new Map([
   ['sandbox.read', ['read', 'list']],
 ])
 
-async function granted() {
+async function grantScene() {
   const { store, clock } = await storeWith('automation')
   const within = async <T>(work: (sealer: Sealer) => Promise<T>): Promise<T> => {
     store.database.exec('BEGIN IMMEDIATE')
@@ -38,8 +38,8 @@ async function granted() {
   return { store, clock, within, ids, problems }
 }
 
-test('grants that are made together have one receipt, which vouches for each of them', async () => {
-  const { store, ids, problems } = await granted()
+test('writes one receipt for grants created together, which proves each of them', async () => {
+  const { store, ids, problems } = await grantScene()
   const bodies = (await store.bodies()).filter(({ kind }) => kind === 'grant')
   expect(bodies).toMatchObject([{ operation: 'create', target: 'sandbox/one', operator: OPERATOR }])
   expect(bodies[0]!.metadata).toMatchObject({
@@ -58,8 +58,8 @@ test('grants that are made together have one receipt, which vouches for each of 
   expect(await problems()).toEqual([])
 })
 
-test('one of them that was edited in the database is found', async () => {
-  const { store, ids, problems } = await granted()
+test('finds one of them that was edited in the database', async () => {
+  const { store, ids, problems } = await grantScene()
   const id = ids['sandbox.read']!
   store.database
     .prepare(`UPDATE grants SET document = replace(document, '"sandbox/one"', '"sandbox/two"') WHERE id = ?`)
@@ -67,8 +67,8 @@ test('one of them that was edited in the database is found', async () => {
   expect(await problems()).toEqual([expect.stringContaining(`${id} differs from `)])
 })
 
-test('one that was added to the rows alone is found', async () => {
-  const { store, ids, problems } = await granted()
+test('finds one that was added only as a row', async () => {
+  const { store, ids, problems } = await grantScene()
   const id = ids['sandbox.read']!
   const other = id.replace(/.$/, (last) => (last === '0' ? '1' : '0'))
   store.database
@@ -84,19 +84,19 @@ test('one that was added to the rows alone is found', async () => {
   expect(await problems()).toEqual([])
 })
 
-test('grants that are revoked together have one receipt, without those that were revoked before', async () => {
-  const { store, clock, within, ids } = await granted()
+test('writes one receipt for grants revoked together, without those revoked earlier', async () => {
+  const { store, clock, within, ids } = await grantScene()
   await store.tables.grants.revoke(ids['sandbox.exec']!, clock.nowMs())
-  const asked = { ids: Object.values(ids), operator: OPERATOR, about: 'sandbox/one' }
-  await within((sealer) => revokeGrants(store.tables, asked, sealer, clock))
-  await within((sealer) => revokeGrants(store.tables, asked, sealer, clock))
+  const requested = { ids: Object.values(ids), operator: OPERATOR, about: 'sandbox/one' }
+  await within((sealer) => revokeGrants(store.tables, requested, sealer, clock))
+  await within((sealer) => revokeGrants(store.tables, requested, sealer, clock))
   const revokes = (await store.bodies()).filter(({ operation }) => operation === 'revoke')
   expect(revokes.map(({ metadata }) => metadata)).toMatchObject([
     { grants: [{ grant_id: ids['sandbox.read'] }] },
   ])
 })
 
-test('whatever an id ends with, its receipt can be written', () => {
+test('can write the receipt for any ending of an id', () => {
   for (const end of ['PWD', 'KEY', 'PASS', 'CRED', 'SECRET', 'PASSWD', 'TKEYS']) {
     const grant_id = `grant_${'01M7H1KVXM8MED5DXGQJGFRPWD'.slice(0, 26 - end.length)}${end}`
     const digest = `sha256:${'0123456789abcdef'.repeat(4)}`

@@ -1,19 +1,20 @@
-/** Whether the grants that a session used are those that were made, and were used no more often than they allow. */
+/** Checks that the grants of a session are unchanged since their creation and were not used more often than allowed. */
+
+import { parseGrant } from '../../policy/find-grant.ts'
 import type { Grant } from '../../policy/grant.ts'
 import { digestAmong, grantDigest } from '../../policy/grant-procedures.ts'
-import { parseGrant } from '../../policy/lookup.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptFilter, Tables } from '../../store/store.ts'
-import { MAX_PAGED, pagedReceipts } from './audit-pages.ts'
+import { MAX_PAGED, scanReceipts } from './audit-pages.ts'
 import type { AuditSealCheck } from './audit-seals.ts'
 import { bodyOf } from './receipt-body.ts'
 
 type Body = Receipt['body']
 
-/** The clock may be set back a little between making a grant and sealing its receipt. */
+/** The clock can be set back a little between the creation of a grant and the sealing of its receipt. */
 const CLOCK_STEP_MS = 60_000
 
-/** A grant without a row is found where the command that names it is looked at. */
+/** A grant without a row is found at the command that names it. */
 export async function grantProblems(
   tables: Tables,
   bodies: readonly Body[],
@@ -35,13 +36,13 @@ export async function grantProblems(
   return problems
 }
 
-/** Whoever can write rows can write a grant, but not the receipt of its making. */
+/** An attacker who can write rows can add a grant, but not the receipt of its creation. */
 async function originProblem(
   tables: Tables,
   grant: Grant,
   sealProblem: AuditSealCheck,
 ): Promise<string | undefined> {
-  for await (const row of pagedReceipts(tables, { ...placeOf(grant), kind: 'grant' })) {
+  for await (const row of scanReceipts(tables, { ...filterOf(grant), kind: 'grant' })) {
     if (row === undefined) return `no receipt of the creation of ${grant.id} among the last ${MAX_PAGED}`
     const body = row.line.includes(grant.id) ? bodyOf(row.line) : undefined
     const made = body && digestAtMaking(body, grant.id)
@@ -53,7 +54,10 @@ async function originProblem(
   return `no receipt of the creation of ${grant.id}`
 }
 
-/** As its receipt pins it: made alone, or under its id among those that were made together. Undefined: another one's. */
+/**
+ * Returns the digest that a receipt records for a grant, created alone or in a group. Returns `undefined` for a receipt
+ * of other grants.
+ */
 function digestAtMaking(body: Body, id: string): string | undefined {
   const { kind, capability, operation, status, target, links, digests, metadata } = body
   const isMaking =
@@ -66,7 +70,7 @@ function digestAtMaking(body: Body, id: string): string | undefined {
 async function overuse(tables: Tables, grant: Grant): Promise<string | undefined> {
   if (grant.max_uses === null) return undefined
   let uses = 0
-  for await (const row of pagedReceipts(tables, placeOf(grant))) {
+  for await (const row of scanReceipts(tables, filterOf(grant))) {
     if (row === undefined) return `cannot count the uses of ${grant.id}: they are too far back in the log`
     const body = row.phase === 'begin' && row.line.includes(grant.id) ? bodyOf(row.line) : undefined
     if (body !== undefined && isUse(body) && body.links.grant_id === grant.id) uses++
@@ -79,8 +83,8 @@ async function overuse(tables: Tables, grant: Grant): Promise<string | undefined
 const isUse = ({ phase, links, decision }: Body): boolean =>
   phase === 'begin' && links.grant_outcome === 'usable' && decision?.effect === 'allow'
 
-/** Where in the log its making and its uses are: they carry its scope, and are not from before it. */
-function placeOf({ scope, created_at }: Grant): ReceiptFilter {
+/** Selects the receipts of a grant's creation and uses: they have its scope and are not older. */
+function filterOf({ scope, created_at }: Grant): ReceiptFilter {
   const sinceMs = Date.parse(created_at) - CLOCK_STEP_MS
   if (scope === 'any') return { sinceMs }
   const { session_id, task_id, run_id } = scope

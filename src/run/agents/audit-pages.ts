@@ -1,11 +1,11 @@
-/** The log read in pages up to a bound, for checks that look beyond the receipts of one session. */
+/** Reads the log in pages up to a limit, for checks beyond the receipts of one session. */
 import type { ReceiptFilter, ReceiptRow, Tables } from '../../store/store.ts'
 
 const PAGE = 500
 export const MAX_PAGED = 100_000
 
-/** Newest first. Undefined at the end: the bound was reached, and older ones were not looked at. */
-export async function* pagedReceipts(
+/** Yields receipts newest first. Yields `undefined` last when it stopped at the limit and did not read older ones. */
+export async function* scanReceipts(
   tables: Tables,
   filter: ReceiptFilter,
 ): AsyncGenerator<ReceiptRow | undefined> {

@@ -1,14 +1,14 @@
-/** Whether anything of a session is gone: what the log tells of is held against the records that are there. */
+/** Checks that no record of a session is missing, by comparing the records with the log. */
 import type { Receipt } from '../../receipts/schema.ts'
 import type { AgentEventRow } from '../../store/agent-tables.ts'
 import type { Tables } from '../../store/store.ts'
+import { MAX_SESSION_HANDOFFS } from './agent-session.ts'
 import { bodyOf } from './receipt-body.ts'
-import { MAX_SESSION_HANDOFFS } from './session.ts'
 
 type Body = Receipt['body']
 
 const PAGE = 500
-/** More receipts of sessions and runs than this are not looked at, and the audit says so. */
+/** The most receipts of sessions and runs that are checked. Beyond it, the audit reports a problem. */
 const MAX_TOLD = 20_000
 const MAX_EVENTS = 100_000
 
@@ -18,22 +18,22 @@ export interface Presence {
 }
 
 /**
- * Records are read after the log: they come with their receipts in one transaction and never leave, so what the log tells
- * of is there by then.
+ * Reads records after the log. A transaction writes a record with its receipts and never removes it, so every record
+ * that the log names exists by then.
  */
 export async function missingOf(
   tables: Tables,
   sessionId: string,
   runIds: readonly string[],
 ): Promise<Presence> {
-  const { told, isCut } = await toldBy(tables, sessionId)
+  const { reported, isCut } = await collectReports(tables, sessionId)
   const document = (await tables.sessions.get(sessionId))?.document
   const handoff_ids = idsIn('handoff_ids', document)
   const events = await tables.agentEvents.list({ sessionId }, MAX_EVENTS)
   const seen = eventsSeen(events)
-  const begins = told.filter((body) => isAbout(body, 'agent.run', 'begin'))
-  const ends = told.filter((body) => isAbout(body, 'agent.run', 'end'))
-  const changes = told.filter(({ capability }) => capability === 'agent.session')
+  const begins = reported.filter((body) => isAbout(body, 'agent.run', 'begin'))
+  const ends = reported.filter((body) => isAbout(body, 'agent.run', 'end'))
+  const changes = reported.filter(({ capability }) => capability === 'agent.session')
   const problems = isCut ? [`more than ${MAX_TOLD} receipts of runs: the oldest were not checked`] : []
 
   const ended = new Set(ends.map(({ links }) => links.run_id))
@@ -67,7 +67,7 @@ export async function missingOf(
     else if (!isCut) problems.push(`${id} is named by the session, but not in the log`)
   }
   const left = new Set(changes.map(({ metadata }) => metadata?.left_run_id))
-  // `told` is newest first.
+  // `ends` is newest first.
   for (const { links } of ends.slice(0, MAX_SESSION_HANDOFFS)) {
     const isNamed = handoff_ids.includes(links.handoff_id ?? '')
     if (!isNamed && !left.has(links.run_id ?? ''))
@@ -80,12 +80,14 @@ export async function missingOf(
     if (begins.length + changes.length === 0) problems.push(`the log has no launch of ${sessionId}`)
   }
   return {
-    lookedAt: `${counted(begins.length, 'run')}, ${counted(ends.length, 'handoff')}, ${counted(events.length, 'event')}`,
+    lookedAt: `${formatCount(begins.length, 'run')}, ${formatCount(ends.length, 'handoff')}, ${formatCount(events.length, 'event')}`,
     problems,
   }
 }
 
-/** The session names the newest change of it, or what came later and pushed that out; and a stop keeps it stopped. */
+/**
+ * The session must list its newest change, unless later receipts pushed it out. A stopped session must stay stopped.
+ */
 async function putBack(
   tables: Tables,
   newest: Body | undefined,
@@ -102,7 +104,7 @@ async function putBack(
     return isPushedOut ? [] : [`the session is older than its ${newest.operation} ${newest.id}`]
   }
   const status = memberOf(document, 'status')
-  // What is named after the stop may have started it again since the log was read.
+  // A receipt after the stop can be a restart since the log was read.
   const isStopped = newest.metadata?.to_status !== 'stopped' || last !== newest.id || status === 'stopped'
   return isStopped ? [] : [`the session is ${status} after its ${newest.operation} ${newest.id}`]
 }
@@ -115,26 +117,26 @@ const EVENT_OF: Readonly<Record<string, string>> = {
   recover: 'recovered',
 }
 
-/** Newest first. */
-async function toldBy(
+/** Returns the receipts newest first. */
+async function collectReports(
   tables: Tables,
   sessionId: string,
-): Promise<{ readonly told: readonly Body[]; readonly isCut: boolean }> {
-  const told: Body[] = []
+): Promise<{ readonly reported: readonly Body[]; readonly isCut: boolean }> {
+  const reported: Body[] = []
   let before: number | undefined
   for (let looked = 0; looked < MAX_TOLD; looked += PAGE) {
     const page = await tables.receipts.find({ sessionId, kind: 'environment_decision' }, PAGE, before)
-    told.push(...page.flatMap(({ line }) => bodyOf(line) ?? []))
-    if (page.length < PAGE) return { told, isCut: false }
+    reported.push(...page.flatMap(({ line }) => bodyOf(line) ?? []))
+    if (page.length < PAGE) return { reported: reported, isCut: false }
     before = page.at(-1)!.seq
   }
-  return { told, isCut: true }
+  return { reported: reported, isCut: true }
 }
 
 export const isAbout = (body: Body, capability: string, operation: string): boolean =>
   body.capability === capability && body.operation === operation
 
-/** By type and run, or by type and receipt. */
+/** Returns keys of the events: type and run, or type and receipt. */
 function eventsSeen(rows: readonly AgentEventRow[]): ReadonlySet<string> {
   return new Set(rows.map(({ type, runId, document }) => `${type} ${runId ?? receiptOf(document) ?? ''}`))
 }
@@ -160,6 +162,6 @@ function memberOf(document: string, name: string): unknown {
   }
 }
 
-function counted(n: number, noun: string): string {
+function formatCount(n: number, noun: string): string {
   return `${n} ${noun}${n === 1 ? '' : 's'}`
 }

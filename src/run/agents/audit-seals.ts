@@ -1,10 +1,12 @@
-/** Whether a row of the log is what Craik sealed: by the home's own keys, unchanged, linked to the receipt before it. */
-import { loadLogKeys } from '../../receipts/keys.ts'
+/**
+ * Checks that Craik sealed a row of the log: with the home's own keys, unchanged, and linked to the previous receipt.
+ */
+import { loadLogKeys } from '../../receipts/log-keys.ts'
 import { hmacOf, readReceipt } from '../../receipts/verifier/receipt-line.ts'
 import type { Home } from '../../store/home.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
 
-/** What is wrong with a receipt; undefined when it is genuine. */
+/** Returns the problem of a receipt, or `undefined` when it is genuine. */
 export type AuditSealCheck = (row: ReceiptRow) => Promise<string | undefined>
 
 export async function sealCheck(home: Home, tables: Tables): Promise<AuditSealCheck> {
@@ -25,7 +27,7 @@ export async function sealCheck(home: Home, tables: Tables): Promise<AuditSealCh
   }
 }
 
-/** Undefined when it is not here. */
+/** Returns `undefined` when the key is missing. */
 function macKeyOf(home: Home, kid: string) {
   try {
     return loadLogKeys(home, kid).macKey

@@ -1,16 +1,16 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Begin } from '../../receipts/log.ts'
+import type { Begin } from '../../receipts/receipt-log.ts'
 import { ADA, type AgentScene, agentScene } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
 import { executeRun } from './execute.ts'
 
 const NAMES = ['seals', 'linked', 'providers', 'grants', 'denials', 'receipts', 'gone'] as const
 
-/** Which of the checks do not hold. */
+/** Returns the checks that fail. */
 async function failing(scene: AgentScene): Promise<readonly string[]> {
-  const { checks, passed } = await auditSession(scene.place, 's1')
+  const { checks, passed } = await auditSession(scene.deps, 's1')
   const failed = NAMES.filter((_, i) => !checks[i]!.passed)
   expect(passed).toBe(failed.length === 0)
   return failed
@@ -30,7 +30,7 @@ async function sceneWithRun(allow = true) {
   return { scene, run, links }
 }
 
-/** A command that a faulty or hostile caller wrote down as run and passed. */
+/** Forges a command that a faulty or hostile caller recorded as run and passed. */
 async function forge(scene: AgentScene, changes: Partial<Begin> & Pick<Begin, 'links'>): Promise<void> {
   const open = await scene.store.log.begin({
     kind: 'sandbox_action',
@@ -44,15 +44,15 @@ async function forge(scene: AgentScene, changes: Partial<Begin> & Pick<Begin, 'l
   await open.end({ status: 'passed' })
 }
 
-/** What guards the events is taken away first. */
+/** Removes the triggers that protect the events first. */
 function deleteEvent(type: string): string {
   return `DROP TRIGGER agent_events_never_leave; DELETE FROM agent_events WHERE type = '${type}'`
 }
 
 describe('the audit of a session', () => {
-  it('holds after a prompt that passed, and says what was looked at', async () => {
+  it('passes after a prompt that passed, and lists what it checked', async () => {
     using scene = (await sceneWithRun()).scene
-    const audit = await auditSession(scene.place, 's1')
+    const audit = await auditSession(scene.deps, 's1')
     expect(audit).toMatchObject({ passed: true, runs: 1 })
     expect(audit.checks.map(({ looked_at }) => looked_at)).toEqual([
       '3 seals',
@@ -75,11 +75,11 @@ describe('the audit of a session', () => {
     using scene = (await sceneWithRun()).scene
     scene.store.database.exec(sql)
     expect(await failing(scene)).toContain('gone')
-    const { checks } = await auditSession(scene.place, 's1')
+    const { checks } = await auditSession(scene.deps, 's1')
     expect(checks[6]!.problems[0]).toMatch(problem)
   })
 
-  it('finds a session or a run that was put back to how it was before', async () => {
+  it('finds a session or a run that was reset to an earlier state', async () => {
     for (const [table, problem] of [
       ['sessions', /^handoff_\w+ is not named by the session$/],
       ['runs', /^run_\w+ ended, but its record is older than its end$/],
@@ -93,28 +93,28 @@ describe('the audit of a session', () => {
       }
       if (table === 'sessions') approve()
       const input = scene.input({ sessionId: 's1' })
-      await executeRun(scene.place, { ...input, approve: async () => approve() })
+      await executeRun(scene.deps, { ...input, approve: async () => approve() })
       const { id, document, seal } = before[0]!
       scene.store.database
         .prepare(`UPDATE ${table} SET document = ?, seal = ? WHERE id = ?`)
         .run(document, seal, id)
       expect(await failing(scene)).toContain('gone')
-      const { checks } = await auditSession(scene.place, 's1')
+      const { checks } = await auditSession(scene.deps, 's1')
       expect(checks[0]!.passed).toBe(true)
       expect(checks[6]!.problems[0]).toMatch(problem)
     }
   })
 
-  it('finds a run that the log does not tell of', async () => {
+  it('finds a run that the log does not name', async () => {
     const { scene, run } = await sceneWithRun()
     using _ = scene
     scene.store.database.exec(`DROP TRIGGER receipts_never_leave;
       DELETE FROM receipts WHERE run_id = '${run.id}' AND kind = 'environment_decision'`)
-    const { checks } = await auditSession(scene.place, 's1')
+    const { checks } = await auditSession(scene.deps, 's1')
     expect(checks[6]!.problems).toContain(`${run.id} has no begin receipt`)
   })
 
-  it('goes on where a run or a handoff cannot be read any more, and says which', async () => {
+  it('names an unreadable run or handoff and continues', async () => {
     for (const table of ['runs', 'handoffs']) {
       using scene = (await sceneWithRun()).scene
       scene.store.database.exec(`UPDATE ${table} SET document = json_set(document, '$.odd', 1)`)
@@ -122,7 +122,7 @@ describe('the audit of a session', () => {
     }
   })
 
-  it('holds after a denial, which is protection and no fault', async () => {
+  it('passes after a denial, because a denial is not a fault', async () => {
     using scene = (await sceneWithRun(false)).scene
     expect(await failing(scene)).toEqual([])
   })
@@ -137,7 +137,7 @@ describe('the audit of a session', () => {
     }
   })
 
-  it('finds an environment receipt that its run does not name', async () => {
+  it('finds an environment receipt that its run does not list', async () => {
     const { scene, links } = await sceneWithRun()
     using _ = scene
     await scene.store.log.append({
@@ -165,7 +165,7 @@ describe('the audit of a session', () => {
     }
   })
 
-  it('finds a command that passed with a grant that does not exist, or for something else', async () => {
+  it('finds a command that passed with a missing grant or a grant for something else', async () => {
     const { scene, links } = await sceneWithRun()
     using _ = scene
     const grant = { grant_outcome: 'usable' as const, command_ref: 'fixture-action' }
@@ -178,7 +178,7 @@ describe('the audit of a session', () => {
     expect(await failing(other)).toContain('grants')
   })
 
-  it('finds a denied request that ran all the same', async () => {
+  it('finds a denied request that ran', async () => {
     const { scene, links } = await sceneWithRun(false)
     using _ = scene
     const denial = (await scene.store.bodies()).find(({ kind }) => kind === 'denial')!
@@ -196,7 +196,7 @@ describe('the audit of a session', () => {
     expect(await failing(scene)).toEqual(['receipts'])
   })
 
-  it('finds a line that is no receipt any more, and goes on', async () => {
+  it('finds a line that is not a receipt and continues', async () => {
     for (const line of ['not json at all', '{}', 'null', '{"body":{"links":null}}']) {
       const { scene, run } = await sceneWithRun()
       using _ = scene
@@ -206,7 +206,7 @@ describe('the audit of a session', () => {
     }
   })
 
-  it('finds that the receipt before one of the session’s was exchanged', async () => {
+  it('finds that the receipt before one of the session’s was replaced', async () => {
     using scene = await agentScene()
     await scene.launch()
     const [first] = await scene.store.tables.receipts.find({ sessionId: 's1' }, 1)
@@ -214,14 +214,14 @@ describe('the audit of a session', () => {
     scene.store.database
       .prepare('UPDATE receipts SET leaf = ? WHERE seq = ?')
       .run(Buffer.alloc(32, 7), first!.seq - 1)
-    const { checks } = await auditSession(scene.place, 's1')
+    const { checks } = await auditSession(scene.deps, 's1')
     expect(checks[5]!.problems).toEqual([`${first!.id} was changed`])
   })
 
-  it('says so where the key of a receipt is not here', async () => {
+  it('reports a missing key of a receipt', async () => {
     using scene = (await sceneWithRun()).scene
     rmSync(join(scene.store.home.secrets, 'log.key'))
-    const { checks } = await auditSession(scene.place, 's1')
+    const { checks } = await auditSession(scene.deps, 's1')
     expect(checks[5]!.problems[0]).toMatch(/^cannot check rcpt_\w+: its key is missing$/)
   })
 })

@@ -1,25 +1,25 @@
-/** An operator's checks of a session, each made on the records themselves: what was looked at, and whether it holds. */
+/** The audit of a session: each check reads the records themselves and reports what it read and whether it passes. */
 
+import { findGrant } from '../../policy/find-grant.ts'
 import { checkGrant } from '../../policy/grant.ts'
-import { findGrant } from '../../policy/lookup.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
+import type { Session } from './agent-session.ts'
 import { envelopeProblems } from './audit-envelope.ts'
 import { grantProblems } from './audit-grants.ts'
 import { isAbout, missingOf } from './audit-presence.ts'
 import { type AuditSealCheck, sealCheck } from './audit-seals.ts'
-import { ranAfterDenial } from './denied-requests.ts'
+import { findRanAfterDenial } from './denied-requests.ts'
+import { getSession, type Listed, listHandoffs, listRuns, type RecordDeps } from './read-agent-records.ts'
 import { bodyOf } from './receipt-body.ts'
-import { getSession, type Listed, listHandoffs, listRuns, type RecordDeps } from './records.ts'
 import type { Run } from './run-record.ts'
-import type { Session } from './session.ts'
 
 interface Check {
   readonly name: string
   readonly passed: boolean
-  /** What was looked at. */
+  /** What the check read. */
   readonly looked_at: string
-  /** What does not hold, with the ids. */
+  /** The problems, with ids. */
   readonly problems: readonly string[]
 }
 
@@ -31,34 +31,34 @@ export interface Audit {
   readonly checks: readonly Check[]
 }
 
-/** More receipts than this of one session are not looked at, and the audit says so. */
+/** The most receipts of one session that are checked. Beyond it, the audit reports a problem. */
 const MAX_RECEIPTS = 20_000
 const MAX_RECORDS = 20_000
 const MAX_PROBLEMS = 10
 
-interface Evidence {
+interface AuditInput {
   readonly tables: Tables
   readonly sealProblem: AuditSealCheck
   readonly session: Session
   readonly runs: readonly Run[]
   /** Oldest first. */
   readonly rows: readonly ReceiptRow[]
-  /** Of those that still say something; the others are found as changed. */
+  /** The bodies of the readable rows. Another check reports the unreadable ones. */
   readonly bodies: readonly Receipt['body'][]
 }
 
-export async function auditSession(place: RecordDeps, sessionId: string): Promise<Audit> {
-  // In this order: a run that ends meanwhile is then one that is not over yet, and not one that the session forgot.
-  const runs = await listRuns(place, { session_id: sessionId }, MAX_RECORDS)
-  const handoffs = await listHandoffs(place, { session_id: sessionId }, MAX_RECORDS)
-  const session = await getSession(place, sessionId)
-  return place.store.read(async (tables) => {
+export async function auditSession(deps: RecordDeps, sessionId: string): Promise<Audit> {
+  // In this order, a run that ends meanwhile counts as unfinished, and not as missing in the session.
+  const runs = await listRuns(deps, { session_id: sessionId }, MAX_RECORDS)
+  const handoffs = await listHandoffs(deps, { session_id: sessionId }, MAX_RECORDS)
+  const session = await getSession(deps, sessionId)
+  return deps.store.read(async (tables) => {
     const found = await tables.receipts.find({ sessionId }, MAX_RECEIPTS + 1)
     const rows = found.slice(0, MAX_RECEIPTS).toReversed()
     const bodies = rows.flatMap(({ line }) => bodyOf(line) ?? [])
-    const evidence: Evidence = {
+    const input: AuditInput = {
       tables,
-      sealProblem: await sealCheck(place.home, tables),
+      sealProblem: await sealCheck(deps.home, tables),
       session: session.record,
       runs: runs.flatMap(({ record }) => record ?? []),
       rows,
@@ -66,12 +66,12 @@ export async function auditSession(place: RecordDeps, sessionId: string): Promis
     }
     const checks = [
       seals([{ id: sessionId, ...session }, ...runs, ...handoffs]),
-      await linked(evidence, found.length > MAX_RECEIPTS),
-      await providersExpected(evidence),
-      await commandsGranted(evidence),
-      await denialsRanNothing(evidence),
-      await receiptsGenuine(evidence),
-      await nothingGone(evidence, runs),
+      await checkLinks(input, found.length > MAX_RECEIPTS),
+      await providersExpected(input),
+      await commandsGranted(input),
+      await denialsRanNothing(input),
+      await receiptsGenuine(input),
+      await nothingGone(input, runs),
     ]
     return {
       session_id: sessionId,
@@ -91,20 +91,20 @@ function seals(all: readonly Listed<unknown>[]): Check {
   )
 }
 
-async function nothingGone({ tables, session }: Evidence, runs: readonly Listed<Run>[]): Promise<Check> {
+async function nothingGone({ tables, session }: AuditInput, runs: readonly Listed<Run>[]): Promise<Check> {
   const runIds = runs.map(({ id }) => id)
   const { lookedAt, problems } = await missingOf(tables, session.id, runIds)
   return check('no record that the log names is missing', lookedAt, problems)
 }
 
-/** The environment receipts of every prompt are named by its run, and by the session as far back as it reaches. */
-async function linked({ session, runs, bodies, tables }: Evidence, isCut: boolean): Promise<Check> {
+/** Every run must list the environment receipts of its prompt, and so must the session as far back as its list goes. */
+async function checkLinks({ session, runs, bodies, tables }: AuditInput, isCut: boolean): Promise<Check> {
   const ofSession = new Set(session.receipt_ids)
   const isWhole = session.receipt_count === session.receipt_ids.length
   const environment = bodies.filter(
     (body) => isEnvironment(body) && body.links.run_id !== undefined && isOver(runs, body.links.run_id),
   )
-  // As the log tells it: runs of one millisecond are listed in any order.
+  // In the log's order, because runs in one millisecond are listed in any order.
   const newest = bodies.findLast((body) => isAbout(body, 'agent.run', 'end'))?.links.run_id
   const problems = isCut ? [`more than ${MAX_RECEIPTS} receipts: the oldest were not checked`] : []
   for (const { id, links } of environment) {
@@ -126,15 +126,15 @@ async function linked({ session, runs, bodies, tables }: Evidence, isCut: boolea
 
 const ENVIRONMENT = new Set(['provider_action', 'sandbox_action', 'denial'])
 
-/** Refusals to act on the record itself, which others can cause at any time, are no part of a prompt. */
+/** A denied action on the record itself is not part of a prompt. Others can cause one at any time. */
 const isEnvironment = ({ kind, capability }: Receipt['body']): boolean =>
   ENVIRONMENT.has(kind) && !capability.startsWith('agent.')
 
 const isOver = (runs: readonly Run[], id: string): boolean =>
   runs.some((run) => run.id === id && run.ended_at !== null)
 
-/** Another provider only where a failover receipt of the same run allowed it; the envelope as it was decided under. */
-async function providersExpected({ tables, sealProblem, session, bodies }: Evidence): Promise<Check> {
+/** Another provider needs a failover receipt of the same run. The envelope must be that of the decisions. */
+async function providersExpected({ tables, sealProblem, session, bodies }: AuditInput): Promise<Check> {
   const hops = new Set(
     bodies
       .filter(({ capability, status }) => capability === 'provider.failover' && status === 'passed')
@@ -158,8 +158,8 @@ async function providersExpected({ tables, sealProblem, session, bodies }: Evide
   )
 }
 
-/** Each grant is looked up, and has to fit what was run at the moment when it was decided. */
-async function commandsGranted({ tables, sealProblem, rows, bodies }: Evidence): Promise<Check> {
+/** Looks up each grant, which must fit the command at the time of its decision. */
+async function commandsGranted({ tables, sealProblem, rows, bodies }: AuditInput): Promise<Check> {
   const passed = bodies.filter(({ kind, phase, status }) => {
     return kind === 'sandbox_action' && phase === 'end' && status === 'passed'
   })
@@ -170,7 +170,7 @@ async function commandsGranted({ tables, sealProblem, rows, bodies }: Evidence):
     const problem =
       begin === undefined || row === undefined
         ? 'has no begin receipt'
-        : await ungranted(tables, begin, row.atMs)
+        : await findMissingGrant(tables, begin, row.atMs)
     if (problem !== undefined) problems.push(`${id} ${problem}`)
   }
   return check(
@@ -180,7 +180,7 @@ async function commandsGranted({ tables, sealProblem, rows, bodies }: Evidence):
   )
 }
 
-async function ungranted(
+async function findMissingGrant(
   tables: Tables,
   { links, capability, operation, operator, decision }: Receipt['body'],
   atMs: number,
@@ -188,12 +188,12 @@ async function ungranted(
   if (decision?.effect !== 'allow') return 'was not allowed'
   if (links.grant_outcome !== 'usable')
     return `ran with a grant that was ${links.grant_outcome ?? 'not checked'}`
-  // One that cannot be read is no grant either; which it is, is said with the grants.
+  // An unreadable grant does not count. The check of grants names it.
   const grant = await findGrant(tables, links.grant_id).catch(() => null)
   if (grant?.found !== 'grant') return `names ${links.grant_id ?? 'no grant'}, which does not exist`
   const { session_id, task_id, run_id } = links
   const outcome = checkGrant(
-    // Uses and revocation are as they are now; it was decided then.
+    // Uses and revocation can have changed since the decision.
     { ...grant, uses_left: null, revoked: false },
     {
       operator,
@@ -208,8 +208,8 @@ async function ungranted(
   return outcome === 'usable' ? undefined : `names ${links.grant_id}, which does not apply: ${outcome}`
 }
 
-/** A denial is a point in the log: nothing began with it, nothing ended it, and the request did not run after it. */
-async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
+/** A denial is a single receipt: nothing began or ended with it, and the request did not run after it. */
+async function denialsRanNothing({ tables, bodies }: AuditInput): Promise<Check> {
   const denials = bodies.filter(({ kind }) => kind === 'denial')
   const problems: string[] = []
   for (const denial of denials) {
@@ -217,7 +217,7 @@ async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
     if (end !== undefined || denial.phase !== 'point')
       problems.push(`${denial.id} is a denial, but has a begin or end`)
   }
-  for (const { denialId, beginId } of ranAfterDenial(bodies)) {
+  for (const { denialId, beginId } of findRanAfterDenial(bodies)) {
     problems.push(`${denialId} denied a request that ${beginId} ran`)
   }
   return check(
@@ -227,7 +227,7 @@ async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
   )
 }
 
-async function receiptsGenuine({ sealProblem, rows }: Evidence): Promise<Check> {
+async function receiptsGenuine({ sealProblem, rows }: AuditInput): Promise<Check> {
   const problems: string[] = []
   for (const row of rows) problems.push(...[(await sealProblem(row)) ?? []].flat())
   return check(

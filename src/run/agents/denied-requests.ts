@@ -1,4 +1,4 @@
-/** Requests that were denied and ran all the same: what an audit and a handoff's own check look for. */
+/** Finds denied requests that still ran, for the audit and the handoff's own check. */
 import type { Receipt } from '../../receipts/schema.ts'
 
 type Body = Receipt['body']
@@ -9,10 +9,10 @@ interface RanThoughDenied {
 }
 
 /**
- * `bodies`: oldest first. One answer may ask for the same command twice, and a grant for one use lets the first run and
- * not the second; but a denial ends its run, so whatever began before it is another request, and nothing begins after.
+ * `bodies` is oldest first. One answer can request the same command twice, and a grant for one use allows only the
+ * first. A denial ends its run: an earlier begin belongs to another request, and nothing begins later.
  */
-export function ranAfterDenial(bodies: readonly Body[]): readonly RanThoughDenied[] {
+export function findRanAfterDenial(bodies: readonly Body[]): readonly RanThoughDenied[] {
   const denied = new Map<string, string>()
   const ran: RanThoughDenied[] = []
   for (const body of bodies) {
@@ -27,7 +27,7 @@ export function ranAfterDenial(bodies: readonly Body[]): readonly RanThoughDenie
   return ran
 }
 
-/** The answer of the model that asked for it, and the command that it asked for. */
+/** Identifies a request: the model's answer that made it, the run and the command. */
 function requestOf({ links }: Body): string | undefined {
   const [cause] = links.receipt_ids ?? []
   return cause === undefined ? undefined : JSON.stringify([cause, links.run_id, links.command_ref])

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
-import { approvePrompt } from './grants.ts'
-import { resumeRun } from './prompt.ts'
-import { getSession, listEvents } from './records.ts'
+import { resumeRun } from './prompt-session.ts'
+import { getSession, listEvents } from './read-agent-records.ts'
+import { approvePrompt } from './run-grants.ts'
 import { call, live, say } from './wire.fixture.ts'
 
-const ranIn = async (scene: AgentScene) =>
+const findActions = async (scene: AgentScene) =>
   (await scene.store.bodies()).filter(({ kind }) => kind === 'sandbox_action')
 
 describe('a prompt on the fixture', () => {
-  it('leaves the two environment receipts of the seed with all their links, and the session names them', async () => {
+  it('writes both environment receipts with all their links, and the session lists them', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
     const { run, handoff } = await scene.prompt(id)
@@ -41,11 +41,11 @@ describe('a prompt on the fixture', () => {
       isolation: 'process',
       links: { ...common, command_ref: 'fixture-action' },
     })
-    const { record: session } = await getSession(scene.place, id)
+    const { record: session } = await getSession(scene.deps, id)
     for (const { id: receipt } of [...provider, ...sandbox]) expect(session.receipt_ids).toContain(receipt)
   })
 
-  it('hands over what the receipts say, in the mode that it was', async () => {
+  it('writes a handoff that matches the receipts and the mode of the run', async () => {
     using scene = await agentScene()
     const { handoff } = await scene.prompt(await scene.launch())
     expect(handoff).toMatchObject({ status: 'completed', execution_mode: 'fixture', tests_run: [] })
@@ -55,7 +55,7 @@ describe('a prompt on the fixture', () => {
     expect(Object.values(handoff.self_audit)).toEqual(Array(6).fill(true))
   })
 
-  it('without the shell grant is blocked: a denial, nothing ran, no further call', async () => {
+  it('is blocked without the shell grant: a denial, no command, no further call', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
     const { run, handoff, stopped } = await scene.prompt(id, 'do it', false)
@@ -64,26 +64,26 @@ describe('a prompt on the fixture', () => {
     expect(stopped?.hint).toContain(
       'craik grant create --capability shell.execute --operation run --target fixture-action',
     )
-    expect(await ranIn(scene)).toEqual([])
+    expect(await findActions(scene)).toEqual([])
     const denials = (await scene.store.bodies()).filter(({ kind }) => kind === 'denial')
     expect(denials).toMatchObject([
       { capability: 'shell.execute', status: 'denied', links: { run_id: run.id } },
     ])
-    expect((await getSession(scene.place, id)).record).toMatchObject({ status: 'idle', active_run_id: null })
+    expect((await getSession(scene.deps, id)).record).toMatchObject({ status: 'idle', active_run_id: null })
   })
 
-  it('under strict is blocked although the grant was made', async () => {
+  it('is blocked under strict although the grant exists', async () => {
     using scene = await agentScene()
     const { run } = await scene.prompt(await scene.launch({ profile: 'strict' }))
     expect(run).toMatchObject({ status: 'blocked', stop_reason: 'strict.never' })
-    expect(await ranIn(scene)).toEqual([])
+    expect(await findActions(scene)).toEqual([])
   })
 
-  it('leaves no trace of its text: the hash is all that is kept', async () => {
+  it('stores only the hash of its text', async () => {
     using scene = await agentScene()
     const text = 'PURPLE ELEPHANT 4711'
     const { run } = await scene.prompt(await scene.launch(), text)
-    const events = await listEvents(scene.place, { runId: run.id })
+    const events = await listEvents(scene.deps, { runId: run.id })
     expect(events.map(({ type }) => type)).toEqual(['prompt_received', 'run_completed'])
     expect(events[0]!.facts).toMatchObject({ prompt_hash: run.prompt_hash })
     const tables = scene.store.database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all()
@@ -94,34 +94,34 @@ describe('a prompt on the fixture', () => {
   })
 })
 
-describe('the path itself', () => {
-  it('has no power: a library caller without grants gets the same denial, with a session or without', async () => {
+describe('the execution path', () => {
+  it('denies a library caller without grants, with or without a session', async () => {
     using scene = await agentScene()
     const sessionId = await scene.launch()
     for (const input of [scene.input({ sessionId }), scene.input()]) {
-      const { run } = await executeRun(scene.place, input)
+      const { run } = await executeRun(scene.deps, input)
       expect(run).toMatchObject({ status: 'blocked', provider_result_count: 0 })
     }
     expect((await scene.store.bodies()).filter(({ kind }) => kind === 'provider_action')).toEqual([])
     expect(await scene.store.tables.grants.list(10)).toEqual([])
   })
 
-  it('uses a grant for the run that it was made for and no other', async () => {
+  it('uses a grant only for the run that it was created for', async () => {
     using scene = await agentScene()
     await scene.launch()
     const [one, other] = [scene.input(), scene.input()]
     const terms = { operator: ADA, providerId: one.providerId, maxIterations: 5, lifetimeMs: 60_000 }
-    await approvePrompt(scene.place, { ...terms, runId: one.runId, commandRef: 'fixture-action' })
-    expect((await executeRun(scene.place, other)).run.status).toBe('blocked')
-    expect((await executeRun(scene.place, one)).run.status).toBe('completed')
+    await approvePrompt(scene.deps, { ...terms, runId: one.runId, commandRef: 'fixture-action' })
+    expect((await executeRun(scene.deps, other)).run.status).toBe('blocked')
+    expect((await executeRun(scene.deps, one)).run.status).toBe('completed')
   })
 
-  it('does not begin under a session with another envelope or provider than the session’s', async () => {
+  it('refuses an envelope or provider that differs from the session’s', async () => {
     using scene = await agentScene()
     const sessionId = await scene.launch()
     await scene.launch({ id: 's2' })
     const input = scene.input({ sessionId, policyEnvelopeId: 'envelope_agent_s2' })
-    await expect(executeRun(scene.place, input)).rejects.toMatchObject({ code: 'usage' })
+    await expect(executeRun(scene.deps, input)).rejects.toMatchObject({ code: 'usage' })
   })
 
   it.each([
@@ -131,9 +131,9 @@ describe('the path itself', () => {
     { wallMs: 0 },
     { tokenBudget: 1.5 },
     { prompt: 'x'.repeat(256 * 1024 + 1) },
-  ])('refuses limits and prompts that make no sense %#', async (changes) => {
+  ])('refuses invalid limits and prompts %#', async (changes) => {
     using scene = await agentScene()
-    await expect(executeRun(scene.place, scene.input(changes))).rejects.toMatchObject({
+    await expect(executeRun(scene.deps, scene.input(changes))).rejects.toMatchObject({
       code: expect.stringMatching(/usage|too_large/),
     })
     expect(await scene.store.tables.runs.list({}, 10)).toEqual([])
@@ -141,7 +141,7 @@ describe('the path itself', () => {
 })
 
 describe('a prompt to a model over the wire', () => {
-  it('runs the tool call by reference, sends its output back, and ends with the second turn', async () => {
+  it('runs the requested command by reference, sends its output back and ends after the second turn', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call('greet'), say('it greets')])
     await using _ = server
@@ -162,7 +162,7 @@ describe('a prompt to a model over the wire', () => {
     })
   })
 
-  it('sends output back redacted', async () => {
+  it('redacts the output that it sends back', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call('leak'), say('done')])
     await using _ = server
@@ -186,11 +186,11 @@ describe('a prompt to a model over the wire', () => {
     expect(run).toMatchObject({ status: 'completed', iteration: 3, commands: [] })
     expect(server.requests[1]!.body.messages.at(-1).content).toContain('there is no tool of that name')
     expect(server.requests[2]!.body.messages.at(-1).content).toContain('command_ref')
-    expect(await ranIn(scene)).toEqual([])
+    expect(await findActions(scene)).toEqual([])
   })
 
   it.each(['rm -rf .', 'greet; id', '$(id)', 'greet > x', 'a\nb', '`id`', 'greet && id'])(
-    'blocks the inline command %j, and repeats it in no record',
+    'blocks the inline command %j and stores it in no record',
     async (inline) => {
       using scene = await agentScene()
       const { server, id } = await live(scene, [call(inline), say('never')])
@@ -201,11 +201,11 @@ describe('a prompt to a model over the wire', () => {
         commands: [{ command_ref: 'not-a-reference', status: 'denied' }],
       })
       expect(server.requests).toHaveLength(1)
-      expect(await ranIn(scene)).toEqual([])
+      expect(await findActions(scene)).toEqual([])
     },
   )
 
-  it('completes when the model saw a command fail and ended; the handoff says that it failed', async () => {
+  it('completes when a command failed and the model ended, and the handoff reports the failure', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call('bad'), say('it fails')])
     await using _ = server
@@ -232,53 +232,53 @@ describe('a prompt to a model over the wire', () => {
     expect(server.requests).toHaveLength(5)
   })
 
-  it('stops when its time is over, in the middle of a call, and when it is interrupted', async () => {
+  it('stops in the middle of a call when its time is over or it is interrupted', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'silence' }])
     await using _ = server
     const input = scene.input({ sessionId: id, providerId: OLLAMA, transport: 'live', wallMs: 50 })
-    await approvePrompt(scene.place, { ...input, maxIterations: 5, lifetimeMs: 60_000 })
-    expect((await executeRun(scene.place, input)).run).toMatchObject({
+    await approvePrompt(scene.deps, { ...input, maxIterations: 5, lifetimeMs: 60_000 })
+    expect((await executeRun(scene.deps, input)).run).toMatchObject({
       status: 'interrupted',
       stop_reason: 'wall_budget',
     })
-    // On a busy machine the time may be over before the first call is sent.
+    // On a busy machine, the time can be over before the first call is sent.
     const before = server.requests.length
     const going = scene.prompt(id)
     while (server.requests.length === before) await new Promise((done) => setTimeout(done, 5))
     scene.interrupt.abort()
     expect((await going).run).toMatchObject({ status: 'interrupted', stop_reason: 'cancelled' })
-    expect((await getSession(scene.place, id)).record.status).toBe('idle')
+    expect((await getSession(scene.deps, id)).record.status).toBe('idle')
   })
 
-  it('fails when the provider does, and the session says why it cannot go on', async () => {
+  it('fails when the provider fails, and the session’s status gives the reason', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'refuse', status: 500 }])
     await using _ = server
     const { run, handoff } = await scene.prompt(id)
     expect(run).toMatchObject({ status: 'failed', stop_reason: 'provider.server_error' })
     expect(handoff).toMatchObject({ status: 'failed', completed_actions: [] })
-    expect((await getSession(scene.place, id)).record.status).toBe('provider_unavailable')
+    expect((await getSession(scene.deps, id)).record.status).toBe('provider_unavailable')
   })
 
-  it('does not call an answer complete that was cut', async () => {
+  it('does not treat a truncated answer as complete', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'text', text: 'and then', stop: 'max_tokens' }])
     await using _ = server
     expect((await scene.prompt(id)).run).toMatchObject({ status: 'interrupted', stop_reason: 'max_tokens' })
   })
 
-  it('is resumed with the same text only, and does not run again what passed', async () => {
+  it('resumes only with the same text and does not repeat passed commands', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call('greet'), call(0), call('greet'), say('done')])
     await using _ = server
     await scene.register('greet', ['echo', 'hello'])
     await scene.grant('greet', id)
     const options = { allowFixtureAction: false, maxIterations: 2 }
-    const { promptSession } = await import('./prompt.ts')
-    const first = await promptSession(scene.place, ADA, id, 'greet me', options)
+    const { promptSession } = await import('./prompt-session.ts')
+    const first = await promptSession(scene.deps, ADA, id, 'greet me', options)
     expect(first.run).toMatchObject({ status: 'interrupted', commands: [{ status: 'passed' }] })
-    const resume = (text: string) => resumeRun(scene.place, ADA, first.run.id, text, options)
+    const resume = (text: string) => resumeRun(scene.deps, ADA, first.run.id, text, options)
     await expect(resume('greet you')).rejects.toMatchObject({ code: 'usage' })
     const second = await resume('greet me')
     expect(second.run).toMatchObject({
@@ -289,10 +289,10 @@ describe('a prompt to a model over the wire', () => {
     expect(second.run.id).not.toBe(first.run.id)
     expect(second.run.commands).toEqual([])
     expect(server.requests[3]!.body.messages.at(-1).content).toContain('is not run again')
-    expect((await ranIn(scene)).filter(({ phase }) => phase === 'begin')).toHaveLength(1)
+    expect((await findActions(scene)).filter(({ phase }) => phase === 'begin')).toHaveLength(1)
   })
 
-  it('does not tell the model of commands that secrets are read from', async () => {
+  it('does not offer commands that secrets are read from', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [say('ok')])
     await using _ = server

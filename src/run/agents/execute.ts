@@ -1,19 +1,19 @@
 /**
- * The one path on which a prompt becomes work, for `agent prompt`, `run execute`, the demo and library callers alike.
- * It has no power of its own: every call and every command is decided by policy with a grant that somebody made.
+ * The one path from a prompt to work, for `agent prompt`, `run execute`, the demo and library callers. It grants
+ * nothing itself: policy decides every call and every command, with a grant that an operator created.
  */
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newId } from '../../lib/ids.ts'
 import type { Isolation } from '../../sandboxes/backend.ts'
-import { VERSION } from './fields.ts'
+import type { Session } from './agent-session.ts'
 import type { Handoff } from './handoff.ts'
 import { type LoopEnd, type ProviderResult, type RunProgress, runLoop } from './loop.ts'
-import { refusedError } from './refused.ts'
+import { VERSION } from './record-fields.ts'
+import { recordRefusalError } from './record-refusal.ts'
 import type { RunDeps } from './run-deps.ts'
 import type { Run } from './run-record.ts'
-import type { Session } from './session.ts'
 import { beginRun, finishRun } from './tokens.ts'
 
 export const LOCAL_BACKEND_ID = 'sandbox_local_process'
@@ -25,7 +25,7 @@ export const DEFAULT_COMMAND_MS = 30_000
 const MAX_COMMAND_MS = 3600_000
 export const MAX_PROMPT_BYTES = 256 * 1024
 
-/** Allotted before the run begins, so that grants and receipts can name them. */
+/** Allocated before the run begins, so that grants and receipts can name them. */
 export interface RunIds {
   readonly runId: string
   readonly taskId: string
@@ -36,26 +36,26 @@ export interface RunInput extends RunIds {
   readonly operator: string
   readonly prompt: string
   readonly providerId: string
-  /** The provider's default unless given. */
+  /** Default: the provider's default. */
   readonly modelId?: string | undefined
   readonly transport: 'live' | 'fixture'
   readonly policyEnvelopeId: string
   readonly sessionId?: string | undefined
-  /** The folder that commands start in. */
+  /** The folder in which commands start. */
   readonly workspace: string
   readonly isolation: Extract<Isolation, 'process' | 'none'>
   readonly maxIterations?: number | undefined
-  /** Of input and output together. */
+  /** The limit for input and output together. */
   readonly tokenBudget?: number | undefined
   readonly wallMs?: number | undefined
-  /** How long one command may take. */
+  /** The time limit of one command. */
   readonly commandMs?: number | undefined
   /**
-   * Called when the run has begun, before anything in it is decided: the operator's moment to grant it something. A run
-   * that is refused never gets there, so nothing is granted for it.
+   * Called after the run began and before its first decision, so that the operator can create grants. A refused run
+   * does not call it and gets no grants.
    */
   readonly approve?: (() => Promise<unknown>) | undefined
-  /** The attempt that this one continues: what passed there is not run again. */
+  /** The attempt that this one continues. Commands that passed there are not repeated. */
   readonly resumes?: { readonly runId: string; readonly passed: ReadonlyMap<string, string> } | undefined
   readonly onProgress?: ((progress: RunProgress) => void) | undefined
 }
@@ -63,12 +63,12 @@ export interface RunInput extends RunIds {
 export interface ExecutedRun {
   readonly run: Run
   readonly handoff: Handoff
-  /** As the run left it. */
+  /** The session after the run. */
   readonly session?: Session
-  /** What the model said last; kept nowhere. */
+  /** The model's last text. It is not stored. */
   readonly text: string
   readonly providerResults: readonly ProviderResult[]
-  /** Why it did not go on, and what to type, when it was denied or failed. */
+  /** Why a denied or failed run stopped, and the command to run next. */
   readonly stopped?: {
     readonly reason: string
     readonly hint: string
@@ -85,31 +85,31 @@ export function newRunIds(clock: Clock, taskId?: string): RunIds {
   }
 }
 
-/** The first 16 hex digits of its SHA-256: enough to recognise a prompt, and all that is kept of it. */
+/** Returns the first 16 hex digits of the SHA-256: enough to recognize a prompt, and the only stored part of it. */
 export function promptHash(prompt: string): string {
   return hash('sha256', prompt).slice(0, 16)
 }
 
-/** Runs a prompt to its end. Denials and failures are results; only a refusal to begin, and faults, are thrown. */
-export async function executeRun(place: RunDeps, input: RunInput): Promise<ExecutedRun> {
-  const draft = draftRun(place, input)
-  const begun = await place.store.write(beginRun, { run: draft })
-  if (begun.outcome === 'refused') throw refusedError(begun)
+/** Runs a prompt to its end. Denials and failures are results. Throws only when the run cannot begin, and on faults. */
+export async function executeRun(deps: RunDeps, input: RunInput): Promise<ExecutedRun> {
+  const draft = draftRun(deps, input)
+  const begun = await deps.store.write(beginRun, { run: draft })
+  if (begun.outcome === 'refused') throw recordRefusalError(begun)
 
   const wall = new AbortController()
   const timer = setTimeout(() => wall.abort(), draft.wall_budget_ms)
   let end: LoopEnd
   try {
     await input.approve?.()
-    end = await runLoop(place, draft, input, wall.signal)
+    end = await runLoop(deps, draft, input, wall.signal)
   } catch (error) {
-    // What cannot be written down now either is left to `recover`; the first error is the one to know.
-    await finish(place, draft, afterError(place, wall.signal, error)).catch(() => {})
+    // If this write fails too, `recover` ends the run later. The first error is the one to report.
+    await finish(deps, draft, afterError(deps, wall.signal, error)).catch(() => {})
     throw error
   } finally {
     clearTimeout(timer)
   }
-  const { run, handoff, session } = await finish(place, draft, end)
+  const { run, handoff, session } = await finish(deps, draft, end)
   return {
     run,
     handoff,
@@ -122,7 +122,7 @@ export async function executeRun(place: RunDeps, input: RunInput): Promise<Execu
 
 type End = Pick<LoopEnd, 'status' | 'stopReason' | 'sessionStatus'>
 
-/** A session is only unfit for more when the fault is our own. */
+/** A session becomes unusable only through an internal error. */
 function afterError({ signal }: RunDeps, wall: AbortSignal, error: unknown): End {
   if (signal.aborted) return { status: 'interrupted', stopReason: 'cancelled', sessionStatus: 'idle' }
   if (wall.aborted) return { status: 'interrupted', stopReason: 'wall_budget', sessionStatus: 'idle' }
@@ -138,7 +138,7 @@ function finish({ store, log }: RunDeps, run: Run, { status, stopReason, session
   return store.write(finishRun, { runId: run.id, owner: log.owner, status, stopReason, sessionStatus })
 }
 
-/** What can be refused of a prompt by looking at it alone. */
+/** Checks everything about a prompt that does not depend on stored records. */
 export function requireRunnable({
   prompt,
   maxIterations = DEFAULT_MAX_ITERATIONS,

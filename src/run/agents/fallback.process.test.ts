@@ -4,12 +4,12 @@ import { describe, expect, it } from 'vitest'
 import { createGrant } from '../../policy/grants.ts'
 import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
-import { approvePrompt } from './grants.ts'
+import { approvePrompt } from './run-grants.ts'
 import { live } from './wire.fixture.ts'
 
 const STAND_IN = 'provider_fixture_local'
 
-/** A session whose provider breaks off, and a rule that lets the fixture stand in for it. */
+/** Creates a session whose provider breaks off, and a rule with the fixture as its fallback. */
 async function failing(scene: AgentScene) {
   const { server, id } = await live(scene, [{ kind: 'break', text: 'half an ans' }])
   const rule = { from_provider_id: OLLAMA, to_provider_id: STAND_IN, on: ['broken_stream'] }
@@ -23,11 +23,11 @@ async function failing(scene: AgentScene) {
 async function run(scene: AgentScene, sessionId?: string) {
   const about = sessionId === undefined ? {} : { sessionId }
   const input = scene.input({ ...about, providerId: OLLAMA, transport: 'live', maxIterations: 3 })
-  await approvePrompt(scene.place, { ...input, maxIterations: 3, lifetimeMs: 60_000 })
-  return executeRun(scene.place, input)
+  await approvePrompt(scene.deps, { ...input, maxIterations: 3, lifetimeMs: 60_000 })
+  return executeRun(scene.deps, input)
 }
 
-/** The grant that the hint's command makes, flag by flag. */
+/** Creates the grant that the hint's command would create, flag by flag. */
 async function typeHint(scene: AgentScene, hint: string): Promise<void> {
   const [, command] = hint.split(':  craik grant create ')
   const flags = Object.fromEntries(
@@ -44,9 +44,9 @@ async function typeHint(scene: AgentScene, hint: string): Promise<void> {
   })
 }
 
-describe('a provider that stands in for another', () => {
+describe('a fallback provider', () => {
   it.each(['in a session', 'without a session'])(
-    'but lacks a grant %s: the hint names one that serves the next run too, for all its turns',
+    'without a grant %s gets a hint for a grant that also covers all turns of the next run',
     async (where) => {
       using scene = await agentScene()
       const { server, id } = await failing(scene)
@@ -65,7 +65,7 @@ describe('a provider that stands in for another', () => {
     },
   )
 
-  it('is named by the handoff as the one that answered', async () => {
+  it('is named in the handoff as the provider that answered', async () => {
     using scene = await agentScene()
     const { server, id } = await failing(scene)
     await using _ = server
@@ -78,20 +78,20 @@ describe('a provider that stands in for another', () => {
 })
 
 describe('the provider of a run', () => {
-  it('that lacks a grant is hinted at with the session’s scope', async () => {
+  it('gets a hint with the session’s scope when it lacks a grant', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'text', text: 'hello' }])
     await using _ = server
     const input = scene.input({ sessionId: id, providerId: OLLAMA, transport: 'live' })
-    const { run: blocked, stopped } = await executeRun(scene.place, input)
+    const { run: blocked, stopped } = await executeRun(scene.deps, input)
     expect(blocked.status).toBe('blocked')
     expect(stopped!.hint).toContain(`--target ${OLLAMA} --session-id s1 --uses 5`)
     await typeHint(scene, stopped!.hint)
     const again = scene.input({ sessionId: id, providerId: OLLAMA, transport: 'live' })
-    expect((await executeRun(scene.place, again)).run.status).toBe('completed')
+    expect((await executeRun(scene.deps, again)).run.status).toBe('completed')
   })
 
-  it('may fail for a while: the session takes the next prompt as it is', async () => {
+  it('can fail temporarily: the session accepts the next prompt without a restart', async () => {
     for (const status of [429, 503, 529]) {
       using scene = await agentScene()
       const { server, id } = await live(scene, [
@@ -107,7 +107,7 @@ describe('the provider of a run', () => {
     }
   })
 
-  it('that rejects the request leaves a session that needs a restart, and the hint says so', async () => {
+  it('requires a restart of the session after it rejected the request, and the hint says so', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'refuse', status: 400 }])
     await using _ = server
@@ -117,14 +117,14 @@ describe('the provider of a run', () => {
   })
 })
 
-describe('a run that is told to stop during a call', () => {
-  it('ends like any other, with what the ledger booked for it', async () => {
+describe('a run that is stopped during a call', () => {
+  it('ends like any other, with the tokens that the ledger recorded', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'hang', text: 'well' }])
     await using _ = server
     const going = scene.prompt(id)
     while (server.requests.length === 0) await new Promise((done) => setTimeout(done, 5))
-    // The command line gives a reason of its own.
+    // The command line passes its own reason.
     const { CraikError } = await import('../../errors.ts')
     scene.interrupt.abort(new CraikError('interrupted', 'interrupted'))
     const { run: stopped, handoff } = await going

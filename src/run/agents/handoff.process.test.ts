@@ -4,7 +4,7 @@ import { agentScene } from './agents.fixture.ts'
 import { buildHandoff } from './handoff.ts'
 import type { Run } from './run-record.ts'
 
-async function finishedRun(): Promise<{ run: Run; bodies: readonly Receipt['body'][] }> {
+async function finishRun(): Promise<{ run: Run; bodies: readonly Receipt['body'][] }> {
   using scene = await agentScene()
   const { run } = await scene.prompt(await scene.launch())
   const bodies = (await scene.store.bodies()).filter(({ links }) => links.run_id === run.id)
@@ -12,8 +12,8 @@ async function finishedRun(): Promise<{ run: Run; bodies: readonly Receipt['body
 }
 
 describe('a handoff', () => {
-  it('does not take a run’s word for what the receipts do not show', async () => {
-    const { run, bodies } = await finishedRun()
+  it('does not report what the receipts do not confirm', async () => {
+    const { run, bodies } = await finishRun()
     const withoutEnd = bodies.filter(({ kind, phase }) => kind !== 'sandbox_action' || phase !== 'end')
     const handoff = buildHandoff(run, withoutEnd, 0)
     expect(handoff.commands_run).toMatchObject([{ status: 'indeterminate', exit_code: null }])
@@ -25,31 +25,31 @@ describe('a handoff', () => {
     expect(handoff.risks).toContain('a command began, and how it ended is not known')
   })
 
-  it('says which isolation was asked for and reached, and after a kill that a command may still run', async () => {
-    const { run, bodies } = await finishedRun()
+  it('lists the requested and actual isolation, and after a kill that a command may still run', async () => {
+    const { run, bodies } = await finishRun()
     expect(buildHandoff(run, bodies, 0).commands_run).toMatchObject([
       { isolation_asked: 'process', isolation: 'process' },
     ])
-    const killed = (asked: string) =>
+    const withKilledCommand = (requested: string) =>
       bodies.flatMap((body) => {
         if (body.kind !== 'sandbox_action') return [body]
         const { isolation: _, ...rest } = body
         return body.phase === 'begin'
-          ? [{ ...body, isolation: asked }]
+          ? [{ ...body, isolation: requested }]
           : [{ ...rest, status: 'indeterminate' as const }]
       })
     const stillRuns =
       'a command was started without isolation and may still run: Craik cannot end it any more'
-    const inside = buildHandoff(run, killed('process'), 0)
+    const inside = buildHandoff(run, withKilledCommand('process'), 0)
     expect(inside.commands_run).toMatchObject([{ isolation_asked: 'process', isolation: null }])
     expect(inside.risks).not.toContain(stillRuns)
-    const outside = buildHandoff(run, killed('none'), 0)
+    const outside = buildHandoff(run, withKilledCommand('none'), 0)
     expect(outside.commands_run).toMatchObject([{ isolation_asked: 'none', isolation: null }])
     expect(outside.risks).toContain(stillRuns)
   })
 
-  it('sees through a claim that a failed command passed', async () => {
-    const { run, bodies } = await finishedRun()
+  it('detects a false claim that a failed command passed', async () => {
+    const { run, bodies } = await finishRun()
     const failed = bodies.map((body) =>
       body.kind === 'sandbox_action' && body.phase === 'end' ? { ...body, status: 'failed' as const } : body,
     )
@@ -58,8 +58,8 @@ describe('a handoff', () => {
     expect(handoff.self_audit.claims_match_receipts).toBe(false)
   })
 
-  it('sees a command that ran without leave', async () => {
-    const { run, bodies } = await finishedRun()
+  it('detects a command that ran without permission', async () => {
+    const { run, bodies } = await finishRun()
     const ungranted = bodies.map((body) => ({
       ...body,
       links: { ...body.links, grant_outcome: 'missing' as const },
@@ -67,8 +67,8 @@ describe('a handoff', () => {
     expect(buildHandoff(run, ungranted, 0).self_audit.every_command_was_permitted).toBe(false)
   })
 
-  it('lists as tests only what ran as a test', async () => {
-    const { run, bodies } = await finishedRun()
+  it('lists only tests as tests', async () => {
+    const { run, bodies } = await finishRun()
     expect(buildHandoff(run, bodies, 0).tests_run).toEqual([])
     const tests = bodies.map((body) =>
       body.kind === 'sandbox_action' ? { ...body, capability: 'shell.test' } : body,
@@ -76,8 +76,8 @@ describe('a handoff', () => {
     expect(buildHandoff(run, tests, 0).tests_run).toHaveLength(1)
   })
 
-  it('says when limits were overrun', async () => {
-    const { run, bodies } = await finishedRun()
+  it('reports exceeded limits', async () => {
+    const { run, bodies } = await finishRun()
     const over = { ...run, token_budget: 10 }
     expect(buildHandoff(over, bodies, 0).self_audit.stayed_within_limits).toBe(false)
     expect(buildHandoff({ ...over, tokens_used: null }, bodies, 0).self_audit.stayed_within_limits).toBe(
@@ -85,20 +85,21 @@ describe('a handoff', () => {
     )
   })
 
-  it('sees a denied request that began all the same, and accuses nothing that began before the denial', async () => {
-    const { run, bodies } = await finishedRun()
+  it('detects a denied request that began, but not one that began before the denial', async () => {
+    const { run, bodies } = await finishRun()
     const at = bodies.findIndex(({ kind, phase }) => kind === 'sandbox_action' && phase === 'begin')
     const begin = bodies[at]!
     const denial = { ...begin, id: 'rcpt_denied' as typeof begin.id, kind: 'denial', phase: 'point' } as const
-    const ranWith = (all: typeof bodies) => buildHandoff(run, all, 0).self_audit.no_denied_action_ran
-    expect(ranWith(bodies.toSpliced(at, 0, denial))).toBe(false)
-    expect(ranWith(bodies.toSpliced(at + 1, 0, denial))).toBe(true)
+    const hasNoDeniedAction = (all: typeof bodies) =>
+      buildHandoff(run, all, 0).self_audit.no_denied_action_ran
+    expect(hasNoDeniedAction(bodies.toSpliced(at, 0, denial))).toBe(false)
+    expect(hasNoDeniedAction(bodies.toSpliced(at + 1, 0, denial))).toBe(true)
     const another = { ...denial, links: { ...denial.links, command_ref: 'unit-tests' } }
-    expect(ranWith(bodies.toSpliced(at, 0, another))).toBe(true)
+    expect(hasNoDeniedAction(bodies.toSpliced(at, 0, another))).toBe(true)
   })
 
-  it('does not list what others were refused to do with the run', async () => {
-    const { run, bodies } = await finishedRun()
+  it('does not list denied actions of others on the run itself', async () => {
+    const { run, bodies } = await finishRun()
     const refused = {
       ...bodies[0]!,
       kind: 'denial',

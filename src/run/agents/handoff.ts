@@ -1,8 +1,8 @@
-/** What a run hands over: what was done, as the receipts have it, and nothing that is not in them. */
+/** The report of a run. It contains only what the receipts show. */
 import { z } from 'zod'
 import type { Receipt } from '../../receipts/schema.ts'
-import { ranAfterDenial } from './denied-requests.ts'
-import { isolation, moment, referenceField, VERSION } from './fields.ts'
+import { findRanAfterDenial } from './denied-requests.ts'
+import { isolation, moment, referenceField, VERSION } from './record-fields.ts'
 import type { Run, RunStatus } from './run-record.ts'
 
 const HANDOFF_STATUSES = ['completed', 'incomplete', 'blocked', 'failed'] as const
@@ -13,7 +13,7 @@ const command = z.strictObject({
   status: z.enum(['passed', 'failed', 'indeterminate']),
   exit_code: z.int().nullable(),
   isolation_asked: isolation,
-  /** What was reached. Null: nothing was, or after a kill nobody knows. */
+  /** The actual isolation. Null when nothing ran, or when a kill left it unknown. */
   isolation: isolation.nullable(),
   receipt_ids: z.array(referenceField),
 })
@@ -27,7 +27,7 @@ const handoffSchema = z.strictObject({
   session_id: referenceField.nullable(),
   operator_subject: referenceField,
   provider_id: referenceField,
-  /** Whoever answered: after a failover not only the provider that was asked. */
+  /** Every provider that answered. After a failover that is not only the requested one. */
   answered_by: z.array(referenceField),
   policy_envelope_id: referenceField,
   backend_id: referenceField,
@@ -78,10 +78,10 @@ const STATUS_OF: Readonly<Record<RunStatus, Handoff['status']>> = {
 
 type Body = Receipt['body']
 
-/** `bodies`: every receipt of the run, oldest first. */
+/** `bodies` is every receipt of the run, oldest first. */
 export function buildHandoff(run: Run, bodies: readonly Body[], nowMs: number): Handoff {
   const commands = commandsIn(run, bodies)
-  // What others were refused to do with the run itself is no action of the run.
+  // A denied action of somebody else on the run itself is not an action of the run.
   const denied = bodies.filter(
     ({ kind, capability }) => kind === 'denial' && !capability.startsWith('agent.'),
   )
@@ -125,7 +125,10 @@ export function buildHandoff(run: Run, bodies: readonly Body[], nowMs: number): 
 const isAnswer = (body: Body): boolean =>
   body.kind === 'provider_action' && body.phase === 'end' && body.status === 'passed'
 
-/** From the receipts; only the exit code is the run's own note, because receipts of sandboxes name it as a measure. */
+/**
+ * Returns the commands from the receipts. The exit code comes from the run's own record, or else from the measure of
+ * the receipt.
+ */
 function commandsIn(run: Run, bodies: readonly Body[]): Handoff['commands_run'] {
   const ends = new Map(
     bodies.flatMap((body) => (body.phase === 'end' ? [[body.begin_id, body] as const] : [])),
@@ -136,14 +139,14 @@ function commandsIn(run: Run, bodies: readonly Body[]): Handoff['commands_run'] 
       const end = ends.get(begin.id)
       const note = run.commands.find(({ receipt_id }) => receipt_id === end?.id)
       const status = end?.status === 'passed' || end?.status === 'failed' ? end.status : 'indeterminate'
-      const asked = isolation.safeParse(begin.isolation)
+      const requested = isolation.safeParse(begin.isolation)
       const reached = isolation.safeParse(end?.isolation)
       return {
         command_ref: begin.links.command_ref ?? 'unknown',
         capability: begin.capability,
         status,
         exit_code: note?.exit_code ?? end?.measures?.find(({ name }) => name === 'exit_code')?.value ?? null,
-        isolation_asked: asked.success ? asked.data : run.isolation,
+        isolation_asked: requested.success ? requested.data : run.isolation,
         isolation: reached.success ? reached.data : null,
         receipt_ids: end === undefined ? [begin.id] : [begin.id, end.id],
       }
@@ -203,7 +206,7 @@ function auditSelf(
     every_command_was_permitted: begins.every(
       ({ links }) => links.grant_outcome === 'usable' || links.grant_outcome === 'not_required',
     ),
-    no_denied_action_ran: ranAfterDenial(bodies).length === 0,
+    no_denied_action_ran: findRanAfterDenial(bodies).length === 0,
     claims_match_receipts:
       run.commands.every((claim) => {
         const status = byId.get(claim.receipt_id)?.status

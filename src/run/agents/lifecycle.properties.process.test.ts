@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { SESSION_CHANGES, type SessionStatus } from './agent-session.ts'
 import { ADA, type AgentScene, agentScene } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
 import { newRunIds } from './execute.ts'
-import { getSession, listRuns } from './records.ts'
+import { getSession, listRuns } from './read-agent-records.ts'
 import type { Run } from './run-record.ts'
-import { SESSION_CHANGES, type SessionStatus } from './session.ts'
 import { beginRun, cancelRun, changeSession, recoverRun } from './tokens.ts'
 
 const DEAD = { bootId: 'another-boot', pid: 1, startedAt: '0', pidNamespace: 'none' }
@@ -22,7 +22,7 @@ const step = fc.oneof(
 )
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 
-/** A run of a process that is gone by now. */
+/** Creates a run of a process that has exited. */
 async function die(scene: AgentScene, template: Run): Promise<void> {
   const { runId: id, taskId: task_id, handoffId: handoff_id } = newRunIds(scene.clock)
   await scene.store.write(beginRun, { run: { ...template, id, task_id, handoff_id } })
@@ -38,7 +38,7 @@ async function take(scene: AgentScene, template: Run, one: Step): Promise<void> 
       return
     case 'cancel':
     case 'recover_run': {
-      const [newest] = await listRuns(scene.place, { session_id: 's1' }, 1)
+      const [newest] = await listRuns(scene.deps, { session_id: 's1' }, 1)
       const request = { runId: newest?.id ?? 'run_none', operator: one.who }
       await scene.store.write(one.do === 'cancel' ? cancelRun : recoverRun, request)
       return
@@ -48,14 +48,14 @@ async function take(scene: AgentScene, template: Run, one: Step): Promise<void> 
   }
 }
 
-/** Every step is one transaction or two, so at most two changes lie between what is seen. */
+/** Each step is one or two transactions, so at most two changes lie between observations. */
 function leadsTo(from: SessionStatus, to: SessionStatus): boolean {
   const next = SESSION_CHANGES[from]
   return from === to || next.includes(to) || next.some((between) => SESSION_CHANGES[between].includes(to))
 }
 
-describe('a session, whatever is done to it in whatever order', () => {
-  it('changes only as the table says, stays sealed, is no other operator’s, and passes its audit', async () => {
+describe('a session under any sequence of actions', () => {
+  it('changes only along the allowed transitions, stays sealed, belongs to its operator and passes its audit', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
         using scene = await agentScene()
@@ -75,18 +75,18 @@ describe('a session, whatever is done to it in whatever order', () => {
           tokens_used: 0,
         }
         for (const one of steps) {
-          const before = (await getSession(scene.place, 's1')).record
-          // A verb that does not fit the status is a usage error, and nothing else.
+          const before = (await getSession(scene.deps, 's1')).record
+          // An action that does not fit the status must be a usage error.
           await take(scene, template, one).catch((error) => {
             expect(['usage', 'not_found']).toContain(error.code)
           })
-          const { record: after, status: seal } = await getSession(scene.place, 's1')
+          const { record: after, status: seal } = await getSession(scene.deps, 's1')
           expect(seal).toBe('verified')
           expect(leadsTo(before.status, after.status), `${before.status} → ${after.status}`).toBe(true)
           expect(after.active_run_id !== null).toBe(after.status === 'running' || after.status === 'stopping')
           if ('who' in one && one.who !== ADA) expect(after).toEqual(before)
         }
-        const audit = await auditSession(scene.place, 's1')
+        const audit = await auditSession(scene.deps, 's1')
         expect(audit.checks.flatMap(({ problems }) => problems)).toEqual([])
       }),
       { numRuns: 25 },

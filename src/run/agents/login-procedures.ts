@@ -1,11 +1,11 @@
-/** Logins in the writer thread: the row and its receipt are one transaction. */
+/** Logins in the writer thread: one transaction writes the row and its receipt. */
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newId } from '../../lib/ids.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { LoginRow } from '../../store/agent-tables.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
-import { isSubject, type LoggedIn, logInProcedure, logOutProcedure } from './login.ts'
+import { isSubject, type LoggedIn, logInProcedure, logOutProcedure } from './operator-login.ts'
 
 export function loginProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
@@ -55,13 +55,13 @@ function write(
     kind: 'login',
     phase: 'point',
     status: 'passed',
-    // Of a row that was changed nobody knows whose it was.
+    // The owner of a changed row is unknown.
     operator: isSubject(subject) ? subject : 'unknown',
     capability: 'operator.session',
     operation,
     target: id,
     links: {},
-    // Nothing was proved: whoever can write to the home is believed.
+    // Nothing was authenticated: Craik trusts any process that can write to the home.
     metadata: { issuer, authenticated: false },
   })
 }

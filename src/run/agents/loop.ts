@@ -1,21 +1,21 @@
-/** The loop of a run: plan → act → observe → evaluate → continue | stop, each step durable before it is taken. */
+/** The loop of a run: plan → act → observe → evaluate → continue | stop. Each step is durable before it runs. */
 
 import type { FailureKind } from '../../providers/adapters/adapter.ts'
 import type { Message, ToolCall } from '../../providers/conversation.ts'
 import { callModel } from '../../providers/dispatch.ts'
 import type { ModelOutcome } from '../../providers/dispatch-types.ts'
-import { MISSING_CAP_TOKENS } from '../../providers/ledger/evaluate.ts'
-import { type Acted, act } from './act.ts'
+import { MISSING_CAP_TOKENS } from '../../providers/ledger/evaluate-reservation.ts'
+import { SESSION_CHANGES, type SessionStatus } from './agent-session.ts'
 import type { RunInput } from './execute.ts'
-import { findGrantFor } from './grants.ts'
-import { commandsToOffer, RUN_COMMAND, systemText } from './prompt-text.ts'
 import type { RunDeps } from './run-deps.ts'
+import { findGrantFor } from './run-grants.ts'
 import type { CommandRun, Phase, Run } from './run-record.ts'
-import { SESSION_CHANGES, type SessionStatus } from './session.ts'
+import { type Acted, runToolCall } from './run-tool-call.ts'
+import { commandsToOffer, RUN_COMMAND, systemText } from './system-prompt.ts'
 import { estimateInputTokens, tokensBooked } from './token-budget.ts'
 import { advanceRun, type FinishRunInput } from './tokens.ts'
 
-/** More calls in one answer than this are not looked at. */
+/** The most calls of one answer that run. */
 const MAX_CALLS_PER_TURN = 16
 
 export interface ProviderResult {
@@ -28,7 +28,7 @@ export interface ProviderResult {
   readonly receipt_id: string
 }
 
-/** What a person who watches sees. Text is as the model wrote it. */
+/** Progress for display. The text is exactly the model's. */
 export type RunProgress =
   | { readonly type: 'answer'; readonly text: string; readonly result: ProviderResult }
   | { readonly type: 'command'; readonly command: CommandRun; readonly durationMs: number }
@@ -46,14 +46,9 @@ export interface LoopEnd extends Pick<FinishRunInput, 'status' | 'stopReason' | 
 type Answered = Extract<ModelOutcome, { outcome: 'answered' }>
 type Stop = Omit<LoopEnd, 'text' | 'providerResults'>
 
-/** `wall` aborts when the run's time is over. */
-export async function runLoop(
-  place: RunDeps,
-  run: Run,
-  input: RunInput,
-  wall: AbortSignal,
-): Promise<LoopEnd> {
-  const loop = new Loop(place, run, input, wall, await commandsToOffer(place.store))
+/** Runs the loop. `wall` aborts when the run's time is over. */
+export async function runLoop(deps: RunDeps, run: Run, input: RunInput, wall: AbortSignal): Promise<LoopEnd> {
+  const loop = new Loop(deps, run, input, wall, await commandsToOffer(deps.store))
   const stop = await loop.run().catch((error: unknown) => loop.stopOf(error))
   return { ...stop, text: loop.text, providerResults: loop.results }
 }
@@ -62,29 +57,29 @@ class Loop {
   text = ''
   readonly results: ProviderResult[] = []
   tokensUsed: number | null = 0
-  readonly #place: RunDeps
+  readonly #deps: RunDeps
   readonly #run: Run
   readonly #input: RunInput
   readonly #wall: AbortSignal
   readonly #signal: AbortSignal
   readonly #messages: Message[]
   #cancelled = false
-  /** The provider that was last asked for without a grant for it. */
+  /** The last provider that was requested without a grant. */
   #ungranted: string | undefined
 
-  constructor(place: RunDeps, run: Run, input: RunInput, wall: AbortSignal, commandRefs: readonly string[]) {
-    this.#place = place
+  constructor(deps: RunDeps, run: Run, input: RunInput, wall: AbortSignal, commandRefs: readonly string[]) {
+    this.#deps = deps
     this.#run = run
     this.#input = input
     this.#wall = wall
-    this.#signal = AbortSignal.any([place.signal, wall])
+    this.#signal = AbortSignal.any([deps.signal, wall])
     this.#messages = [
       { role: 'system', text: systemText(commandRefs, input.resumes?.passed) },
       { role: 'user', text: input.prompt },
     ]
   }
 
-  /** What is thrown because the run was told to stop is its end, and no fault. */
+  /** Returns the stop for an error that an interruption caused. Throws other errors again. */
   stopOf(error: unknown): Stop {
     const stop = this.#interruption()
     if (stop !== undefined && isInterruption(error, this.#signal)) return stop
@@ -92,15 +87,15 @@ class Loop {
   }
 
   async run(): Promise<Stop> {
-    // The phase that a run begins with, plan, is on disk already.
+    // The first phase of a run, plan, is already stored.
     for (let iteration = 1; ; iteration++) {
       const interrupted = this.#interruption()
       if (interrupted) return interrupted
-      const room = this.#room()
-      if (typeof room === 'object') return room
-      const answer = await this.#plan(room)
+      const available = this.#remainingTokens()
+      if (typeof available === 'object') return available
+      const answer = await this.#plan(available)
       await this.#count(answer)
-      if (answer.outcome !== 'answered') return this.#interruption() ?? this.#unanswered(answer)
+      if (answer.outcome !== 'answered') return this.#interruption() ?? this.#stopUnanswered(answer)
       this.#note(answer)
       if (wantsMore(answer)) {
         const stopped = await this.#act(answer)
@@ -122,8 +117,8 @@ class Loop {
       task_id: taskId,
       run_id: runId,
     }
-    const { store, clock } = this.#place
-    return callModel(this.#place, {
+    const { store, clock } = this.#deps
+    return callModel(this.#deps, {
       operator,
       providerId,
       ...(modelId !== undefined && { model: modelId }),
@@ -149,21 +144,24 @@ class Loop {
     })
   }
 
-  /** How long an answer the token budget leaves room for; no call begins whose input alone would use it up. */
-  #room(): number | undefined | Stop {
+  /**
+   * Returns the longest answer that the token budget allows. A call does not begin if its input alone would use up the
+   * budget.
+   */
+  #remainingTokens(): number | undefined | Stop {
     const { id, token_budget } = this.#run
     if (token_budget === null) return undefined
     const left = token_budget - (this.tokensUsed ?? 0)
     const needed = estimateInputTokens(this.#messages, [RUN_COMMAND])
-    // No cap that a model would refuse.
+    // Never returns a limit that a model would refuse.
     if (left > needed) return Math.min(MISSING_CAP_TOKENS, left - needed)
     const reason = `the next call sends about ${needed} tokens, but only ${Math.max(0, left)} of ${token_budget} are left`
     const hint = `raise the budget:  craik run resume ${id} "<the same task>" --token-budget ${roomier(token_budget, needed)}`
-    return { ...interruptedBy('token_budget'), stopped: { reason, hint } }
+    return { ...interruptRun('token_budget'), stopped: { reason, hint } }
   }
 
   async #count({ receiptIds }: ModelOutcome): Promise<void> {
-    const booked = await tokensBooked(this.#place.store, receiptIds)
+    const booked = await tokensBooked(this.#deps.store, receiptIds)
     this.tokensUsed = booked === null || this.tokensUsed === null ? null : this.tokensUsed + booked
   }
 
@@ -188,7 +186,7 @@ class Loop {
     this.#input.onProgress?.({ type: 'answer', text: answer.text, result })
   }
 
-  /** Runs what the answer asks for, one after the other. Answers only when the run must not go on. */
+  /** Runs the requested commands one after the other. Returns a stop if the run must end. */
   async #act(answer: Answered): Promise<Stop | undefined> {
     for (const [i, call] of answer.toolCalls.entries()) {
       const wanted = i < MAX_CALLS_PER_TURN ? commandOf(call) : { refusal: 'too many calls in one answer' }
@@ -208,7 +206,7 @@ class Loop {
       await this.#advance('act')
       const interrupted = this.#interruption()
       if (interrupted) return interrupted
-      const acted = await act(this.#place, this.#run, this.#input, {
+      const acted = await runToolCall(this.#deps, this.#run, this.#input, {
         commandRef: wanted.commandRef,
         receiptId: answer.receiptId,
         signal: this.#signal,
@@ -230,8 +228,8 @@ class Loop {
         stopped: acted.denied,
       }
     }
-    if (acted.noPlace !== undefined) {
-      const reason = `cannot create a sandbox for ${acted.command.command_ref}: ${acted.noPlace}`
+    if (acted.noSandbox !== undefined) {
+      const reason = `cannot create a sandbox for ${acted.command.command_ref}: ${acted.noSandbox}`
       const receiptId = acted.command.receipt_id
       const hint = `show the receipt:  craik receipts show ${receiptId}`
       const stopped = { reason, hint, receiptId }
@@ -245,7 +243,7 @@ class Loop {
     this.#messages.push({ role: 'tool', callId: id, name, text, failed })
   }
 
-  /** Undefined: go on. */
+  /** Returns `undefined` when the run continues. */
   #evaluate(answer: Answered, iteration: number): Stop | undefined {
     const { stopReason } = answer
     const interrupted = this.#interruption()
@@ -253,22 +251,22 @@ class Loop {
     if (stopReason === 'refused') {
       return { status: 'failed', stopReason: 'model_refused', sessionStatus: 'idle' }
     }
-    if (stopReason === 'max_tokens') return interruptedBy('max_tokens')
+    if (stopReason === 'max_tokens') return interruptRun('max_tokens')
     if (!wantsMore(answer)) return { status: 'completed', stopReason: 'end', sessionStatus: 'idle' }
-    if (iteration >= this.#run.max_iterations) return interruptedBy('max_iterations')
+    if (iteration >= this.#run.max_iterations) return interruptRun('max_iterations')
     const { token_budget } = this.#run
     if (token_budget === null) return undefined
-    // A call that does not say what it used may have used anything.
-    if (this.tokensUsed === null) return interruptedBy('token_usage_unknown')
-    return this.tokensUsed >= token_budget ? interruptedBy('token_budget') : undefined
+    // A call that does not report its usage can have used any amount.
+    if (this.tokensUsed === null) return interruptRun('token_usage_unknown')
+    return this.tokensUsed >= token_budget ? interruptRun('token_budget') : undefined
   }
 
   #interruption(): Stop | undefined {
-    if (this.#place.signal.aborted || this.#cancelled) return interruptedBy('cancelled')
-    return this.#wall.aborted ? interruptedBy('wall_budget') : undefined
+    if (this.#deps.signal.aborted || this.#cancelled) return interruptRun('cancelled')
+    return this.#wall.aborted ? interruptRun('wall_budget') : undefined
   }
 
-  #unanswered(outcome: Exclude<ModelOutcome, { outcome: 'answered' }>): Stop {
+  #stopUnanswered(outcome: Exclude<ModelOutcome, { outcome: 'answered' }>): Stop {
     const { receiptId, reason } = outcome
     const hint = this.#hintOf(outcome)
     if (outcome.outcome === 'denied') {
@@ -282,7 +280,7 @@ class Loop {
     }
     const sessionStatus = SESSION_AFTER[outcome.failure]
     const { session_id } = this.#run
-    // What needs more than the next prompt says so.
+    // A session that needs more than the next prompt gets a hint to restart it.
     const restart =
       session_id === null || SESSION_CHANGES[sessionStatus].includes('running') || sessionStatus === 'idle'
         ? ''
@@ -295,7 +293,7 @@ class Loop {
     }
   }
 
-  /** A task is over with its run: a grant for the next prompt is one for the session, as often as it has turns. */
+  /** A task ends with its run, so the next prompt needs a grant for the session, with one use per turn. */
   #hintOf({ hint }: { readonly hint: string }): string {
     if (this.#ungranted === undefined || !hint.startsWith('grant it once:')) return hint
     const { session_id, max_iterations } = this.#run
@@ -308,9 +306,9 @@ class Loop {
     phase: Phase,
     more: { readonly iteration?: number; readonly command?: CommandRun } = {},
   ): Promise<void> {
-    const { cancelRequestedBy } = await this.#place.store.write(advanceRun, {
+    const { cancelRequestedBy } = await this.#deps.store.write(advanceRun, {
       runId: this.#run.id,
-      owner: this.#place.log.owner,
+      owner: this.#deps.log.owner,
       phase,
       tokensUsed: this.tokensUsed,
       providerResultCount: this.results.length,
@@ -320,7 +318,7 @@ class Loop {
   }
 }
 
-/** The reason of the signal itself, or what its listeners make of it. */
+/** Returns whether the error is the signal's reason or was derived from it by a listener. */
 function isInterruption(error: unknown, signal: AbortSignal): boolean {
   if (error === signal.reason) return true
   return (
@@ -329,17 +327,17 @@ function isInterruption(error: unknown, signal: AbortSignal): boolean {
   )
 }
 
-/** Some servers say that they ended while they ask for something: what they ask for counts. */
+/** Some servers report an end together with tool calls. The tool calls count. */
 function wantsMore({ toolCalls, stopReason }: Answered): boolean {
   return toolCalls.length > 0 && (stopReason === 'tool_calls' || stopReason === 'end')
 }
 
-/** A round number with room for some answers. */
+/** Returns a round number that leaves space for some answers. */
 function roomier(budget: number, needed: number): number {
   return Math.ceil((budget + 10 * needed) / 1000) * 1000
 }
 
-function interruptedBy(stopReason: string): Stop {
+function interruptRun(stopReason: string): Stop {
   return { status: 'interrupted', stopReason, sessionStatus: 'idle' }
 }
 
@@ -356,11 +354,11 @@ const SESSION_AFTER: Readonly<Record<FailureKind, SessionStatus>> = {
   cancelled: 'idle',
 }
 
-/** A call that is not one of ours, or not spelled as it should be, is answered and runs nothing. */
-function commandOf({ name, arguments: given }: ToolCall): { commandRef: string } | { refusal: string } {
+/** Returns the command of a tool call. An unknown tool or malformed arguments get an answer and run nothing. */
+function commandOf({ name, arguments: provided }: ToolCall): { commandRef: string } | { refusal: string } {
   if (name !== RUN_COMMAND.name)
     return { refusal: `there is no tool of that name; there is ${RUN_COMMAND.name}` }
-  const { command_ref, ...rest } = given
+  const { command_ref, ...rest } = provided
   if (typeof command_ref !== 'string' || command_ref === '' || Object.keys(rest).length > 0) {
     return { refusal: 'it takes {"command_ref": "<the reference of a registered command>"} and nothing else' }
   }

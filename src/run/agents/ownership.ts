@@ -1,9 +1,12 @@
-/** Records are for their own operator, to act on and to look at. */
-import type { ReceiptLog } from '../../receipts/log.ts'
-import type { Checked } from './records.ts'
-import { type OwnedRecord, type RecordKind, refusalOf, refusedError } from './refused.ts'
+/** Only its own operator can change or read a record. */
+import type { ReceiptLog } from '../../receipts/receipt-log.ts'
+import type { Checked } from './read-agent-records.ts'
+import { type OwnedRecord, type RecordKind, recordRefusalError, refusalOf } from './record-refusal.ts'
 
-/** Throws what another operator is told, after a denial receipt. Your own record may also be looked at when it was changed. */
+/**
+ * Writes a denial receipt and throws when the record belongs to another operator. Operators can read their own record
+ * even if it was changed.
+ */
 export async function requireOwn(
   log: ReceiptLog,
   operator: string,
@@ -13,5 +16,5 @@ export async function requireOwn(
 ): Promise<void> {
   if (found.record.operator_subject === operator) return
   const { rule, reason, receipt } = refusalOf(kind, found, operator, operation)
-  throw refusedError({ rule, reason, receipt: await log.append(receipt) })
+  throw recordRefusalError({ rule, reason, receipt: await log.append(receipt) })
 }

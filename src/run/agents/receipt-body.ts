@@ -1,7 +1,7 @@
-/** What a receipt says, read from its line. */
+/** Reads the body of a receipt from its line. */
 import type { Receipt } from '../../receipts/schema.ts'
 
-/** Undefined for a line that was changed so much that it is no receipt any more: it says nothing. */
+/** Returns `undefined` for a line that is not a receipt because it was changed. */
 export function bodyOf(line: string): Receipt['body'] | undefined {
   try {
     const { body } = JSON.parse(line) as Receipt

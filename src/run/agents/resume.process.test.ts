@@ -1,27 +1,27 @@
-/** A new attempt stands on what the last one left: only its own operator's, and only if nothing of it was changed. */
+/** A new attempt builds on the last one: only its own operator can resume it, and only if nothing was changed. */
 import { describe, expect, it } from 'vitest'
 import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
-import { executeTask, resumeRun } from './prompt.ts'
+import { executeTask, resumeRun } from './prompt-session.ts'
 import { call, live, say } from './wire.fixture.ts'
 
 const OPTIONS = { allowFixtureAction: false, maxIterations: 1 }
 
-/** An interrupted run of a task without a session. */
-async function interrupted(scene: AgentScene) {
+/** Creates an interrupted run of a task without a session. */
+async function interruptRun(scene: AgentScene) {
   const { server } = await live(scene, [call(1), call(1), say('done')])
   const task = { ...OPTIONS, operator: ADA, workspace: scene.workspace, providerId: OLLAMA }
-  const { run } = await executeTask(scene.place, 'do it', task)
+  const { run } = await executeTask(scene.deps, 'do it', task)
   expect(run).toMatchObject({ status: 'interrupted', session_id: null })
   return { server, run }
 }
 
 describe('resuming a run', () => {
-  it('of another operator is denied, with a receipt, and asks no model', async () => {
+  it('is denied for another operator, with a receipt and without a model call', async () => {
     using scene = await agentScene()
-    const { server, run } = await interrupted(scene)
+    const { server, run } = await interruptRun(scene)
     await using _ = server
     const before = await scene.store.tables.grants.list(100)
-    await expect(resumeRun(scene.place, 'operator:bob', run.id, 'do it', OPTIONS)).rejects.toMatchObject({
+    await expect(resumeRun(scene.deps, 'operator:bob', run.id, 'do it', OPTIONS)).rejects.toMatchObject({
       code: 'denied',
       details: { rule: 'run.operator' },
     })
@@ -36,29 +36,29 @@ describe('resuming a run', () => {
     expect(await scene.store.tables.grants.list(100)).toEqual(before)
   })
 
-  it.each(['runs', 'handoffs'])('is refused when what is in %s was changed', async (table) => {
+  it.each(['runs', 'handoffs'])('is refused when the record in %s was changed', async (table) => {
     using scene = await agentScene()
-    const { server, run } = await interrupted(scene)
+    const { server, run } = await interruptRun(scene)
     await using _ = server
     scene.store.database.exec(
       `UPDATE ${table} SET document = replace(document, '"${OLLAMA}"', '"provider_local_vllm"')`,
     )
-    await expect(resumeRun(scene.place, ADA, run.id, 'do it', OPTIONS)).rejects.toMatchObject({
+    await expect(resumeRun(scene.deps, ADA, run.id, 'do it', OPTIONS)).rejects.toMatchObject({
       code: 'tampered',
     })
     expect(server.requests).toHaveLength(1)
   })
 
-  it('is refused when an attempt further back was changed', async () => {
+  it('is refused when an earlier attempt was changed', async () => {
     using scene = await agentScene()
-    const { server, run: first } = await interrupted(scene)
+    const { server, run: first } = await interruptRun(scene)
     await using _ = server
-    const { run: second } = await resumeRun(scene.place, ADA, first.id, 'do it', OPTIONS)
+    const { run: second } = await resumeRun(scene.deps, ADA, first.id, 'do it', OPTIONS)
     scene.store.database.exec(
       `UPDATE runs SET document = replace(document, '"max_iterations":1', '"max_iterations":2')
         WHERE id = '${first.id}'`,
     )
-    await expect(resumeRun(scene.place, ADA, second.id, 'do it', OPTIONS)).rejects.toMatchObject({
+    await expect(resumeRun(scene.deps, ADA, second.id, 'do it', OPTIONS)).rejects.toMatchObject({
       code: 'tampered',
       message: expect.stringContaining(first.id),
     })

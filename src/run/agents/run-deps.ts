@@ -1,12 +1,12 @@
-/** What a run needs around it. */
+/** The dependencies of a run. */
 import type { ProviderDeps } from '../../providers/dispatch-types.ts'
 import type { CommandBackend } from '../../sandboxes/command-backend.ts'
 
 export interface RunDeps extends ProviderDeps {
-  /** Where registered commands run. */
+  /** Runs registered commands. */
   readonly backend: CommandBackend
-  /** Asks the run to stop: it ends as interrupted, with its handoff. */
+  /** Requests a stop: the run ends as interrupted, with its handoff. */
   readonly signal: AbortSignal
-  /** Ends a command at once. */
+  /** Kills a command immediately. */
   readonly killSignal: AbortSignal
 }

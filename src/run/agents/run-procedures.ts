@@ -1,21 +1,21 @@
-/** Runs in the writer thread: each step of a run is on disk before it is taken. */
+/** Runs in the writer thread: each step of a run is stored before it starts. */
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { Owner } from '../../lib/owner.ts'
 import type { Receipt, ReceiptStatus } from '../../receipts/schema.ts'
 import type { AgentRecords } from './agent-records.ts'
-import { closeOpenReceipts, goneAtMs, runOwnerState } from './gone.ts'
-import { buildHandoff } from './handoff.ts'
-import { bodyOf } from './receipt-body.ts'
-import { isOver, PHASE_CHANGES, type Run } from './run-record.ts'
 import {
   MAX_SESSION_HANDOFFS,
   SESSION_CHANGES,
   type Session,
   type SessionStatus,
   withReceipts,
-} from './session.ts'
+} from './agent-session.ts'
+import { buildHandoff } from './handoff.ts'
+import { bodyOf } from './receipt-body.ts'
+import { closeOpenReceipts, deadlineMs, runOwnerState } from './run-owner.ts'
+import { isOver, PHASE_CHANGES, type Run } from './run-record.ts'
 import { countTokens } from './token-budget.ts'
 import type { AdvanceRunInput, EndedRun, FinishRunInput, Refused, RunRequest } from './tokens.ts'
 
@@ -23,28 +23,28 @@ import type { AdvanceRunInput, EndedRun, FinishRunInput, Refused, RunRequest } f
 const MAX_RUN_RECEIPTS = 20_000
 
 export async function insertRun(
-  keeper: AgentRecords,
+  records: AgentRecords,
   { run }: { readonly run: Run },
 ): Promise<Refused | { readonly outcome: 'begun'; readonly run: Run }> {
   let session: Session | undefined
   if (run.session_id !== null) {
-    const kept = await keeper.session(run.session_id)
-    const refused = await keeper.refusal('session', kept, run.operator_subject, 'prompt')
+    const stored = await records.session(run.session_id)
+    const refused = await records.refusal('session', stored, run.operator_subject, 'prompt')
     if (refused) return refused
-    session = kept.record
+    session = stored.record
     requireReady(session, run)
   }
-  await keeper.receipt({ status: 'passed', operation: 'begin', ...aboutRun(run) })
-  await keeper.putRun(run, 'insert')
-  await keeper.event(run, 'prompt_received', { prompt_hash: run.prompt_hash, task_id: run.task_id })
+  await records.receipt({ status: 'passed', operation: 'begin', ...aboutRun(run) })
+  await records.putRun(run, 'insert')
+  await records.event(run, 'prompt_received', { prompt_hash: run.prompt_hash, task_id: run.task_id })
   if (session !== undefined) {
-    await keeper.putSession(
+    await records.putSession(
       {
         ...session,
         status: 'running',
         active_task_id: run.task_id,
         active_run_id: run.id,
-        updated_at: new Date(keeper.nowMs).toISOString(),
+        updated_at: new Date(records.nowMs).toISOString(),
       },
       'update',
     )
@@ -52,7 +52,7 @@ export async function insertRun(
   return { outcome: 'begun', run }
 }
 
-/** The session gives the run its identity, so the run is about what the session is about, and one at a time. */
+/** A session runs one run at a time. The run must have the session's provider, backend and envelope. */
 function requireReady(session: Session, run: Run): void {
   const { id, status, active_run_id } = session
   if (
@@ -74,15 +74,15 @@ function requireReady(session: Session, run: Run): void {
 }
 
 export async function advance(
-  keeper: AgentRecords,
+  records: AgentRecords,
   input: AdvanceRunInput,
 ): Promise<{ readonly cancelRequestedBy: string | null }> {
-  const run = await keeper.trustedRun(input.runId)
+  const run = await records.getTrustedRun(input.runId)
   requireOwner(run, input.owner)
   if (!PHASE_CHANGES[run.phase].includes(input.phase)) {
     throw new CraikError('internal', `run ${run.id} cannot go from ${run.phase} to ${input.phase}`)
   }
-  await keeper.putRun(
+  await records.putRun(
     {
       ...run,
       phase: input.phase,
@@ -96,31 +96,31 @@ export async function advance(
   return { cancelRequestedBy: run.cancel_requested_by }
 }
 
-export async function finish(keeper: AgentRecords, input: FinishRunInput): Promise<EndedRun> {
-  const run = await keeper.trustedRun(input.runId)
+export async function finish(records: AgentRecords, input: FinishRunInput): Promise<EndedRun> {
+  const run = await records.getTrustedRun(input.runId)
   requireOwner(run, input.owner)
-  return endRun(keeper, run, input)
+  return endRun(records, run, input)
 }
 
-/** The one end that a run has, whoever writes it. */
+/** Ends a run. Every caller uses this function, so that a run ends in only one way. */
 async function endRun(
-  keeper: AgentRecords,
+  records: AgentRecords,
   run: Run,
   { status, stopReason, sessionStatus }: Pick<FinishRunInput, 'status' | 'stopReason' | 'sessionStatus'>,
 ): Promise<EndedRun> {
-  const bodies = await receiptsOf(keeper, run.id)
+  const bodies = await receiptsOf(records, run.id)
   const ended: Run = {
     ...run,
     status,
     phase: 'stop',
     stop_reason: stopReason,
-    ended_at: new Date(keeper.nowMs).toISOString(),
-    // As the ledger has it, whatever the run came to note.
+    ended_at: new Date(records.nowMs).toISOString(),
+    // The ledger's count, which can differ from the run's own.
     tokens_used: countTokens(bodies),
     receipt_ids: bodies.map(({ id }) => id),
   }
-  const handoff = buildHandoff(ended, bodies, keeper.nowMs)
-  const receipt = await keeper.receipt({
+  const handoff = buildHandoff(ended, bodies, records.nowMs)
+  const receipt = await records.receipt({
     status: RECEIPT_STATUS[status],
     operation: 'end',
     ...aboutRun(ended),
@@ -128,10 +128,10 @@ async function endRun(
     metadata: { run_status: status, stop_reason: stopReason, iteration: run.iteration },
   })
   const final = { ...ended, receipt_ids: [...ended.receipt_ids, receipt.id] }
-  await keeper.putRun(final, 'update')
-  await keeper.putHandoff(handoff)
-  await keeper.event(run, `run_${status}`, { stop_reason: stopReason, handoff_id: handoff.id })
-  const session = await endInSession(keeper, final, sessionStatus)
+  await records.putRun(final, 'update')
+  await records.putHandoff(handoff)
+  await records.event(run, `run_${status}`, { stop_reason: stopReason, handoff_id: handoff.id })
+  const session = await endInSession(records, final, sessionStatus)
   return { outcome: 'ended', run: final, handoff, ...(session && { session }) }
 }
 
@@ -143,13 +143,13 @@ const RECEIPT_STATUS: Readonly<Record<FinishRunInput['status'], ReceiptStatus>> 
 }
 
 async function endInSession(
-  keeper: AgentRecords,
+  records: AgentRecords,
   run: Run,
   wanted: SessionStatus,
 ): Promise<Session | undefined> {
   if (run.session_id === null) return undefined
-  const { record, seal } = await keeper.session(run.session_id)
-  // A session that was changed outside Craik is evidence: no new seal covers it.
+  const { record, seal } = await records.session(run.session_id)
+  // A session that was changed outside Craik is evidence, so it gets no new seal.
   if (seal !== 'verified' || record.active_run_id !== run.id) return undefined
   const status = record.status === 'stopping' ? 'stopped' : wanted
   const session: Session = {
@@ -157,51 +157,51 @@ async function endInSession(
     status,
     active_task_id: null,
     active_run_id: null,
-    updated_at: new Date(keeper.nowMs).toISOString(),
+    updated_at: new Date(records.nowMs).toISOString(),
     handoff_ids: [...record.handoff_ids, run.handoff_id].slice(-MAX_SESSION_HANDOFFS),
   }
-  await keeper.putSession(session, 'update')
-  if (status === 'stopped') await keeper.event(undefined, 'exited', {}, session.id)
+  await records.putSession(session, 'update')
+  if (status === 'stopped') await records.event(undefined, 'exited', {}, session.id)
   return session
 }
 
 export async function cancel(
-  keeper: AgentRecords,
+  records: AgentRecords,
   { runId, operator }: RunRequest,
 ): Promise<Refused | EndedRun | { readonly outcome: 'requested'; readonly owner: Owner }> {
-  const kept = await keeper.run(runId)
-  const refused = await keeper.refusal('run', kept, operator, 'cancel')
+  const stored = await records.run(runId)
+  const refused = await records.refusal('run', stored, operator, 'cancel')
   if (refused) return refused
-  const run = kept.record
+  const run = stored.record
   requireGoingOn(run)
-  if (runOwnerState(run, keeper.nowMs) === 'dead') return endDead(keeper, run, 'cancelled')
-  await keeper.receipt({ status: 'passed', operation: 'cancel', ...aboutRun(run), operator })
-  await keeper.putRun({ ...run, cancel_requested_by: operator }, 'update')
+  if (runOwnerState(run, records.nowMs) === 'dead') return endDead(records, run, 'cancelled')
+  await records.receipt({ status: 'passed', operation: 'cancel', ...aboutRun(run), operator })
+  await records.putRun({ ...run, cancel_requested_by: operator }, 'update')
   return { outcome: 'requested', owner: run.owner }
 }
 
 export async function recover(
-  keeper: AgentRecords,
+  records: AgentRecords,
   { runId, operator }: RunRequest,
 ): Promise<Refused | EndedRun> {
-  const kept = await keeper.run(runId)
-  const refused = await keeper.refusal('run', kept, operator, 'recover')
+  const stored = await records.run(runId)
+  const refused = await records.refusal('run', stored, operator, 'recover')
   if (refused) return refused
-  requireGoingOn(kept.record)
-  requireDead(kept.record, keeper.nowMs)
-  return endDead(keeper, kept.record, 'owner_died')
+  requireGoingOn(stored.record)
+  requireDead(stored.record, records.nowMs)
+  return endDead(records, stored.record, 'owner_died')
 }
 
-/** What the dead process had begun is ended as indeterminate first, so that the handoff can say it. */
-export async function endDead(keeper: AgentRecords, run: Run, stopReason: string): Promise<EndedRun> {
-  await closeOpenReceipts(keeper, run)
-  return endRun(keeper, run, { status: 'interrupted', stopReason, sessionStatus: 'idle' })
+/** Ends the dead process's open receipts as indeterminate first, so that the handoff can report them. */
+export async function endDead(records: AgentRecords, run: Run, stopReason: string): Promise<EndedRun> {
+  await closeOpenReceipts(records, run)
+  return endRun(records, run, { status: 'interrupted', stopReason, sessionStatus: 'idle' })
 }
 
 export function requireDead(run: Run, nowMs: number): void {
   const state = runOwnerState(run, nowMs)
   if (state === 'dead') return
-  const until = new Date(goneAtMs(run)).toISOString()
+  const until = new Date(deadlineMs(run)).toISOString()
   throw new CraikError(
     'usage',
     state === 'alive'
@@ -230,8 +230,8 @@ function requireOwner(run: Run, owner: Owner): void {
   if (!same) throw new CraikError('conflict', `run ${run.id} belongs to another process`)
 }
 
-async function receiptsOf(keeper: AgentRecords, runId: string): Promise<readonly Receipt['body'][]> {
-  const rows = await keeper.tables.receipts.find({ runId }, MAX_RUN_RECEIPTS)
+async function receiptsOf(records: AgentRecords, runId: string): Promise<readonly Receipt['body'][]> {
+  const rows = await records.tables.receipts.find({ runId }, MAX_RUN_RECEIPTS)
   return rows.toReversed().flatMap(({ line }) => bodyOf(line) ?? [])
 }
 

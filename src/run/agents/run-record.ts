@@ -1,6 +1,6 @@
-/** One run: an attempt at a task, within limits of turns, tokens and time. */
+/** A run: one attempt at a task, with limits for turns, tokens and time. */
 import { z } from 'zod'
-import { isolation, moment, referenceField, VERSION } from './fields.ts'
+import { isolation, moment, referenceField, VERSION } from './record-fields.ts'
 
 const RUN_STATUSES = ['pending', 'running', 'completed', 'blocked', 'failed', 'interrupted'] as const
 export type RunStatus = (typeof RUN_STATUSES)[number]
@@ -8,7 +8,7 @@ export type RunStatus = (typeof RUN_STATUSES)[number]
 const PHASES = ['plan', 'act', 'observe', 'evaluate', 'continue', 'stop'] as const
 export type Phase = (typeof PHASES)[number]
 
-/** What may follow a phase. */
+/** The allowed next phases of each phase. */
 export const PHASE_CHANGES: Readonly<Record<Phase, readonly Phase[]>> = {
   plan: ['act', 'evaluate'],
   act: ['observe'],
@@ -18,7 +18,7 @@ export const PHASE_CHANGES: Readonly<Record<Phase, readonly Phase[]>> = {
   stop: [],
 }
 
-/** A command that the run started, or that was refused it. */
+/** A command that the run started, or whose start was denied. */
 const commandRun = z.strictObject({
   command_ref: referenceField,
   capability: referenceField,
@@ -46,20 +46,20 @@ const runSchema = z.strictObject({
   runner_mode: z.enum(['fixture', 'live']),
   status: z.enum(RUN_STATUSES),
   phase: z.enum(PHASES),
-  /** Model calls so far. */
+  /** The number of model calls so far. */
   iteration: z.int().nonnegative(),
   max_iterations: z.int().positive(),
   token_budget: z.int().positive().nullable(),
-  /** Null once a call did not say what it used. */
+  /** Null after a call that did not report its usage. */
   tokens_used: z.int().nonnegative().nullable(),
   wall_budget_ms: z.int().positive(),
   provider_result_count: z.int().nonnegative(),
   commands: z.array(commandRun),
-  /** The first 16 hex digits of the prompt's SHA-256. The prompt itself is kept nowhere. */
+  /** The first 16 hex digits of the prompt's SHA-256. The prompt itself is not stored. */
   prompt_hash: z.string().regex(/^[0-9a-f]{16}$/),
   stop_reason: referenceField.nullable(),
   cancel_requested_by: referenceField.nullable(),
-  /** The process that runs it: boot, pid, start, pid namespace. */
+  /** The process of the run: boot, pid, start time, pid namespace. */
   owner: z.strictObject({
     bootId: z.string(),
     pid: z.int(),

@@ -1,45 +1,45 @@
-/** Sessions in the writer thread: the record and the receipt of each change are one transaction. */
+/** Sessions in the writer thread: one transaction writes the record and the receipt of each change. */
 import { CraikError } from '../../errors.ts'
 import type { Owner } from '../../lib/owner.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
-import { type AgentRecords, recordedReason } from './agent-records.ts'
-import { runOwnerState } from './gone.ts'
-import { endDead, requireDead } from './run-procedures.ts'
-import { isOver, type Run } from './run-record.ts'
+import { type AgentRecords, cleanReason } from './agent-records.ts'
 import {
   ACTIVE_STATUSES,
   SESSION_CHANGES,
   type Session,
   type SessionStatus,
   withReceipts,
-} from './session.ts'
+} from './agent-session.ts'
+import { runOwnerState } from './run-owner.ts'
+import { endDead, requireDead } from './run-procedures.ts'
+import { isOver, type Run } from './run-record.ts'
 import type { ChangedSession, ChangeSessionInput, EndedRun, Refused } from './tokens.ts'
 
 export async function insertSession(
-  keeper: AgentRecords,
+  records: AgentRecords,
   { session }: { readonly session: Session },
 ): Promise<{ readonly session: Session; readonly seal: string; readonly receipt: ReceiptRef }> {
-  const receipt = await keeper.receipt({
+  const receipt = await records.receipt({
     operation: 'launch',
     ...aboutSession(session, session.operator_subject),
   })
   const launched = withReceipts(session, [receipt.id])
-  const seal = await keeper.putSession(launched, 'insert')
-  await keeper.event(undefined, 'launched', { receipt_id: receipt.id }, session.id)
+  const seal = await records.putSession(launched, 'insert')
+  await records.event(undefined, 'launched', { receipt_id: receipt.id }, session.id)
   return { session: launched, seal, receipt }
 }
 
 export async function change(
-  keeper: AgentRecords,
+  records: AgentRecords,
   input: ChangeSessionInput,
 ): Promise<ChangedSession | Refused> {
-  const kept = await keeper.session(input.id)
-  const refused = await keeper.refusal('session', kept, input.operator, input.action)
+  const stored = await records.session(input.id)
+  const refused = await records.refusal('session', stored, input.operator, input.action)
   if (refused) return refused
-  const { record: session } = kept
+  const { record: session } = stored
   switch (input.action) {
     case 'rename':
-      return put(keeper, input, { ...session, display_name: input.name ?? session.display_name })
+      return put(records, input, { ...session, display_name: input.name ?? session.display_name })
     case 'restart':
       if (ACTIVE_STATUSES.includes(session.status)) {
         throw new CraikError(
@@ -50,16 +50,16 @@ export async function change(
           },
         )
       }
-      return put(keeper, input, { ...session, status: 'idle' })
+      return put(records, input, { ...session, status: 'idle' })
     case 'stop':
-      return stop(keeper, input, session)
+      return stop(records, input, session)
     case 'recover':
-      return recover(keeper, input, session)
+      return recover(records, input, session)
   }
 }
 
 async function stop(
-  keeper: AgentRecords,
+  records: AgentRecords,
   input: ChangeSessionInput,
   session: Session,
 ): Promise<ChangedSession> {
@@ -71,22 +71,22 @@ async function stop(
           : `if its process was killed:  craik agent recover ${session.id}`,
     })
   }
-  const { run, leftRunId } = await activeRun(keeper, session)
+  const { run, leftRunId } = await activeRun(records, session)
   if (run === undefined || isOver(run)) {
     const stopped = { ...session, status: 'stopped' as const, active_run_id: null, active_task_id: null }
-    return put(keeper, input, stopped, leftRunId === undefined ? {} : { leftRunId })
+    return put(records, input, stopped, leftRunId === undefined ? {} : { leftRunId })
   }
-  if (runOwnerState(run, keeper.nowMs) === 'dead') {
-    const ended = await endDead(keeper, run, 'owner_died')
-    return put(keeper, input, { ...(ended.session ?? session), status: 'stopped' }, { ended })
+  if (runOwnerState(run, records.nowMs) === 'dead') {
+    const ended = await endDead(records, run, 'owner_died')
+    return put(records, input, { ...(ended.session ?? session), status: 'stopped' }, { ended })
   }
-  await keeper.putRun({ ...run, cancel_requested_by: input.operator }, 'update')
-  return put(keeper, input, { ...session, status: 'stopping' }, { signal: run.owner })
+  await records.putRun({ ...run, cancel_requested_by: input.operator }, 'update')
+  return put(records, input, { ...session, status: 'stopping' }, { signal: run.owner })
 }
 
-/** Brings a session to where it can be prompted again, and says truthfully what became of its run. */
+/** Makes a session usable again, and records truthfully how its run ended. */
 async function recover(
-  keeper: AgentRecords,
+  records: AgentRecords,
   input: ChangeSessionInput,
   session: Session,
 ): Promise<ChangedSession> {
@@ -99,38 +99,38 @@ async function recover(
           : `prompt it:  craik agent prompt ${session.id} "<what to do>"`,
     })
   }
-  const { run, leftRunId } = await activeRun(keeper, session)
+  const { run, leftRunId } = await activeRun(records, session)
   let ended: EndedRun | undefined
   if (run !== undefined && !isOver(run)) {
-    requireDead(run, keeper.nowMs)
-    ended = await endDead(keeper, run, 'owner_died')
+    requireDead(run, records.nowMs)
+    ended = await endDead(records, run, 'owner_died')
   }
   const status: SessionStatus = from_status === 'stopping' ? 'stopped' : 'idle'
   return put(
-    keeper,
+    records,
     input,
     {
       ...(ended?.session ?? session),
       status,
       active_run_id: null,
       active_task_id: null,
-      recovery: { at: new Date(keeper.nowMs).toISOString(), from_status, run_id: active_run_id },
+      recovery: { at: new Date(records.nowMs).toISOString(), from_status, run_id: active_run_id },
     },
     { ...(ended && { ended }), ...(leftRunId !== undefined && { leftRunId }) },
   )
 }
 
 /**
- * The run of a session, if its record can be believed. One that was changed, or is gone, is evidence and stays as it is;
- * the session lets go of it, and a process that still works on it cannot write its next step.
+ * Returns the run of a session if its record is intact. A changed or missing record is evidence and stays unchanged.
+ * The session drops it, and a process that still works on the run cannot write its next step.
  */
 async function activeRun(
-  keeper: AgentRecords,
+  records: AgentRecords,
   { active_run_id: id }: Session,
 ): Promise<{ readonly run?: Run; readonly leftRunId?: string }> {
   if (id === null) return {}
   try {
-    const { record, seal } = await keeper.run(id)
+    const { record, seal } = await records.run(id)
     return seal === 'verified' ? { run: record } : { leftRunId: id }
   } catch (error) {
     if (error instanceof CraikError && (error.code === 'store_damaged' || error.code === 'not_found')) {
@@ -141,16 +141,16 @@ async function activeRun(
 }
 
 async function put(
-  keeper: AgentRecords,
+  records: AgentRecords,
   { id, operator, action, reason }: ChangeSessionInput,
   changed: Session,
   more: { readonly ended?: EndedRun; readonly signal?: Owner; readonly leftRunId?: string } = {},
 ): Promise<ChangedSession> {
-  const { record: before } = await keeper.session(id)
+  const { record: before } = await records.session(id)
   if (before.status !== changed.status && !SESSION_CHANGES[before.status].includes(changed.status)) {
     throw new CraikError('internal', `session ${id} cannot go from ${before.status} to ${changed.status}`)
   }
-  const receipt = await keeper.receipt({
+  const receipt = await records.receipt({
     operation: action,
     ...aboutSession(changed, operator),
     metadata: {
@@ -160,14 +160,14 @@ async function put(
     },
   })
   const session = withReceipts(
-    { ...changed, updated_at: new Date(keeper.nowMs).toISOString() },
+    { ...changed, updated_at: new Date(records.nowMs).toISOString() },
     [receipt.id],
     changed.receipt_ids.length + 1,
   )
-  const seal = await keeper.putSession(session, 'update')
-  await keeper.event(undefined, EVENTS[action], { receipt_id: receipt.id, ...recordedReason(reason) }, id)
+  const seal = await records.putSession(session, 'update')
+  await records.event(undefined, EVENTS[action], { receipt_id: receipt.id, ...cleanReason(reason) }, id)
   if (before.status !== 'stopped' && session.status === 'stopped')
-    await keeper.event(undefined, 'exited', {}, id)
+    await records.event(undefined, 'exited', {}, id)
   return { outcome: 'changed', session, seal, receipt, ...more }
 }
 

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { ADA, agentScene } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
-import { getRun, getSession, listEvents } from './records.ts'
+import { getRun, getSession, listEvents } from './read-agent-records.ts'
 import { beginRun, cancelRun, changeSession, recoverRun, type SessionAction } from './tokens.ts'
 
 const DEAD = { bootId: 'another-boot', pid: 1, startedAt: '0', pidNamespace: 'none' }
 
 describe('a session', () => {
-  it('is launched idle, sealed, with a receipt in the same transaction and no capability', async () => {
+  it('is launched idle and sealed, with a receipt in the same transaction and no capability', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
-    const { record, status } = await getSession(scene.place, id)
+    const { record, status } = await getSession(scene.deps, id)
     expect(record).toMatchObject({
       status: 'idle',
       operator_subject: ADA,
@@ -26,7 +26,7 @@ describe('a session', () => {
     expect(await scene.store.tables.grants.list(10)).toEqual([])
   })
 
-  it('has an id that is its own: a second one is refused with exit code 2 and leaves nothing', async () => {
+  it('has a unique id: a duplicate is refused with exit code 2 and changes nothing', async () => {
     using scene = await agentScene()
     await scene.launch()
     const before = (await scene.store.bodies()).length
@@ -34,17 +34,17 @@ describe('a session', () => {
     expect(await scene.store.bodies()).toHaveLength(before)
   })
 
-  it('gets an id from the project, the provider and the time, and another one when that is taken', async () => {
+  it('gets an id from the project, the provider and the time, and a different one if that is taken', async () => {
     using scene = await agentScene()
-    const { launchAgent } = await import('./launch.ts')
+    const { launchAgent } = await import('./launch-agent.ts')
     const input = { operator: ADA, issuer: 'local', workspace: scene.workspace }
-    const first = await launchAgent(scene.place, input)
-    const second = await launchAgent(scene.place, input)
+    const first = await launchAgent(scene.deps, input)
+    const second = await launchAgent(scene.deps, input)
     expect(first.session.id).toBe('agent_work_fixture_local_20260301120000')
     expect(second.session.id).toMatch(/^agent_work_fixture_local_20260301120000_[0-9a-f]{6}$/)
   })
 
-  it('is renamed, stopped and restarted with a receipt each, and refuses a restart while active', async () => {
+  it('writes a receipt when it is renamed, stopped or restarted, and refuses a restart while active', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
     const change = (action: SessionAction, name?: string) =>
@@ -62,9 +62,9 @@ describe('a session', () => {
       .filter(({ capability }) => capability === 'agent.session')
       .map(({ operation }) => operation)
     expect(operations).toEqual(['launch', 'rename', 'stop', 'restart'])
-    const { record } = await getSession(scene.place, id)
+    const { record } = await getSession(scene.deps, id)
     expect(record.receipt_count).toBe(4)
-    const events = await listEvents(scene.place, { sessionId: id })
+    const events = await listEvents(scene.deps, { sessionId: id })
     expect(events.map(({ type }) => type)).toEqual([
       'launched',
       'renamed',
@@ -74,16 +74,16 @@ describe('a session', () => {
     ])
   })
 
-  it('refuses every verb of another operator, with a denial receipt and without a change', async () => {
+  it('refuses every action of another operator, with a denial receipt and without a change', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
-    const before = await getSession(scene.place, id)
+    const before = await getSession(scene.deps, id)
     for (const action of ['rename', 'stop', 'restart', 'recover'] as const) {
       const refused = await scene.store.write(changeSession, { id, operator: 'operator:bob', action })
       expect(refused).toMatchObject({ outcome: 'refused', rule: 'session.operator' })
     }
     const input = scene.input({ operator: 'operator:bob', sessionId: id })
-    await expect(executeRun(scene.place, input)).rejects.toMatchObject({ code: 'denied' })
+    await expect(executeRun(scene.deps, input)).rejects.toMatchObject({ code: 'denied' })
     const denials = (await scene.store.bodies()).filter(({ kind }) => kind === 'denial')
     expect(denials.map(({ operation }) => operation)).toEqual([
       'rename',
@@ -92,38 +92,38 @@ describe('a session', () => {
       'recover',
       'prompt',
     ])
-    expect(await getSession(scene.place, id)).toEqual(before)
+    expect(await getSession(scene.deps, id)).toEqual(before)
   })
 
-  it('that was edited in the database is reported as tampered, refuses prompts and is not sealed again', async () => {
+  it('is reported as tampered after an edit in the database, refuses prompts and is not sealed again', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
     scene.store.database.exec(
       `UPDATE sessions SET document = replace(document, '"status":"idle"', '"status":"failed"')`,
     )
-    expect(await getSession(scene.place, id)).toMatchObject({ status: 'tampered' })
+    expect(await getSession(scene.deps, id)).toMatchObject({ status: 'tampered' })
     await expect(scene.prompt(id)).rejects.toMatchObject({ code: 'tampered' })
     const changed = await scene.store.write(changeSession, { id, operator: ADA, action: 'restart' })
     expect(changed).toMatchObject({ outcome: 'refused', rule: 'session.seal' })
-    expect(await getSession(scene.place, id)).toMatchObject({ status: 'tampered' })
+    expect(await getSession(scene.deps, id)).toMatchObject({ status: 'tampered' })
     expect(await scene.store.tables.grants.list(10)).toEqual([])
   })
 
-  it('cannot be passed off as another: a seal fits one session only', async () => {
+  it('cannot be replaced by a copy of another, because a seal fits one session only', async () => {
     using scene = await agentScene()
     await scene.launch({ id: 's1' })
     await scene.launch({ id: 's2' })
     scene.store.database.exec(`UPDATE sessions SET document = (SELECT document FROM sessions WHERE id = 's2'),
       seal = (SELECT seal FROM sessions WHERE id = 's2') WHERE id = 's1'`)
-    expect(await getSession(scene.place, 's1')).toMatchObject({ status: 'tampered' })
+    expect(await getSession(scene.deps, 's1')).toMatchObject({ status: 'tampered' })
   })
 })
 
-describe('a run whose process is gone', () => {
+describe('a run whose process has died', () => {
   async function deadRun(scene: Awaited<ReturnType<typeof agentScene>>) {
     const id = await scene.launch()
     const { run } = await scene.prompt(id)
-    // The same run again, as if its process had been killed right after it began.
+    // The same run, as if its process had been killed right after its begin.
     const again = {
       ...run,
       id: 'run_dead',
@@ -179,7 +179,7 @@ describe('a run whose process is gone', () => {
     })
   })
 
-  it('is nobody else’s to recover, and a living one is not recovered at all', async () => {
+  it('cannot be recovered by another operator, nor while it is alive', async () => {
     using scene = await agentScene()
     await deadRun(scene)
     const foreign = await scene.store.write(recoverRun, { runId: 'run_dead', operator: 'operator:bob' })
@@ -201,6 +201,6 @@ describe('a run whose process is gone', () => {
     await expect(
       other.store.write(changeSession, { id, operator: ADA, action: 'recover' }),
     ).rejects.toMatchObject({ code: 'usage' })
-    expect((await getRun(other.place, 'run_alive')).record.status).toBe('running')
+    expect((await getRun(other.deps, 'run_alive')).record.status).toBe('running')
   })
 })

@@ -2,13 +2,13 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Act } from '../../../test/wire/wire-server.ts'
-import { setBudget } from '../../providers/ledger/limits.ts'
+import { setBudget } from '../../providers/ledger/budgets-and-quotas.ts'
 import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
-import { approvePrompt } from './grants.ts'
+import { approvePrompt } from './run-grants.ts'
 import { live, say } from './wire.fixture.ts'
 
-/** A turn that asks for something which is answered and runs nothing. */
+/** A turn with a tool call that is answered without running anything. */
 const turn = (usage: Extract<Act, { kind: 'tool_call' }>['usage']): Act =>
   usage === undefined
     ? { kind: 'tool_call', name: 'x', arguments: {} }
@@ -17,8 +17,8 @@ const used = (input: number, output: number) => ({ input, cacheRead: 0, output }
 
 async function run(scene: AgentScene, sessionId: string, tokenBudget?: number) {
   const input = scene.input({ sessionId, providerId: OLLAMA, transport: 'live', tokenBudget })
-  await approvePrompt(scene.place, { ...input, maxIterations: 5, lifetimeMs: 60_000 })
-  return executeRun(scene.place, input)
+  await approvePrompt(scene.deps, { ...input, maxIterations: 5, lifetimeMs: 60_000 })
+  return executeRun(scene.deps, input)
 }
 
 describe('the token budget of a run', () => {
@@ -34,7 +34,7 @@ describe('the token budget of a run', () => {
     })
   })
 
-  it('lets no call begin whose input alone is more than is left, and says what to type', async () => {
+  it('starts no call whose input alone exceeds the rest, and gives the command to run next', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [turn(used(400, 100)), say('never')])
     await using _ = server
@@ -52,7 +52,7 @@ describe('the token budget of a run', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  it('asks for no longer an answer than it leaves room for, nor for one that models refuse', async () => {
+  it('requests an answer no longer than the rest allows, and never a length that models refuse', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [say('done')])
     await using _ = server
@@ -67,7 +67,7 @@ describe('the token budget of a run', () => {
     }
   })
 
-  it('ends it after a call that does not say what it used, and only where there is a budget', async () => {
+  it('ends it after a call that does not report its usage, but only with a budget', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [turn('none')])
     await using _ = server
@@ -89,7 +89,7 @@ describe('the token budget of a run', () => {
     expect(failed.tokens_used).toBeGreaterThan(100)
   })
 
-  it('counts a call that broke off before another provider stood in', async () => {
+  it('counts a call that broke off before a fallback provider answered', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'break', text: 'half an ans' }])
     await using _ = server
@@ -101,9 +101,9 @@ describe('the token budget of a run', () => {
     writeFileSync(join(config, 'failover.json'), text, { mode: 0o600 })
     const input = scene.input({ sessionId: id, providerId: OLLAMA, transport: 'live', maxIterations: 1 })
     const terms = { ...input, maxIterations: 5, lifetimeMs: 60_000 }
-    for (const providerId of [OLLAMA, stand_in]) await approvePrompt(scene.place, { ...terms, providerId })
+    for (const providerId of [OLLAMA, stand_in]) await approvePrompt(scene.deps, { ...terms, providerId })
     await scene.grant('fixture-action', id)
-    const { run: done, providerResults } = await executeRun(scene.place, input)
+    const { run: done, providerResults } = await executeRun(scene.deps, input)
     const [answer] = providerResults
     expect(answer).toMatchObject({ provider_id: stand_in })
     const { input_tokens = 0, output_tokens = 0 } = answer!.usage
@@ -112,7 +112,7 @@ describe('the token budget of a run', () => {
 })
 
 describe('a budget for the sandbox', () => {
-  it('limits the calls of the runs that work in it', async () => {
+  it('limits the calls of the runs in it', async () => {
     using scene = await agentScene()
     const id = await scene.launch()
     await setBudget(
@@ -131,7 +131,7 @@ describe('a budget for the sandbox', () => {
       status: 'blocked',
       stop_reason: 'budget.exhausted',
       provider_result_count: 0,
-      // What was denied used nothing, and that is known.
+      // A denied call used nothing, and that is known.
       tokens_used: 0,
     })
   })

@@ -1,20 +1,20 @@
-/** The tokens of a run: what its calls used, as the ledger booked it, and what the next one takes before it answers. */
+/** The tokens of a run: the usage of its calls, as the ledger recorded it, and the estimated input of the next call. */
 import type { Message, Tool } from '../../providers/conversation.ts'
-import { writtenTokens } from '../../providers/estimate.ts'
+import { estimateOutputTokens } from '../../providers/estimate.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
 import { bodyOf } from './receipt-body.ts'
 
 type Body = Receipt['body']
 
-/** Of what is about to be sent: text and little else, so it counts like text. */
+/** Estimates the input of the next call. It is nearly all text, so it counts like text. */
 export function estimateInputTokens(messages: readonly Message[], tools: readonly Tool[]): number {
-  return writtenTokens(Buffer.byteLength(JSON.stringify({ messages, tools })))
+  return estimateOutputTokens(Buffer.byteLength(JSON.stringify({ messages, tools })))
 }
 
 /**
- * What the calls that left these receipts used: also those that failed, and those before a failover. Null when one of
- * them does not say, so that it may have used anything.
+ * Returns the usage of the calls with these receipts, including failed ones and those before a failover. Returns null
+ * if one of them does not report its usage.
  */
 export function tokensBooked(store: Store, receiptIds: readonly string[]): Promise<number | null> {
   return store.read(async (tables) => {
@@ -28,9 +28,11 @@ export function tokensBooked(store: Store, receiptIds: readonly string[]): Promi
   })
 }
 
-/** The same of receipts that are known. A reservation that nothing followed was a kill: it may have used anything. */
+/**
+ * The same for receipts that are already read. A reservation without an end was a kill, which can have used any amount.
+ */
 export function countTokens(bodies: readonly Body[]): number | null {
-  // What was denied reserved nothing.
+  // Denied calls reserved nothing.
   const bookings = bodies.filter(({ kind, status }) => kind === 'budget' && status !== 'denied')
   const count = (...operations: readonly string[]) =>
     bookings.filter(({ operation = '' }) => operations.includes(operation)).length

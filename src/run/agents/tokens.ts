@@ -2,9 +2,9 @@
 import type { Owner } from '../../lib/owner.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { procedure } from '../../store/store.ts'
+import type { Session, SessionStatus } from './agent-session.ts'
 import type { Handoff } from './handoff.ts'
 import type { CommandRun, Phase, Run, RunStatus } from './run-record.ts'
-import type { Session, SessionStatus } from './session.ts'
 
 /** Not this operator's, or changed outside Craik. A denial receipt says so, and nothing was changed. */
 export interface Refused {

@@ -1,12 +1,12 @@
-/** What a model may ask for in one turn, and what it and the operator are told. */
+/** What a model can request in one turn, and what it and the operator learn. */
 import { describe, expect, it } from 'vitest'
 import { ADA, agentScene } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
-import { promptSession } from './prompt.ts'
+import { promptSession } from './prompt-session.ts'
 import { call, calls, live, say } from './wire.fixture.ts'
 
-describe('an answer that asks for several commands', () => {
-  it('runs at most sixteen of them, and says of the others that they are too many', async () => {
+describe('an answer with several commands', () => {
+  it('runs at most sixteen of them and reports the others as too many', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [calls(...Array(17).fill('greet')), say('done')])
     await using _ = server
@@ -20,7 +20,7 @@ describe('an answer that asks for several commands', () => {
     expect(replies.at(-1).content).toBe('too many calls in one answer')
   }, 30_000)
 
-  it('twice for the same command, granted once: the second is denied, and nothing accuses the first', async () => {
+  it('requests one command twice with one grant: the second is denied, and the first stays valid', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [calls('fixture-action', 'fixture-action'), say('never')])
     await using _ = server
@@ -30,13 +30,13 @@ describe('an answer that asks for several commands', () => {
       commands: [{ status: 'passed' }, { status: 'denied' }],
     })
     expect(handoff.self_audit.no_denied_action_ran).toBe(true)
-    const audit = await auditSession(scene.place, id)
+    const audit = await auditSession(scene.deps, id)
     expect(audit.checks.flatMap(({ problems }) => problems)).toEqual([])
   })
 })
 
-describe('what comes back of a command', () => {
-  it('is at most 16,000 characters of a stream: its beginning and its end', async () => {
+describe('the result of a command', () => {
+  it('contains at most 16,000 characters of a stream: its beginning and its end', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call('long'), call('short'), say('done')])
     await using _ = server
@@ -53,28 +53,28 @@ describe('what comes back of a command', () => {
     expect(short).toHaveLength('exit 0\nstdout:\n'.length + 16_000)
   })
 
-  it('is that it did not finish when it takes longer than it may', async () => {
+  it('says that a command did not finish within its time limit', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [call('nap'), say('done')])
     await using _ = server
     await scene.register('nap', ['sleep', '60'])
     await scene.grant('nap', id)
     const options = { allowFixtureAction: false, commandMs: 100 }
-    const { handoff } = await promptSession(scene.place, ADA, id, 'x', options)
+    const { handoff } = await promptSession(scene.deps, ADA, id, 'x', options)
     expect(server.requests[1]!.body.messages.at(-1).content).toBe('did not finish: timeout')
     expect(handoff.commands_run).toMatchObject([{ status: 'failed', exit_code: null }])
   })
 })
 
-describe('what the operator is told of a command without a grant', () => {
+describe('the operator’s hint for a command without a grant', () => {
   it.each([
     ['rm -rf .', /wrote a command instead of a reference.*craik command list$/],
     [`ghp_${'a1B2'.repeat(9)}`, /wrote a command instead of a reference/],
     ['unit-tests', /craik command register unit-tests -- PROGRAM ARGUMENTS$/],
     ['fixture-action', /craik grant create .* --target fixture-action --session-id s1$/],
-  ])('that a model asked for as %j is what helps', async (asked, hint) => {
+  ])('for %j contains the next step', async (requested, hint) => {
     using scene = await agentScene()
-    const { server, id } = await live(scene, [call(asked), say('never')])
+    const { server, id } = await live(scene, [call(requested), say('never')])
     await using _ = server
     const { run, stopped } = await scene.prompt(id, 'x', false)
     expect(run).toMatchObject({ status: 'blocked', stop_reason: 'sandbox.grant' })

@@ -1,9 +1,9 @@
-/** Sessions whose model answers by a script, over a true wire format. */
+/** Sessions whose model answers from a script, over a real wire format. */
 import { startChatCompletions } from '../../../test/wire/chat-completions.ts'
 import { type Act, frame } from '../../../test/wire/wire-server.ts'
 import { type AgentScene, OLLAMA } from './agents.fixture.ts'
 
-/** An answer that asks for one command. */
+/** Returns an answer that requests one command. */
 export const call = (command_ref: unknown, name = 'run_command'): Act => ({
   kind: 'tool_call',
   name,
@@ -12,7 +12,7 @@ export const call = (command_ref: unknown, name = 'run_command'): Act => ({
 
 export const say = (text: string): Act => ({ kind: 'text', text })
 
-/** One answer that asks for several commands. */
+/** Returns an answer that requests several commands. */
 export function calls(...refs: readonly string[]): Act {
   const tool_calls = refs.map((command_ref, index) => ({
     index,

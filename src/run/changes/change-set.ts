@@ -1,4 +1,7 @@
-/** What is kept of a run’s changes: a record that names each path with what was there and what is, and contents beside it. */
+/**
+ * The stored change set of a run: a record that lists each path with its old and new state, and the contents next to
+ * it.
+ */
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,10 +10,10 @@ import { CraikError } from '../../errors.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
 import type { Home } from '../../store/home.ts'
+import { CHANGE_LIMITS } from './change-limits.ts'
+import { linkTarget, workspacePath } from './change-paths.ts'
 import { ContentStore, sha256 } from './content-store.ts'
-import { CHANGE_LIMITS } from './limits.ts'
-import { type FileManifest, type ManifestEntry, SHA256 } from './manifest.ts'
-import { linkTarget, workspacePath } from './paths.ts'
+import { type FileManifest, type ManifestEntry, SHA256 } from './file-manifest.ts'
 
 export const RECORD = 'changes.json'
 const APPLIED = 'applied.json'
@@ -37,7 +40,7 @@ const keptChanges = z.strictObject({
   run_id: reference,
   sandbox_id: reference,
   operator_subject: reference,
-  /** The folder on this machine that was copied. */
+  /** The folder on the host that was copied. */
   workspace: z.string().min(1).startsWith('/').max(4096),
   kept_at: z.iso.datetime(),
   changes: z.array(keptChange).max(2 * CHANGE_LIMITS.entries),
@@ -55,16 +58,16 @@ export function changeKind({ before, after }: StoredChange): ChangeKind {
   return before === null ? 'added' : after === null ? 'removed' : 'changed'
 }
 
-/** A run’s changes as they are read back. */
+/** A run’s changes, read from disk. */
 export interface StoredChangeSet {
   readonly record: StoredChanges
-  /** Of the record’s bytes, `sha256:…`. */
+  /** The digest of the record’s bytes, `sha256:…`. */
   readonly digest: string
   readonly contents: ContentStore
   readonly folder: string
 }
 
-/** `runs/<id>` of the home. An id that is no single name has no folder. */
+/** Returns `runs/<id>` of the home. Throws `not_found` for an id that is not a single file name. */
 export function changeSetFolder(home: Home, runId: string): string {
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,199}$/.test(runId)) throw noChanges(runId)
   return join(home.runs, runId)
@@ -74,7 +77,7 @@ export function contentsIn(folder: string): ContentStore {
   return new ContentStore(join(folder, 'files'))
 }
 
-/** From here on they are kept: the record comes last, and whole. */
+/** Writes the record last and atomically. After that the change set is stored. */
 export function writeRecord(folder: string, record: StoredChanges): StoredChangeSet {
   const text = `${JSON.stringify(keptChanges.parse(record))}\n`
   writePrivateFile(recordPath(folder), text, 'record of changes')
@@ -85,7 +88,7 @@ export async function readChangeSet(home: Home, runId: string): Promise<StoredCh
   const folder = changeSetFolder(home, runId)
   const bytes = await readRecord(recordPath(folder), 'record of changes')
   if (bytes === undefined) throw noChanges(runId)
-  const parsed = keptChanges.safeParse(parsedJson(bytes))
+  const parsed = keptChanges.safeParse(parseJson(bytes))
   if (!parsed.success || parsed.data.run_id !== runId)
     throw new CraikError('store_damaged', `cannot read the record of the changes of run ${runId}`, {
       hint: 'run the prompt again: Craik did not write this record',
@@ -113,7 +116,7 @@ const baseline = z.strictObject({
   unfit_count: z.int(),
 })
 
-/** Keeps the first look at a workspace, so that a run that was broken off can be looked at later. */
+/** Stores the first manifest of a workspace, so that an interrupted run can be compared later. */
 export function keepBaseline(home: Home, runId: string, { entries, unfit, unfitCount }: FileManifest): void {
   const folder = changeSetFolder(home, runId)
   ensurePrivateFolder(home.runs, 'runs folder')
@@ -130,7 +133,7 @@ export function keepBaseline(home: Home, runId: string, { entries, unfit, unfitC
 
 export async function readBaseline(home: Home, runId: string): Promise<FileManifest | undefined> {
   const bytes = await readRecord(join(changeSetFolder(home, runId), 'baseline.json'), 'run baseline')
-  const parsed = bytes === undefined ? undefined : baseline.safeParse(parsedJson(bytes))
+  const parsed = bytes === undefined ? undefined : baseline.safeParse(parseJson(bytes))
   if (parsed?.success !== true) return undefined
   const { entries, unfit, unfit_count } = parsed.data
   return { entries: new Map(entries), unfit, unfitCount: unfit_count }
@@ -140,22 +143,22 @@ function recordPath(folder: string): string {
   return join(folder, RECORD)
 }
 
-/** All of it is in the workspace, whatever becomes of the files there later. */
+/** Records that the workspace has all changes, even if its files change later. */
 export function markApplied({ folder, digest }: StoredChangeSet): void {
   writePrivateFile(join(folder, APPLIED), `${JSON.stringify({ version: 1, digest })}\n`, 'apply marker')
 }
 
-/** A later record of the same run is another. */
+/** Returns whether this record was marked. A later record of the same run is not. */
 export function isMarkedApplied({ folder, digest }: StoredChangeSet): boolean {
   try {
     const bytes = readPrivateFile(join(folder, APPLIED), 1024, 'apply marker')
-    return applied.safeParse(parsedJson(bytes)).data?.digest === digest
+    return applied.safeParse(parseJson(bytes)).data?.digest === digest
   } catch {
     return false
   }
 }
 
-/** Sized first: the reader takes as much memory as the most that it may read. */
+/** Checks the size first, because the reader allocates the maximum that it can read. */
 async function readRecord(path: string, label: string): Promise<Buffer | undefined> {
   try {
     const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
@@ -168,7 +171,7 @@ async function readRecord(path: string, label: string): Promise<Buffer | undefin
   }
 }
 
-function parsedJson(bytes: Buffer): unknown {
+function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString())
   } catch {

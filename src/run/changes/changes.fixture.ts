@@ -1,4 +1,4 @@
-/** A workspace on this machine and changes to it, without a sandbox: what one says and sends is written here. */
+/** A workspace on the host and changes to it. Tests write the sandbox’s part themselves. */
 import { mkdirSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { tempFolder } from '../../../test/temp-folder.ts'
@@ -12,7 +12,7 @@ import {
   writeRecord,
 } from './change-set.ts'
 import { sha256 } from './content-store.ts'
-import type { WorkspaceInside } from './inside.ts'
+import type { WorkspaceRunner } from './workspace-runner.ts'
 
 const RUN_ID = 'run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
 export const never = new AbortController().signal
@@ -30,7 +30,7 @@ export interface ChangesScene {
   readonly home: string
 }
 
-/** A folder with these files, and a home beside it. */
+/** Creates a folder with these files, and a home next to it. */
 export function newChangesScene(files: Readonly<Record<string, string>>): ChangesScene {
   const folder = realpathSync(tempFolder('craik-changes-'))
   const workspace = join(folder, 'workspace')
@@ -46,14 +46,14 @@ export function write(folder: string, files: Readonly<Record<string, string>>): 
   }
 }
 
-/** Kept changes with these contents. */
-export function keep(
-  place: ChangesScene,
+/** Stores changes with these contents. */
+export function storeChanges(
+  scene: ChangesScene,
   changes: readonly StoredChange[],
   contents: readonly string[] = [],
   { runId = RUN_ID, operator = 'local-user:ada' } = {},
 ): StoredChangeSet {
-  const home = homeAt(place.home)
+  const home = homeAt(scene.home)
   const folder = changeSetFolder(home, runId)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const store = contentsIn(folder)
@@ -65,7 +65,7 @@ export function keep(
     run_id: runId,
     sandbox_id: 'sbx_1',
     operator_subject: operator,
-    workspace: place.workspace,
+    workspace: scene.workspace,
     kept_at: new Date(0).toISOString(),
     changes: [...changes].sort((a, b) => (a.path < b.path ? -1 : 1)),
     left: [],
@@ -73,8 +73,8 @@ export function keep(
   })
 }
 
-/** A sandbox that answers each program with these bytes, cut as they are. */
-export function answering(...answers: readonly (readonly Buffer[])[]): WorkspaceInside {
+/** Returns a sandbox that answers each program with these chunks. */
+export function answering(...answers: readonly (readonly Buffer[])[]): WorkspaceRunner {
   let next = 0
   return {
     async runNode({ onOutput }) {

@@ -1,4 +1,4 @@
-/** The contents that a run keeps, each under its own SHA-256, and none larger than a file that is brought over. */
+/** The stored contents of a run, each under its own SHA-256. The size limit is that of an applied file. */
 import { createHash } from 'node:crypto'
 import {
   closeSync,
@@ -13,8 +13,8 @@ import {
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
-import { CHANGE_LIMITS } from './limits.ts'
-import { SHA256 } from './manifest.ts'
+import { CHANGE_LIMITS } from './change-limits.ts'
+import { SHA256 } from './file-manifest.ts'
 
 export class ContentStore {
   readonly #folder: string
@@ -28,8 +28,8 @@ export class ContentStore {
   }
 
   /**
-   * Neither beside its place first nor waited for until it is on the disk: what is read later is held against its digest,
-   * and nothing names it before all are there.
+   * Writes directly and without waiting for the disk. Readers check the digest, and nothing names a content before all
+   * are written.
    */
   put(content: Buffer): string {
     const digest = sha256(content)
@@ -41,7 +41,7 @@ export class ContentStore {
     }
   }
 
-  /** Undefined when it was not kept. What is not what it was kept as is refused. */
+  /** Returns `undefined` when the content is missing. Throws when it does not match its digest. */
   get(digest: string): Buffer | undefined {
     if (!SHA256.test(digest)) return undefined
     const content = readWhole(join(this.#folder, digest))
@@ -51,7 +51,7 @@ export class ContentStore {
     })
   }
 
-  /** Removes what nothing names any more, and what was begun and never finished. */
+  /** Removes contents that nothing names, and incomplete ones. */
   sweep(named: ReadonlySet<string>): void {
     for (const name of readdirSync(this.#folder))
       if (!named.has(name)) rmSync(join(this.#folder, name), { force: true })
@@ -62,7 +62,7 @@ export function sha256(content: Buffer | string): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
-/** At once, because there may be thousands, and each is small. */
+/** Reads synchronously, because there can be thousands of small files. */
 function readWhole(path: string): Buffer | undefined {
   try {
     const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)

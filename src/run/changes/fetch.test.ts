@@ -5,7 +5,7 @@ import { fetchContents } from './fetch.ts'
 
 const header = (i: number, s: number | null) => Buffer.from(`${JSON.stringify({ i, s })}\n`)
 
-async function fetched(paths: readonly string[], chunks: readonly Buffer[]) {
+async function fetchPaths(paths: readonly string[], chunks: readonly Buffer[]) {
   const taken: (Buffer | undefined)[] = []
   const take = async (index: number, content: Buffer | undefined) => {
     taken[index] = content
@@ -14,20 +14,20 @@ async function fetched(paths: readonly string[], chunks: readonly Buffer[]) {
   return taken
 }
 
-describe('contents from inside', () => {
-  it('arrive as they were sent, in any cut', async () => {
+describe('file contents from a sandbox', () => {
+  it('arrive unchanged with any chunk boundaries', async () => {
     const contents = fc.array(fc.option(fc.uint8Array({ maxLength: 50 }), { nil: undefined }), {
       maxLength: 6,
     })
     await fc.assert(
-      fc.asyncProperty(contents, fc.array(fc.nat(400)), async (given, cuts) => {
-        const wanted = given.map((one) => one && Buffer.from(one))
+      fc.asyncProperty(contents, fc.array(fc.nat(400)), async (provided, cuts) => {
+        const wanted = provided.map((one) => one && Buffer.from(one))
         const sent = Buffer.concat(
           wanted.flatMap((one, i) => [header(i, one?.length ?? null), one ?? Buffer.alloc(0)]),
         )
         const at = [0, ...cuts.sort((a, b) => a - b), sent.length]
         const chunks = at.slice(1).map((end, i) => sent.subarray(at[i], end))
-        expect(await fetched(wanted.map(String), wanted.length === 0 ? [] : chunks)).toEqual(wanted)
+        expect(await fetchPaths(wanted.map(String), wanted.length === 0 ? [] : chunks)).toEqual(wanted)
       }),
     )
   })
@@ -43,11 +43,11 @@ describe('contents from inside', () => {
     ['says a length that no file may have', [header(0, 2 ** 40)]],
     ['says no length', [Buffer.from('{}\n')]],
     ['has a header without end', [Buffer.alloc(1000, 'x')]],
-  ])('that %s is refused', async (_, chunks) => {
-    await expect(fetched(['a'], chunks)).rejects.toMatchObject({ code: 'boundary_failed' })
+  ])('are refused when one %s', async (_, chunks) => {
+    await expect(fetchPaths(['a'], chunks)).rejects.toMatchObject({ code: 'boundary_failed' })
   })
 
-  it('that is more than one run keeps is refused before it is taken', async () => {
+  it('are refused before they are read when they exceed the limit of a run', async () => {
     const large = 64 * 1024 * 1024
     const zeros = Buffer.alloc(large)
     const chunks = Array.from({ length: 17 }, (_, i) => [header(i, large), ...(i < 16 ? [zeros] : [])]).flat()

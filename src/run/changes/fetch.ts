@@ -1,9 +1,12 @@
-/** Contents of files out of a sandbox, many in one go: as long as each was said to be, in the order they were asked for. */
+/**
+ * Fetches file contents from a sandbox, many in one stream. Each must have the announced length and the requested
+ * order.
+ */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
-import type { WorkspaceInside } from './inside.ts'
-import { CHANGE_LIMITS } from './limits.ts'
-import { SEND_PROGRAM } from './programs.ts'
+import { CHANGE_LIMITS } from './change-limits.ts'
+import { SEND_PROGRAM } from './sandbox-programs.ts'
+import type { WorkspaceRunner } from './workspace-runner.ts'
 
 const HEADER_BYTES = 200
 const header = z.strictObject({
@@ -11,15 +14,17 @@ const header = z.strictObject({
   s: z.int().nonnegative().max(CHANGE_LIMITS.fileBytes).nullable(),
 })
 
-/** `take` gets each content, or undefined for what is no file (any more) or has become too large. */
+/**
+ * Calls `take` with each content, or with `undefined` when the path is not a file any more or the file is too large.
+ */
 export async function fetchContents(
-  inside: WorkspaceInside,
+  inside: WorkspaceRunner,
   paths: readonly string[],
   take: (index: number, content: Buffer | undefined) => Promise<void>,
   until: AbortSignal,
 ): Promise<void> {
   if (paths.length === 0) return
-  const arriving = new Arriving(paths.length, take)
+  const arriving = new ContentReader(paths.length, take)
   await inside.runNode(
     {
       doing: 'reading the changed files in the sandbox',
@@ -33,14 +38,14 @@ export async function fetchContents(
   arriving.end()
 }
 
-/** Holds one file's content at most, besides one chunk. */
-class Arriving {
+/** Holds at most one file's content, plus one chunk. */
+class ContentReader {
   readonly #count: number
   readonly #take: (index: number, content: Buffer | undefined) => Promise<void>
   #next = 0
   #total = 0
   #header: Buffer = Buffer.alloc(0)
-  /** Of the file that is arriving. */
+  /** The content of the file that is arriving. */
   #content: { readonly parts: Buffer[]; missing: number } | undefined
 
   constructor(count: number, take: (index: number, content: Buffer | undefined) => Promise<void>) {
@@ -55,20 +60,20 @@ class Arriving {
 
   end(): void {
     if (this.#next !== this.#count || this.#content !== undefined || this.#header.length > 0)
-      throw broken('it is truncated')
+      throw malformedContentError('it is truncated')
   }
 
   async #readHeader(chunk: Buffer): Promise<Buffer> {
     const end = chunk.indexOf(10)
     const part = end === -1 ? chunk : chunk.subarray(0, end)
-    if (this.#header.length + part.length > HEADER_BYTES) throw broken('a line is too long')
+    if (this.#header.length + part.length > HEADER_BYTES) throw malformedContentError('a line is too long')
     this.#header = Buffer.concat([this.#header, part])
     if (end === -1) return Buffer.alloc(0)
-    const said = header.safeParse(parsedJson(this.#header.toString()))
+    const reply = header.safeParse(parseJson(this.#header.toString()))
     this.#header = Buffer.alloc(0)
-    if (!said.success || said.data.i !== this.#next || this.#next >= this.#count)
-      throw broken('it does not match the request')
-    const { s } = said.data
+    if (!reply.success || reply.data.i !== this.#next || this.#next >= this.#count)
+      throw malformedContentError('it does not match the request')
+    const { s } = reply.data
     this.#total += s ?? 0
     if (this.#total > CHANGE_LIMITS.keptBytes) throw tooMuch()
     if (s === null || s === 0) await this.#finish(s === null ? undefined : Buffer.alloc(0))
@@ -79,7 +84,7 @@ class Arriving {
   async #readContent(chunk: Buffer): Promise<Buffer> {
     const arriving = this.#content!
     const part = chunk.subarray(0, arriving.missing)
-    // A copy: the chunk is the reader's, and may be a small part of a large one.
+    // A copy, because the chunk belongs to the reader and can be a small part of a large buffer.
     arriving.parts.push(Buffer.from(part))
     arriving.missing -= part.length
     if (arriving.missing === 0) {
@@ -94,7 +99,7 @@ class Arriving {
   }
 }
 
-function parsedJson(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -102,7 +107,7 @@ function parsedJson(text: string): unknown {
   }
 }
 
-function broken(why: string): CraikError {
+function malformedContentError(why: string): CraikError {
   return new CraikError('boundary_failed', `the sandbox sent invalid changed files: ${why}`, {
     hint: 'stop the processes in the sandbox, then try again',
   })

@@ -1,6 +1,7 @@
 /**
- * The workspace on this machine, in which changes are put. It is held open and entered folder by folder, never through a
- * link: whoever exchanges a folder meanwhile is answered as if it had been so from the beginning.
+ * The workspace on the host, to which changes are applied. It stays open, and Craik enters it folder by folder and
+ * never through a link. If somebody replaces a folder meanwhile, the result is the same as if it had been so from the
+ * start.
  */
 import { constants, type Stats } from 'node:fs'
 import {
@@ -19,10 +20,13 @@ import {
 import { CraikError } from '../../errors.ts'
 import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { throughLink } from '../../sandboxes/workspace-path.ts'
+import { CHANGE_LIMITS } from './change-limits.ts'
 import { sha256 } from './content-store.ts'
-import { CHANGE_LIMITS } from './limits.ts'
 
-/** What is at a path. `digest` is that of the content, or undefined where its length says that it is none of those asked for. */
+/**
+ * The entry at a path. `digest` is that of its content, or `undefined` when its length is not one of the requested
+ * lengths.
+ */
 export type Seen =
   | { readonly kind: 'nothing' }
   | {
@@ -37,21 +41,21 @@ export type Seen =
   /** A folder of the path is a link or a file. */
   | { readonly kind: 'blocked'; readonly at: string }
 
-/** Root works in the folders of others: what it puts there is theirs. */
+/** Root works in the folders of other users, who must own what it creates there. */
 const IS_ROOT = process.geteuid?.() === 0
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 const READ_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
 
 export class HostTree implements AsyncDisposable {
   readonly #root: OpenFolder
-  /** Changes of one folder mostly follow each other. */
+  /** Changes in one folder mostly follow each other. */
   #recent: { readonly path: string; readonly folder: OpenFolder } | undefined
 
   private constructor(root: OpenFolder) {
     this.#root = root
   }
 
-  /** The path is the one that was copied: one that leads through a link by now is not. */
+  /** Opens the copied folder. Throws when its path leads through a link. */
   static async open(workspace: string): Promise<HostTree> {
     let root: OpenFolder
     try {
@@ -70,25 +74,25 @@ export class HostTree implements AsyncDisposable {
     return new HostTree(root)
   }
 
-  /** `lengths`: a file of any other length is not read. */
+  /** Returns the entry at a path. Does not read a file whose length is not in `lengths`. */
   async look(path: string, lengths: readonly number[]): Promise<Seen> {
     const parent = await this.#parentOf(path)
-    return 'kind' in parent ? parent : lookAt(parent.folder.at(parent.name), lengths)
+    return 'kind' in parent ? parent : readEntry(parent.folder.at(parent.name), lengths)
   }
 
-  /** Whether anything has that path, a link included. */
+  /** Returns whether the path exists, including as a link. */
   async has(path: string): Promise<boolean> {
     const { kind } = await this.look(path, [])
     return kind !== 'nothing' && kind !== 'blocked'
   }
 
-  /** The content of a file of that length, or undefined when there is none. */
+  /** Returns the content of a file of that length, or `undefined` when there is none. */
   async read(path: string, bytes: number): Promise<Buffer | undefined> {
     const parent = await this.#parentOf(path)
     return 'kind' in parent ? undefined : (await readFileAt(parent.folder.at(parent.name), [bytes]))?.content
   }
 
-  /** Whether nothing but folders and these files is below a folder. */
+  /** Returns whether a folder contains only folders and these files. */
   async holdsOnly(path: string, files: ReadonlySet<string>): Promise<boolean> {
     const parent = await this.#parentOf(path)
     if ('kind' in parent) return false
@@ -97,8 +101,8 @@ export class HostTree implements AsyncDisposable {
   }
 
   /**
-   * Puts a file in its place, in place of another or of nothing. `isStill` is asked when all is ready: what it says no to
-   * stays as it is. Of the file that was there, mode and owner are kept, but for the right to run it.
+   * Puts a file at a path, and replaces an existing one. Asks `isStill` when the file is ready. If it returns false,
+   * nothing changes. An existing file keeps its mode and owner, except for the executable bit.
    */
   async putFile(path: string, content: Buffer, { executable, ...put }: PutFile): Promise<boolean> {
     return this.#put(path, put, async (at, old, owner) => {
@@ -120,7 +124,7 @@ export class HostTree implements AsyncDisposable {
     })
   }
 
-  /** Only the right to run it is changed. */
+  /** Changes only the executable bit. */
   async setExecutable(path: string, executable: boolean): Promise<boolean> {
     const parent = await this.#parentOf(path)
     if ('kind' in parent) return false
@@ -134,7 +138,7 @@ export class HostTree implements AsyncDisposable {
     }
   }
 
-  /** Removes a file or a link, and the folders that are empty without it. */
+  /** Removes a file or a link, and the parent folders that become empty. */
   async remove(path: string): Promise<boolean> {
     const parent = await this.#parentOf(path)
     if ('kind' in parent) return false
@@ -144,15 +148,15 @@ export class HostTree implements AsyncDisposable {
     return true
   }
 
-  /** What is done next begins at the top again. */
-  async leave(): Promise<void> {
+  /** Closes the current folder, so that the next action starts at the root. */
+  async close(): Promise<void> {
     const recent = this.#recent
     this.#recent = undefined
     await recent?.folder.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.leave()
+    await this.close()
     await this.#root.close()
   }
 
@@ -171,7 +175,7 @@ export class HostTree implements AsyncDisposable {
     try {
       await make(at, old, owner).catch(async (error: NodeJS.ErrnoException) => {
         if (error.code !== 'EEXIST') throw error
-        // Of an attempt that was killed.
+        // A killed attempt left this file.
         await unlink(at)
         await make(at, old, owner)
       })
@@ -185,8 +189,8 @@ export class HostTree implements AsyncDisposable {
   async #removeEmpty(path: string): Promise<boolean> {
     const parent = await this.#parentOf(path)
     if ('kind' in parent) return false
-    // What is held may be this very folder, and another one of its name is made later.
-    if (parent.folder === this.#root) await this.leave()
+    // The open folder can be the removed one, and a new folder can get its name later.
+    if (parent.folder === this.#root) await this.close()
     try {
       await rmdir(parent.folder.at(parent.name))
       return true
@@ -195,7 +199,7 @@ export class HostTree implements AsyncDisposable {
     }
   }
 
-  /** The folder that a path lies in, held until another is asked for, and the last name of the path. */
+  /** Returns the parent folder of a path, open until the next call, and the last name of the path. */
   async #parentOf(
     path: string,
     make = false,
@@ -204,7 +208,7 @@ export class HostTree implements AsyncDisposable {
     const name = path.slice(outer === '' ? 0 : outer.length + 1)
     if (outer === '') return { folder: this.#root, name }
     if (this.#recent?.path === outer) return { folder: this.#recent.folder, name }
-    await this.leave()
+    await this.close()
     const folder = await this.#enter(outer.split('/'), make)
     if ('kind' in folder) return folder
     this.#recent = { path: outer, folder }
@@ -240,7 +244,10 @@ interface Parent {
 }
 
 interface PutLink {
-  /** A name for what is being made, beside its place: the same each time, so that what was broken off is found again. */
+  /**
+   * The temporary name next to the target. It is the same each time, so that a later attempt finds the file of an
+   * interrupted one.
+   */
   readonly temporary: string
   readonly isStill: () => Promise<boolean>
 }
@@ -249,7 +256,7 @@ interface PutFile extends PutLink {
   readonly executable: boolean
 }
 
-/** A new folder belongs to whom the folder around it belongs. */
+/** A new folder gets the owner of its parent folder. */
 async function enterOrMake(outer: OpenFolder, name: string): Promise<OpenFolder> {
   try {
     return await outer.enter(name)
@@ -264,7 +271,7 @@ async function enterOrMake(outer: OpenFolder, name: string): Promise<OpenFolder>
   return made
 }
 
-async function lookAt(path: string, lengths: readonly number[]): Promise<Seen> {
+async function readEntry(path: string, lengths: readonly number[]): Promise<Seen> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw error
@@ -292,7 +299,7 @@ async function readFileAt(path: string, lengths: readonly number[]) {
   }
 }
 
-/** Undefined when it got shorter or longer meanwhile. */
+/** Returns `undefined` when the length changed meanwhile. */
 async function readExactly(file: FileHandle, bytes: number): Promise<Buffer | undefined> {
   const content = Buffer.allocUnsafe(bytes + 1)
   let length = 0
@@ -318,13 +325,13 @@ async function holdsOnly(folder: OpenFolder, path: string, files: ReadonlySet<st
   }
 }
 
-/** Never more than its owner could give, and never set-id bits. */
+/** Returns a mode without set-id bits that adds only the executable bit. */
 function modeOf(old: number | undefined, executable: boolean): number {
   const readable = (old ?? 0o666 & ~process.umask()) & 0o666
   return executable ? readable | ((readable & 0o444) >> 2) : readable
 }
 
-/** False when a folder is in its place. */
+/** Returns false when a folder is at the target. */
 async function moveInto(from: string, to: string): Promise<boolean> {
   try {
     await rename(from, to)

@@ -1,9 +1,9 @@
-/** What a run changed is for its own operator, to look at and to bring over. */
+/** Only a run's own operator can show and apply its changes. */
 import { CraikError } from '../../errors.ts'
-import type { ReceiptLog } from '../../receipts/log.ts'
+import type { ReceiptLog } from '../../receipts/receipt-log.ts'
 import type { StoredChangeSet } from './change-set.ts'
 
-/** Throws what another operator is told, after a denial receipt. */
+/** Writes a denial receipt and throws for another operator. */
 export async function requireOwnChanges(
   log: ReceiptLog,
   operator: string,

@@ -3,33 +3,34 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { coloured, fitForTerminal } from '../../cli/run-changes/patch-lines.ts'
+import { colourPatch, fitForTerminal } from '../../cli/run-changes/patch-lines.ts'
 import type { StoredChange } from './change-set.ts'
-import { file, keep, link, never, newChangesScene } from './changes.fixture.ts'
+import { file, link, never, newChangesScene, storeChanges } from './changes.fixture.ts'
 import { type FilePatch, patchOf } from './patch.ts'
 
 async function patches(changes: readonly StoredChange[], contents: readonly string[]): Promise<FilePatch[]> {
   const all: FilePatch[] = []
-  for await (const patch of patchOf(keep(newChangesScene({}), changes, contents), never)) all.push(patch)
+  for await (const patch of patchOf(storeChanges(newChangesScene({}), changes, contents), never))
+    all.push(patch)
   return all
 }
 
 describe('a patch', () => {
-  it('turns what was there into what is, whatever the lines are', async () => {
+  it('turns the old text into the new one for any lines', async () => {
     const text = fc
       .array(fc.constantFrom('a', 'b', 'c', '', '\t', ' x'))
       .chain((lines) => fc.constantFrom(lines.join('\n'), `${lines.join('\n')}\n`))
     await fc.assert(
       fc.asyncProperty(text, text, async (old, now) => {
         fc.pre(old !== now)
-        const place = newChangesScene({ 'some file': old })
+        const scene = newChangesScene({ 'some file': old })
         const change = { path: 'some file', before: file(old), after: file(now) }
         const [patch] = await patches([change], [old, now])
         execFileSync('git', ['apply', '--whitespace=nowarn', '-'], {
-          cwd: place.workspace,
+          cwd: scene.workspace,
           input: patch!.text,
         })
-        expect(readFileSync(join(place.workspace, 'some file'), 'utf8')).toBe(now)
+        expect(readFileSync(join(scene.workspace, 'some file'), 'utf8')).toBe(now)
       }),
       { numRuns: 25 },
     )
@@ -56,7 +57,7 @@ describe('a patch', () => {
     ])
   })
 
-  it('says of binary content that it is, and of what is not known here that it is not', async () => {
+  it('marks binary content, and says when the old content is unknown', async () => {
     const [binary, unknown, exchanged] = await patches(
       [
         { path: 'a', before: null, after: file('\0\u0001') },
@@ -71,14 +72,14 @@ describe('a patch', () => {
     expect(exchanged!.text).toContain('new file mode 120000\n')
   })
 
-  it('of two texts that have nothing in common takes no longer than it has to', async () => {
+  it('compares two texts without common lines in bounded time', async () => {
     const lines = (from: number) => Array.from({ length: 30_000 }, (_, i) => `line ${from + i}\n`).join('')
     const [old, now] = [lines(0), lines(1_000_000)]
     const [patch] = await patches([{ path: 'a', before: file(old), after: file(now) }], [old, now])
     expect([patch!.addedLines, patch!.removedLines]).toEqual([30_000, 30_000])
   })
 
-  it('shows a terminal nothing that moves it', () => {
+  it('sends no control characters to a terminal', () => {
     const shown = fitForTerminal('+a\u001b[2Jb\r\n+\tc\u202ed\u009b31m\n')
     expect(shown).toBe('+a�[2Jb�\n+\tc�d�31m\n')
     fc.assert(
@@ -86,7 +87,7 @@ describe('a patch', () => {
         expect(fitForTerminal(text)).not.toMatch(/(?![\n\t])\p{Cc}/u)
       }),
     )
-    expect(coloured('+a\n-b\n c', {})).toBe('\u001b[32m+a\u001b[0m\n\u001b[31m-b\u001b[0m\n c')
-    expect(coloured('+a', { NO_COLOR: '1' })).toBe('+a')
+    expect(colourPatch('+a\n-b\n c', {})).toBe('\u001b[32m+a\u001b[0m\n\u001b[31m-b\u001b[0m\n c')
+    expect(colourPatch('+a', { NO_COLOR: '1' })).toBe('+a')
   })
 })

@@ -1,6 +1,7 @@
-/** A run’s changes as a patch, made of what was kept, without looking at a file of the workspace. */
+/** A run’s changes as a patch, made from the stored contents without reading the workspace. */
 import { setImmediate } from 'node:timers/promises'
 import { structuredPatch } from 'diff'
+import { CHANGE_LIMITS } from './change-limits.ts'
 import {
   type ChangeKind,
   changeKind,
@@ -9,31 +10,30 @@ import {
   type StoredChangeSet,
 } from './change-set.ts'
 import type { ContentStore } from './content-store.ts'
-import { CHANGE_LIMITS } from './limits.ts'
 
 export interface FilePatch {
   readonly path: string
   readonly change: ChangeKind
-  /** Null where the content is not text, is too large, or what was there before is not known. */
+  /** Null when the content is not text, is too large, or the old content is unknown. */
   readonly addedLines: number | null
   readonly removedLines: number | null
-  /** Why lines are not shown, or what changed besides them. */
+  /** Why lines are missing, or what changed besides them. */
   readonly note: string | null
-  /** Unified, with git’s headers. Content as it is: whoever shows it on a terminal has to make it fit. */
+  /** Unified, with git’s headers. The content is not escaped: a caller that prints it to a terminal must do that. */
   readonly text: string
 }
 
-/** Beyond so many differing lines the answer costs more than it tells: then all old lines go and all new ones come. */
+/** Above this number of differing lines, a comparison costs more than it helps. The patch then replaces all lines. */
 const MAX_EDITS = 4000
 const LINES_AROUND = 3
 
-/** In the order of the paths; one file’s contents are held at a time. */
+/** Yields patches sorted by path, and holds one file’s contents at a time. */
 export async function* patchOf(
   { record, contents }: StoredChangeSet,
   until: AbortSignal,
 ): AsyncGenerator<FilePatch> {
   for (const change of record.changes) {
-    // Lets Ctrl-C in.
+    // Lets the process handle Ctrl-C.
     await setImmediate()
     until.throwIfAborted()
     yield filePatch(change, contents)
@@ -42,7 +42,7 @@ export async function* patchOf(
 
 function filePatch(change: StoredChange, contents: ContentStore): FilePatch {
   const { path, before, after } = change
-  if (before !== null && after !== null && before.kind !== after.kind) return exchanged(change, contents)
+  if (before !== null && after !== null && before.kind !== after.kind) return replacePatch(change, contents)
   const old = textOf(before, contents)
   const now = isSameContent(before, after) ? old : textOf(after, contents)
   const notes = [
@@ -67,8 +67,8 @@ function filePatch(change: StoredChange, contents: ContentStore): FilePatch {
   }
 }
 
-/** A file in place of a link, or the other way round: one goes and the other comes, as git has it. */
-function exchanged(change: StoredChange, contents: ContentStore): FilePatch {
+/** A file that replaces a link, or a link that replaces a file: one removal and one addition, as in git. */
+function replacePatch(change: StoredChange, contents: ContentStore): FilePatch {
   const gone = filePatch({ ...change, after: null }, contents)
   const come = filePatch({ ...change, before: null }, contents)
   return {
@@ -81,7 +81,7 @@ function exchanged(change: StoredChange, contents: ContentStore): FilePatch {
   }
 }
 
-/** A link’s content is its target, as git has it. */
+/** As in git, a link’s content is its target. */
 function textOf(
   state: State | null,
   contents: ContentStore,
@@ -111,7 +111,7 @@ function hunksOf(old: string, now: string): readonly string[] {
   ])
 }
 
-/** Of no lines, the one that they would follow. */
+/** For zero lines, returns the line before them. */
 function startOf(start: number, lines: number): number {
   return lines === 0 ? start - 1 : start
 }
@@ -134,7 +134,7 @@ function linesOf(text: string): readonly string[] {
 }
 
 function headOf({ path, before, after }: StoredChange): string {
-  const lines = [`diff --git ${quoted(`a/${path}`)} ${quoted(`b/${path}`)}`]
+  const lines = [`diff --git ${quote(`a/${path}`)} ${quote(`b/${path}`)}`]
   const [was, is] = [gitMode(before), gitMode(after)]
   if (was === undefined) lines.push(`new file mode ${is}`)
   else if (is === undefined) lines.push(`deleted file mode ${was}`)
@@ -162,11 +162,11 @@ function isSameContent(before: State | null, after: State | null): boolean {
 }
 
 function nameOf(side: 'a' | 'b', path: string, state: State | null): string {
-  // A blank in a name ends it for some readers; a tab after it says where it ends.
-  return state === null ? '/dev/null' : `${quoted(`${side}/${path}`)}${/ /.test(path) ? '\t' : ''}`
+  // Some readers end a name at a blank. A tab after the name marks its end.
+  return state === null ? '/dev/null' : `${quote(`${side}/${path}`)}${/ /.test(path) ? '\t' : ''}`
 }
 
-/** As git writes names with quotes and backslashes; control characters are in none. */
-function quoted(name: string): string {
+/** Quotes names as git does if they contain quotes or backslashes. No name contains control characters. */
+function quote(name: string): string {
   return /["\\]/.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name
 }

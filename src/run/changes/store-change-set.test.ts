@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest'
 import { homeAt } from '../../store/home.ts'
 import { keepBaseline, readBaseline, readChangeSet } from './change-set.ts'
 import { answering, type ChangesScene, file, never, newChangesScene } from './changes.fixture.ts'
-import { changesBetween, type FileChanges } from './compare.ts'
 import { sha256 } from './content-store.ts'
-import type { FileManifest, ManifestEntry } from './manifest.ts'
-import { type KeepInput, keepChanges } from './store-change-set.ts'
+import { changesBetween, type FileChanges } from './file-changes.ts'
+import type { FileManifest, ManifestEntry } from './file-manifest.ts'
+import { type StoreInput, storeChangeSet } from './store-change-set.ts'
 
 const RUN_ID = 'run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
 
@@ -15,7 +15,7 @@ function manifest(entries: Readonly<Record<string, ManifestEntry>>): FileManifes
   return { entries: new Map(Object.entries(entries)), unfit: [], unfitCount: 0 }
 }
 
-const inputOf = ({ home, workspace }: ChangesScene): KeepInput => ({
+const inputOf = ({ home, workspace }: ChangesScene): StoreInput => ({
   home: homeAt(home),
   runId: RUN_ID,
   sandboxId: 'sbx_1',
@@ -38,11 +38,11 @@ const CHANGED: FileChanges = changesBetween(
   manifest({ a: file('claimed'), b: file('new') }),
 )
 
-describe('what is kept of a run', () => {
-  it('is what arrived, whatever was said of it, and what that replaces', async () => {
-    const place = newChangesScene({ a: 'old', gone: 'changed here' })
-    await keepChanges(inputOf(place), sending('arrived', 'new'), CHANGED, never)
-    const { record, contents } = await readChangeSet(homeAt(place.home), RUN_ID)
+describe('the stored change set of a run', () => {
+  it('contains the contents that arrived, whatever the sandbox announced, and the old ones', async () => {
+    const scene = newChangesScene({ a: 'old', gone: 'changed here' })
+    await storeChangeSet(inputOf(scene), sending('arrived', 'new'), CHANGED, never)
+    const { record, contents } = await readChangeSet(homeAt(scene.home), RUN_ID)
     expect(record.changes).toEqual([
       { path: 'a', before: file('old'), after: file('arrived') },
       { path: 'b', before: null, after: file('new') },
@@ -53,50 +53,50 @@ describe('what is kept of a run', () => {
     expect(contents.get('../../secrets/log.key')).toBeUndefined()
   })
 
-  it('is for its owner alone', async () => {
-    const place = newChangesScene({ a: 'old' })
-    await keepChanges(inputOf(place), sending('x', 'y'), CHANGED, never)
-    const runs = join(place.home, 'runs')
+  it('is readable only by its owner', async () => {
+    const scene = newChangesScene({ a: 'old' })
+    await storeChangeSet(inputOf(scene), sending('x', 'y'), CHANGED, never)
+    const runs = join(scene.home, 'runs')
     for (const entry of readdirSync(runs, { recursive: true, withFileTypes: true }))
       expect(statSync(join(entry.parentPath, entry.name)).mode & 0o077).toBe(0)
   })
 
-  it('names what went away while it was read, and keeps the rest', async () => {
-    const place = newChangesScene({ a: 'old' })
-    const { record } = await keepChanges(inputOf(place), sending(null, 'new'), CHANGED, never)
+  it('lists what disappeared during the read, and stores the rest', async () => {
+    const scene = newChangesScene({ a: 'old' })
+    const { record } = await storeChangeSet(inputOf(scene), sending(null, 'new'), CHANGED, never)
     expect(record.changes.map(({ path }) => path)).toEqual(['b', 'gone'])
     expect(record).toMatchObject({ left: [{ path: 'a' }], left_count: 1 })
   })
 
-  it('is nothing when the sandbox breaks off, and stays what it was when that was kept before', async () => {
-    const place = newChangesScene({ a: 'old' })
-    const home = homeAt(place.home)
-    await expect(keepChanges(inputOf(place), sending('only one'), CHANGED, never)).rejects.toThrow(
+  it('is not written when the sandbox breaks off, and an earlier one stays unchanged', async () => {
+    const scene = newChangesScene({ a: 'old' })
+    const home = homeAt(scene.home)
+    await expect(storeChangeSet(inputOf(scene), sending('only one'), CHANGED, never)).rejects.toThrow(
       'is truncated',
     )
     await expect(readChangeSet(home, RUN_ID)).rejects.toMatchObject({ code: 'not_found' })
-    await keepChanges(inputOf(place), sending('first', 'second'), CHANGED, never)
+    await storeChangeSet(inputOf(scene), sending('first', 'second'), CHANGED, never)
     const before = await readChangeSet(home, RUN_ID)
-    await expect(keepChanges(inputOf(place), sending('third'), CHANGED, never)).rejects.toThrow(
+    await expect(storeChangeSet(inputOf(scene), sending('third'), CHANGED, never)).rejects.toThrow(
       'is truncated',
     )
     expect(await readChangeSet(home, RUN_ID)).toEqual(before)
   })
 
-  it('done again, takes the place of what was kept before', async () => {
-    const place = newChangesScene({})
-    await keepChanges(inputOf(place), sending('first', 'second'), CHANGED, never)
-    await keepChanges(inputOf(place), sending('third', 'fourth'), CHANGED, never)
-    const { contents } = await readChangeSet(homeAt(place.home), RUN_ID)
+  it('replaces an earlier one of the same run', async () => {
+    const scene = newChangesScene({})
+    await storeChangeSet(inputOf(scene), sending('first', 'second'), CHANGED, never)
+    await storeChangeSet(inputOf(scene), sending('third', 'fourth'), CHANGED, never)
+    const { contents } = await readChangeSet(homeAt(scene.home), RUN_ID)
     expect(['first', 'third'].map((text) => contents.get(sha256(text))?.toString())).toEqual([
       undefined,
       'third',
     ])
   })
 
-  it('that somebody else wrote is not read', async () => {
-    const place = newChangesScene({})
-    const { folder } = await keepChanges(inputOf(place), sending('x', 'y'), CHANGED, never)
+  it('is not read if somebody else wrote it', async () => {
+    const scene = newChangesScene({})
+    const { folder } = await storeChangeSet(inputOf(scene), sending('x', 'y'), CHANGED, never)
     const path = join(folder, 'changes.json')
     const text = readFileSync(path, 'utf8')
     for (const wrong of [
@@ -106,19 +106,24 @@ describe('what is kept of a run', () => {
       '[]',
     ]) {
       writeFileSync(path, wrong)
-      await expect(readChangeSet(homeAt(place.home), RUN_ID)).rejects.toMatchObject({ code: 'store_damaged' })
+      await expect(readChangeSet(homeAt(scene.home), RUN_ID)).rejects.toMatchObject({ code: 'store_damaged' })
     }
   })
 
-  it.each(['../x', '.', '..', 'a/b', '', '/etc', 'a\0b'])('of a run called %j is nowhere', async (runId) => {
-    const place = newChangesScene({})
-    await expect(readChangeSet(homeAt(place.home), runId)).rejects.toMatchObject({ code: 'not_found' })
-    const input = { ...inputOf(place), runId }
-    await expect(keepChanges(input, sending(), CHANGED, never)).rejects.toMatchObject({ code: 'not_found' })
-    expect(existsSync(place.home)).toBe(false)
-  })
+  it.each(['../x', '.', '..', 'a/b', '', '/etc', 'a\0b'])(
+    'does not exist for a run called %j',
+    async (runId) => {
+      const scene = newChangesScene({})
+      await expect(readChangeSet(homeAt(scene.home), runId)).rejects.toMatchObject({ code: 'not_found' })
+      const input = { ...inputOf(scene), runId }
+      await expect(storeChangeSet(input, sending(), CHANGED, never)).rejects.toMatchObject({
+        code: 'not_found',
+      })
+      expect(existsSync(scene.home)).toBe(false)
+    },
+  )
 
-  it('begins with a first look that can be kept too', async () => {
+  it('starts with a baseline, which can be stored too', async () => {
     const home = homeAt(newChangesScene({}).home)
     const first = manifest({
       a: file('x'),

@@ -1,6 +1,10 @@
-/** Keeps what a run changed: contents fetched over the boundary and hashed here, and what they replace, for the patch. */
+/**
+ * Stores the changes of a run: the contents, fetched over the boundary and hashed on the host, and the old contents for
+ * the patch.
+ */
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import type { Home } from '../../store/home.ts'
+import { CHANGE_LIMITS } from './change-limits.ts'
 import {
   changeSetFolder,
   contentsIn,
@@ -9,27 +13,26 @@ import {
   type StoredChangeSet,
   writeRecord,
 } from './change-set.ts'
-import { type Bringable, type Change, type FileChanges, LeftList } from './compare.ts'
 import type { ContentStore } from './content-store.ts'
 import { fetchContents } from './fetch.ts'
+import { type ApplicableEntry, type Change, type FileChanges, SkippedList } from './file-changes.ts'
 import { HostTree } from './host-tree.ts'
-import type { WorkspaceInside } from './inside.ts'
-import { CHANGE_LIMITS } from './limits.ts'
+import type { WorkspaceRunner } from './workspace-runner.ts'
 
-export interface KeepInput {
+export interface StoreInput {
   readonly home: Home
   readonly runId: string
   readonly sandboxId: string
   readonly operator: string
-  /** The folder on this machine that was copied, without any link in its path. */
+  /** The real path of the copied folder on the host, without links. */
   readonly workspace: string
   readonly nowMs: number
 }
 
-/** Whole or not at all; done again for the same run, it takes the place of what was kept before. */
-export async function keepChanges(
-  input: KeepInput,
-  inside: WorkspaceInside,
+/** Stores a change set completely or not at all. A second call for the same run replaces the first. */
+export async function storeChangeSet(
+  input: StoreInput,
+  inside: WorkspaceRunner,
   { changes, left, leftCount }: FileChanges,
   until: AbortSignal,
 ): Promise<StoredChangeSet> {
@@ -42,9 +45,9 @@ export async function keepChanges(
     ensurePrivateFolder(path, label)
   const contents = contentsIn(folder)
   contents.create()
-  const leftOut = new LeftList()
-  const kept = await fetchAll(inside, contents, changes, leftOut, until)
-  await keepReplaced(workspace, contents, kept, until)
+  const leftOut = new SkippedList()
+  const stored = await fetchAll(inside, contents, changes, leftOut, until)
+  await storeReplaced(workspace, contents, stored, until)
   const more = leftOut.report()
   const record = writeRecord(folder, {
     schema: 'craik.run_changes',
@@ -54,19 +57,19 @@ export async function keepChanges(
     operator_subject: operator,
     workspace,
     kept_at: new Date(nowMs).toISOString(),
-    changes: kept,
+    changes: stored,
     left: [...left, ...more.left].slice(0, CHANGE_LIMITS.named),
     left_count: leftCount + more.leftCount,
   })
-  contents.sweep(new Set(kept.flatMap(({ before, after }) => [digestOf(before), digestOf(after)])))
+  contents.sweep(new Set(stored.flatMap(({ before, after }) => [digestOf(before), digestOf(after)])))
   return record
 }
 
 async function fetchAll(
-  inside: WorkspaceInside,
+  inside: WorkspaceRunner,
   contents: ContentStore,
   changes: readonly Change[],
-  left: LeftList,
+  left: SkippedList,
   until: AbortSignal,
 ): Promise<StoredChange[]> {
   const fetched = new Map<string, State>()
@@ -86,7 +89,7 @@ async function fetchAll(
     const { path, after } = wanted[index]!
     if (content === undefined) return left.add(path, 'it changed while Craik read it')
     const executable = after?.kind === 'file' && after.executable
-    // What arrived is what counts, whatever was said of it.
+    // Only the received content counts, whatever the sandbox announced.
     const digest = contents.put(content)
     fetched.set(path, { kind: 'file', digest, bytes: content.length, executable })
   }
@@ -102,16 +105,19 @@ async function fetchAll(
   })
 }
 
-/** A file that is new or has another content than before. */
+/** Returns whether the file is new or has another content than before. */
 function needsContent(
   change: Change,
-): change is Change & { readonly after: Extract<Bringable, { kind: 'file' }> } {
+): change is Change & { readonly after: Extract<ApplicableEntry, { kind: 'file' }> } {
   const { before, after } = change
   return after?.kind === 'file' && (before?.kind !== 'file' || before.digest !== after.digest)
 }
 
-/** So that the patch can be shown also when the files here have changed. Those that have already are left alone. */
-async function keepReplaced(
+/**
+ * Stores old contents, so that the patch still works after the original files change. Skips files that have already
+ * changed.
+ */
+async function storeReplaced(
   workspace: string,
   contents: ContentStore,
   changes: readonly StoredChange[],
@@ -132,7 +138,7 @@ async function keepReplaced(
   }
 }
 
-export function entryState(entry: Bringable | null): State | null {
+export function entryState(entry: ApplicableEntry | null): State | null {
   if (entry === null || entry.kind === 'link') return entry
   const { kind, digest, bytes, executable } = entry
   return { kind, digest, bytes, executable }

@@ -5,7 +5,7 @@ import { decide } from '../../policy/decide.ts'
 import { OPERATOR, REQUEST, storeWith } from '../../policy/policy.fixture.ts'
 import { checkReceiptsSince, nextReceipt } from './own-receipts.ts'
 
-describe('the receipts that a demo wrote', () => {
+describe('the receipts of a demo', () => {
   let store: InProcessStore
   const check = (from: number) => checkReceiptsSince({ store, home: store.home }, from)
   const edit = (sql: string) =>
@@ -26,7 +26,7 @@ describe('the receipts that a demo wrote', () => {
     await write('before')
   })
 
-  it('hold, from the first of the demo on, with every decision made again', async () => {
+  it('are valid from the demo’s first one on, with every decision replayed', async () => {
     const from = await nextReceipt(store)
     await write('mine')
     await decide(store, store.log, REQUEST, { kind: 'sandbox_action', links: {} })
@@ -41,7 +41,7 @@ describe('the receipts that a demo wrote', () => {
     expect((await check(0)).receipts).toBe(from + 2)
   })
 
-  it('hold when there are none', async () => {
+  it('are valid when there are none', async () => {
     expect(await check(await nextReceipt(store))).toMatchObject({ holds: true, receipts: 0 })
   })
 
@@ -53,7 +53,7 @@ describe('the receipts that a demo wrote', () => {
       "UPDATE receipts SET line = replace(line, 'before', 'befole') WHERE seq = 1",
     ],
     ['hashed to something else', "UPDATE receipts SET leaf = x'00' WHERE seq = 3"],
-  ])('do not hold when one was %s', async (_, sql) => {
+  ])('are not valid when one was %s', async (_, sql) => {
     const from = await nextReceipt(store)
     for (let i = 0; i < 3; i++) await write('mine')
     edit(sql)
@@ -62,14 +62,14 @@ describe('the receipts that a demo wrote', () => {
     expect(checked.problems).not.toEqual([])
   })
 
-  it('do not hold when a decision says something else than its inputs give', async () => {
+  it('are not valid when a decision does not follow from its inputs', async () => {
     const from = await nextReceipt(store)
     await decide(store, store.log, REQUEST, { kind: 'sandbox_action', links: {} })
     store.database.exec(`UPDATE documents SET text = 'permit (principal, action, resource);'`)
     expect(await check(from)).toMatchObject({ holds: false })
   })
 
-  it('are not called good without the key that sealed them', async () => {
+  it('are not valid without the key that sealed them', async () => {
     const from = await nextReceipt(store)
     await write('mine')
     rmSync(store.home.secrets, { recursive: true })

@@ -1,5 +1,5 @@
-/** Checks the newest part of the log, from a given receipt on: the chain, every HMAC, every decision again. */
-import { loadLogKeys } from '../../receipts/keys.ts'
+/** Checks the newest part of the log from a given receipt on: the chain, every HMAC and every decision. */
+import { loadLogKeys } from '../../receipts/log-keys.ts'
 import { Chain } from '../../receipts/verifier/chain.ts'
 import { readReceipt } from '../../receipts/verifier/receipt-line.ts'
 import type { Home } from '../../store/home.ts'
@@ -7,9 +7,9 @@ import type { Store, Tables } from '../../store/store.ts'
 import { replayLog } from '../replay-log.ts'
 
 export interface OwnReceipts {
-  /** False: something contradicts; `problems` says what. */
+  /** False when a check failed. `problems` gives the reasons. */
   readonly holds: boolean
-  /** Read and checked: those of others that came in between are links of the same chain. */
+  /** The number of checked receipts, including those of other processes in between, which belong to the same chain. */
   readonly receipts: number
   readonly decisions: number
   readonly recomputed: number
@@ -19,25 +19,25 @@ export interface OwnReceipts {
 
 const PAGE = 512
 
-/** Where a log stands: what is written from now on begins here. */
+/** Returns the number of the next receipt. */
 export function nextReceipt(store: Store): Promise<number> {
   return store.read(async (tables) => ((await tables.receipts.last())?.seq ?? -1) + 1)
 }
 
 export function checkReceiptsSince(
-  place: { readonly store: Store; readonly home: Home },
+  deps: { readonly store: Store; readonly home: Home },
   from: number,
 ): Promise<OwnReceipts> {
-  return place.store.read(async (tables) => {
+  return deps.store.read(async (tables) => {
     const keys = await tables.logKeys.list()
-    const all = keys.map(({ kid }) => loadLogKeys(place.home, kid))
+    const all = keys.map(({ kid }) => loadLogKeys(deps.home, kid))
     const chain = new Chain((kid) => all.find((key) => key.kid === kid)?.macKey)
     const problems: string[] = []
     const lines: string[] = []
     let expected = Math.max(0, from - 1)
     for await (const { line, leaf } of rowsFrom(tables, expected)) {
       const receipt = readReceipt(Buffer.from(line))
-      // The one before is only what the first of these links to.
+      // The previous receipt is read only for the first link.
       if (expected >= from) {
         lines.push(line)
         const doubt = chain.inspect(receipt, [], expected)

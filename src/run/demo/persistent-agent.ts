@@ -1,17 +1,17 @@
 /**
- * The whole idea in one run, with no network: a session for each provider, a prompt, real decisions, one real command
- * in a sandbox, a handoff, and a look at what the store and the log say afterwards. Only the answers are invented.
+ * Shows everything in one run without a network: a session per provider, a prompt, real decisions, one real command in
+ * a sandbox, a handoff, and the records in the store and the log. Only the model's answers are invented.
  */
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
-import { findProvider, loadProviders } from '../../providers/registry.ts'
+import { findProvider, loadProviders } from '../../providers/load-providers.ts'
 import type { SealStatus } from '../../receipts/record-seal.ts'
 import type { Availability } from '../../sandboxes/backend.ts'
 import type { Home } from '../../store/home.ts'
-import { launchAgent } from '../agents/launch.ts'
+import { launchAgent } from '../agents/launch-agent.ts'
 import type { RunProgress } from '../agents/loop.ts'
-import { promptSession } from '../agents/prompt.ts'
-import { getHandoff, getRun, getSession } from '../agents/records.ts'
+import { promptSession } from '../agents/prompt-session.ts'
+import { getHandoff, getRun, getSession } from '../agents/read-agent-records.ts'
 import type { RunDeps } from '../agents/run-deps.ts'
 import { changeSession } from '../agents/tokens.ts'
 import { checkReceiptsSince, nextReceipt, type OwnReceipts } from './own-receipts.ts'
@@ -28,10 +28,10 @@ const PROMPT = 'Run the registered fixture action once, then say whether it pass
 
 export interface DemoInput {
   readonly repository: Repository
-  /** From `chooseProviders`. */
+  /** The result of `chooseProviders`. */
   readonly providerIds: readonly string[]
   readonly keepArtifacts: boolean
-  /** What a person who watches sees, as it happens. */
+  /** Receives each step for display. */
   readonly onStep: (step: DemoStep) => void
 }
 
@@ -42,7 +42,7 @@ export type DemoStep =
   | { readonly type: 'ended'; readonly execution: Execution }
   | { readonly type: 'cleaned'; readonly sessions: number }
 
-/** What became of one provider's session: read back from the store after the fact. */
+/** The result of one provider's session, read from the store afterwards. */
 export interface Execution {
   readonly providerId: string
   readonly sessionId: string
@@ -53,16 +53,16 @@ export interface Execution {
   readonly runId: string
   readonly runStatus: string
   readonly stopReason: string | null
-  /** What the prompt answered with, before anything was read back. */
+  /** The direct result of the prompt, before anything was read from the store. */
   readonly exitBehavior: string
   readonly handoffId: string
   readonly handoffStatus: string
-  /** Passed in the sandbox, of those that were asked for. */
+  /** The number of requested commands that passed in the sandbox. */
   readonly commandsPassed: number
   readonly commands: number
   readonly providerResultCount: number
   readonly receiptIds: readonly string[]
-  /** Why it did not go on, when it was denied or failed. */
+  /** Why a denied or failed run stopped. */
   readonly stopped?: { readonly reason: string; readonly hint: string }
 }
 
@@ -72,19 +72,19 @@ export interface DemoResult {
   readonly executions: readonly Execution[]
   readonly artifactsCleaned: boolean
   readonly verification: OwnReceipts
-  /** Every run ended by itself, its command passed, and the receipts hold. */
+  /** True when every run completed, its command passed, and the receipts are valid. */
   readonly succeeded: boolean
 }
 
-export async function runPersistentAgentDemo(place: RunDeps, input: DemoInput): Promise<DemoResult> {
-  const availability = await place.backend.probe()
-  // A folder that no sandbox takes, such as the user's whole home, is refused here and not by each run.
+export async function runPersistentAgentDemo(deps: RunDeps, input: DemoInput): Promise<DemoResult> {
+  const availability = await deps.backend.probe()
+  // A folder that no sandbox can mount, such as the whole home folder, is refused here instead of in each run.
   const { isolation } = availability
-  await (await place.backend.create({ isolation, workspace: input.repository.path })).destroy()
+  await (await deps.backend.create({ isolation, workspace: input.repository.path })).destroy()
   input.onStep({ type: 'begun', availability, repository: input.repository })
-  const from = await nextReceipt(place.store)
-  const executions = await execute(place, input, isolation === 'process' ? 'process' : 'none')
-  const verification = await checkReceiptsSince(place, from)
+  const from = await nextReceipt(deps.store)
+  const executions = await execute(deps, input, isolation === 'process' ? 'process' : 'none')
+  const verification = await checkReceiptsSince(deps, from)
   return {
     repository: input.repository,
     availability,
@@ -95,39 +95,39 @@ export async function runPersistentAgentDemo(place: RunDeps, input: DemoInput): 
   }
 }
 
-/** The strongest that this machine has: a demo says which that is, and shows what it can. */
+/** The strongest isolation on this host. A demo reports it and shows what is possible. */
 type Reached = 'process' | 'none'
 
-async function execute(place: RunDeps, input: DemoInput, isolation: Reached): Promise<readonly Execution[]> {
+async function execute(deps: RunDeps, input: DemoInput, isolation: Reached): Promise<readonly Execution[]> {
   const sessionIds: string[] = []
   try {
     const executions: Execution[] = []
     for (const providerId of input.providerIds) {
-      place.signal.throwIfAborted()
+      deps.signal.throwIfAborted()
       const sessionId = newId<string>(
         `${DEMO_SESSION_PREFIX}${providerId.replace(/^provider_/, '').slice(0, 60)}`,
-        place.clock.nowMs(),
+        deps.clock.nowMs(),
       )
       sessionIds.push(sessionId)
-      executions.push(await executeOne(place, input, isolation, providerId, sessionId))
+      executions.push(await executeOne(deps, input, isolation, providerId, sessionId))
     }
-    place.signal.throwIfAborted()
+    deps.signal.throwIfAborted()
     return executions
   } finally {
-    // Also after Ctrl-C and after a fault: what is kept is kept because somebody asked for it.
+    // This also runs after Ctrl-C and after a fault: artifacts stay only on request.
     if (!input.keepArtifacts)
-      input.onStep({ type: 'cleaned', sessions: await removeSessions(place, sessionIds) })
+      input.onStep({ type: 'cleaned', sessions: await removeSessions(deps, sessionIds) })
   }
 }
 
 async function executeOne(
-  place: RunDeps,
+  deps: RunDeps,
   { repository, onStep }: DemoInput,
   isolation: Reached,
   providerId: string,
   sessionId: string,
 ): Promise<Execution> {
-  const { session } = await launchAgent(place, {
+  const { session } = await launchAgent(deps, {
     operator: DEMO_OPERATOR,
     issuer: 'local',
     sessionId,
@@ -139,15 +139,15 @@ async function executeOne(
     name: `demo on ${repository.name}`,
   })
   onStep({ type: 'launched', providerId, sessionId })
-  const executed = await promptSession(place, DEMO_OPERATOR, sessionId, PROMPT, {
+  const executed = await promptSession(deps, DEMO_OPERATOR, sessionId, PROMPT, {
     allowFixtureAction: true,
     onProgress: (progress) => onStep({ type: 'progress', progress }),
   })
-  await place.store.write(changeSession, { id: sessionId, operator: DEMO_OPERATOR, action: 'stop' })
+  await deps.store.write(changeSession, { id: sessionId, operator: DEMO_OPERATOR, action: 'stop' })
 
-  const { record: final, status: sessionSeal } = await getSession(place, sessionId)
-  const { record: run } = await getRun(place, executed.run.id)
-  const { record: handoff } = await getHandoff(place, run.handoff_id)
+  const { record: final, status: sessionSeal } = await getSession(deps, sessionId)
+  const { record: run } = await getRun(deps, executed.run.id)
+  const { record: handoff } = await getHandoff(deps, run.handoff_id)
   const execution: Execution = {
     providerId,
     sessionId,
@@ -173,7 +173,10 @@ async function executeOne(
   return execution
 }
 
-/** In the order they were given, each once, with or without `provider_` before the name; the four when none is. */
+/**
+ * Returns the wanted providers in order, without duplicates. The prefix `provider_` is optional. Without any, it
+ * returns the four defaults.
+ */
 export async function chooseProviders(home: Home, wanted: readonly string[]): Promise<readonly string[]> {
   const records = await loadProviders(home)
   const ids = (wanted.length === 0 ? DEFAULT_PROVIDERS : wanted).map((id) => {
@@ -183,7 +186,7 @@ export async function chooseProviders(home: Home, wanted: readonly string[]): Pr
   return [...new Set(ids)]
 }
 
-/** Those that were really launched: a launch that failed left none. */
+/** Removes the sessions that were launched. A failed launch left none. */
 async function removeSessions({ store }: RunDeps, ids: readonly string[]): Promise<number> {
   let removed = 0
   for (const sessionId of ids) {

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { InProcessStore } from '../../../test/in-process-store.ts'
 import { storeWith } from '../../policy/policy.fixture.ts'
-import type { Session } from '../agents/session.ts'
+import type { Session } from '../agents/agent-session.ts'
 import { launchSession } from '../agents/tokens.ts'
 import { DEMO_OPERATOR, removeDemoSession } from './removal.ts'
 
@@ -34,7 +34,7 @@ const SESSION: Session = {
   redacted: true,
 }
 
-describe('removing what a demo made', () => {
+describe('removing the records of a demo', () => {
   let store: InProcessStore
   const launch = (changes: Partial<Session> = {}) =>
     store.write(launchSession, { session: { ...SESSION, ...changes } })
@@ -45,7 +45,7 @@ describe('removing what a demo made', () => {
     await launch()
   })
 
-  it('takes the session and its events, and leaves a receipt beside the others', async () => {
+  it('removes the session and its events, and adds a receipt to the others', async () => {
     const before = (await store.bodies()).length
     expect(await remove(SESSION.id)).toMatchObject({ runs: 0, handoffs: 0, events: 1 })
     expect(await store.tables.sessions.get(SESSION.id)).toBeUndefined()
@@ -61,7 +61,7 @@ describe('removing what a demo made', () => {
     })
   })
 
-  it('takes nothing of another demo', async () => {
+  it('removes nothing of another demo', async () => {
     await launch({ id: 'agent_demo_openai_2' })
     await remove(SESSION.id)
     expect(await store.tables.sessions.get('agent_demo_openai_2')).toBeDefined()
@@ -77,12 +77,12 @@ describe('removing what a demo made', () => {
     expect(await store.tables.sessions.get(changes.id)).toBeDefined()
   })
 
-  it('says so when the session is gone already', async () => {
+  it('reports a session that is already removed', async () => {
     await remove(SESSION.id)
     await expect(remove(SESSION.id)).rejects.toThrow('unknown agent session')
   })
 
-  it('cannot take events while their session is there, or events that belong to none', async () => {
+  it('cannot remove events while their session exists, or events without a session', async () => {
     await expect(store.tables.agentEvents.removeWith(SESSION.id)).rejects.toThrow('append-only')
     const none = { sessionId: null, runId: 'run_1', type: 'run_completed', atMs: 1, document: '{}' }
     await store.tables.agentEvents.append(none)

@@ -1,4 +1,4 @@
-/** Takes away what a demo left beside its receipts: sessions, runs, handoffs, events. The log keeps everything. */
+/** Removes a demo's records except its receipts: sessions, runs, handoffs, events. The log keeps everything. */
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
@@ -6,7 +6,7 @@ import type { Home } from '../../store/home.ts'
 import { type Procedures, procedure, type Tables } from '../../store/store.ts'
 import { AgentRecords, type AgentSealer } from '../agents/agent-records.ts'
 
-/** Whose name every demo acts in, so that nobody's own sessions look like a demo's. */
+/** The operator of every demo, so that no user's own session looks like one of a demo. */
 export const DEMO_OPERATOR = 'operator:persistent-agent-demo'
 export const DEMO_SESSION_PREFIX = 'agent_demo_'
 
@@ -17,7 +17,7 @@ interface Removed {
   readonly receipt: ReceiptRef
 }
 
-/** One prompt to each session, and somebody may have prompted a session that was kept. */
+/** Each session gets one prompt, but users can prompt a session that was kept. */
 const RECORDS_MAX = 1_000
 
 export const removeDemoSession = procedure<{ readonly sessionId: string }, Removed>('demo.remove_session')
@@ -28,8 +28,8 @@ export function demoProcedures(sealer: AgentSealer, clock: Clock, home: Home): P
       tables: Tables,
       { sessionId }: { readonly sessionId: string },
     ): Promise<Removed> => {
-      const keeper = new AgentRecords(tables, sealer, clock, home)
-      const { record: session } = await keeper.session(sessionId)
+      const records = new AgentRecords(tables, sealer, clock, home)
+      const { record: session } = await records.session(sessionId)
       if (session.operator_subject !== DEMO_OPERATOR || !session.id.startsWith(DEMO_SESSION_PREFIX))
         throw new CraikError('denied', `cannot remove session ${sessionId}: it is not a demo session`)
       const runs = await tables.runs.list({ session_id: sessionId }, RECORDS_MAX)
@@ -38,7 +38,7 @@ export function demoProcedures(sealer: AgentSealer, clock: Clock, home: Home): P
       for (const { id } of runs) await tables.runs.remove(id)
       for (const { id } of handoffs) await tables.handoffs.remove(id)
       const events = await tables.agentEvents.removeWith(sessionId)
-      const receipt = await keeper.receipt({
+      const receipt = await records.receipt({
         status: 'passed',
         operator: DEMO_OPERATOR,
         capability: 'agent.session',

@@ -18,18 +18,18 @@ describe('the repository of a demo', () => {
   })
   afterEach(() => rmSync(folder, { recursive: true }))
 
-  it('is what git init makes', () => {
+  it('is a folder from git init', () => {
     execFileSync('git', ['init', '--quiet', join(folder, 'real')])
     expect(findRepository(join(folder, 'real'))).toMatchObject({ path: join(folder, 'real'), name: 'real' })
   })
 
-  it('may be a worktree, whose .git is a file', () => {
+  it('can be a worktree, whose .git is a file', () => {
     mkdirSync(join(folder, 'tree'))
     writeFileSync(join(folder, 'tree', '.git'), 'gitdir: ../real/.git/worktrees/tree\n')
     expect(findRepository(join(folder, 'tree')).name).toBe('tree')
   })
 
-  it('is named by its real folder, in letters that ids may have', () => {
+  it('has the name of its real folder, in characters that ids allow', () => {
     symlinkSync(repository('.My parser (v2)'), join(folder, 'link'))
     expect(findRepository(join(folder, 'link'))).toEqual({
       given: join(folder, 'link'),
@@ -40,7 +40,7 @@ describe('the repository of a demo', () => {
     expect(findRepository(repository('a'.repeat(200))).name).toHaveLength(40)
   })
 
-  it('takes the name that was given, unless that is none', () => {
+  it('uses the given name if it is valid', () => {
     const path = repository('a')
     expect(findRepository(path, 'parser').name).toBe('parser')
     for (const name of ['', 'two words', '../x', 'x'.repeat(41), '-x'])
@@ -57,7 +57,7 @@ describe('the repository of a demo', () => {
     expect(() => findRepository(join(folder, make()))).toThrow(message)
   })
 
-  it('is named in the hint when the folder lies in one', () => {
+  it('is named in the hint when it contains the folder', () => {
     repository('outer')
     const path = join(folder, mkdir('outer/src/deep'))
     expect(() => findRepository(path)).toThrow(

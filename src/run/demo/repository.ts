@@ -1,20 +1,20 @@
-/** The repository that a demo is shown on, recognised by what lies in its folder; git itself is never run on it. */
+/** Finds the repository of a demo by the content of its folder. Craik never runs git in it. */
 import { closeSync, constants, openSync, readSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 
 export interface Repository {
-  /** As it really is, with every link followed. */
+  /** The real path, with every link resolved. */
   readonly path: string
-  /** As it was given. */
+  /** The path as the user gave it. */
   readonly given: string
-  /** Fit for ids: letters, digits, `.`, `_` and `-`. */
+  /** Valid in ids: letters, digits, `.`, `_` and `-`. */
   readonly name: string
 }
 
 const NAME_MAX = 40
-/** A worktree or submodule has a file where others have a folder. */
+/** A worktree or submodule has a `.git` file instead of a folder. */
 const LINK_TO_REPOSITORY = 'gitdir: '
 
 export function findRepository(path: string, name?: string): Repository {
@@ -28,7 +28,7 @@ export function findRepository(path: string, name?: string): Repository {
           : `use the repository around it:  --repo-path ${join(path, around)}`,
     })
   }
-  return { path: found, given: path, name: name === undefined ? nameOf(found) : givenName(name) }
+  return { path: found, given: path, name: name === undefined ? nameOf(found) : parseProjectName(name) }
 }
 
 function realFolder(path: string): string {
@@ -56,7 +56,7 @@ function holdsRepository(folder: string): boolean {
     if (stats?.isDirectory()) return statSync(join(git, 'HEAD'), { throwIfNoEntry: false })?.isFile() ?? false
     return stats?.isFile() === true && startOf(git) === LINK_TO_REPOSITORY
   } catch (error) {
-    // A folder that may not be looked into is no repository of this user's.
+    // A folder that this user cannot read is not this user's repository.
     if (isForbidden(error)) return false
     throw error
   }
@@ -74,7 +74,7 @@ function startOf(path: string): string {
   }
 }
 
-/** The way up to it, as a person would type it. */
+/** Returns the path to the surrounding repository, in the form that a user would type. */
 function repositoryAround(folder: string): string | undefined {
   let steps = '..'
   for (let at = dirname(folder); at !== dirname(at); at = dirname(at), steps = `../${steps}`)
@@ -90,7 +90,7 @@ function nameOf(folder: string): string {
   return name === '' || redactText(name).labels.length > 0 ? 'project' : name
 }
 
-function givenName(name: string): string {
+function parseProjectName(name: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/.test(name) && redactText(name).labels.length === 0) return name
   throw new CraikError(
     'usage',

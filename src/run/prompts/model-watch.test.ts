@@ -5,7 +5,9 @@ import { ModelWatch } from './model-watch.ts'
 
 const SANDBOX = 'sbx_one'
 
-/** A sandbox whose agent asked, and what became of each call: `passed`, a failure, or the rule that refused it. */
+/**
+ * Creates a sandbox whose agent made calls with these results: `passed`, a failure, or the rule that denied the call.
+ */
 async function after(...calls: readonly string[]) {
   const store = inProcessStore(systemClock)
   const ask = async (call: string) => {
@@ -42,7 +44,7 @@ it.each([
   [['unauthorized', 'gateway.credential'], 'no_login'],
   [['default_deny.x', 'default_deny.x'], 'denied'],
   [Array(8).fill('unreachable'), 'provider_failed'],
-])('after %j the agent is not let try again', async (calls, code) => {
+])('stops the agent after %j', async (calls, code) => {
   const { watch, other } = await after(...calls)
   expect(await watch.look()).toMatchObject({ code })
   expect(await other.look()).toBeUndefined()
@@ -53,11 +55,11 @@ it.each([
   [['rate_limited', 'rate_limited']],
   [['gateway.no_route', 'gateway.no_route', 'gateway.previous_response']],
   [[]],
-])('after %j it may go on', async (calls) => {
+])('lets the agent continue after %j', async (calls) => {
   expect(await (await after(...calls)).watch.look()).toBeUndefined()
 })
 
-it('an agent is not given up for what it asked before its prompt, and still for what it asks afterwards', async () => {
+it('ignores calls from before the prompt, but counts those after it', async () => {
   const { watch, ask } = await after('unauthorized', 'unauthorized')
   await watch.restart()
   expect(await watch.look()).toBeUndefined()
@@ -68,7 +70,7 @@ it('an agent is not given up for what it asked before its prompt, and still for 
   expect(await watch.look()).toMatchObject({ code: 'no_login' })
 })
 
-it('counts each call once, however often it is asked at a time', async () => {
+it('counts each call once, even with concurrent checks', async () => {
   const { watch } = await after('unauthorized')
   expect(await Promise.all([watch.look(), watch.look(), watch.last().then(() => watch.look())])).toEqual([
     undefined,
@@ -77,12 +79,12 @@ it('counts each call once, however often it is asked at a time', async () => {
   ])
 })
 
-it('a turn that ends after a call without an answer is told as that, whatever the agent says', async () => {
+it('reports an unanswered last call whatever the agent says', async () => {
   expect(await (await after('passed', 'rate_limited')).watch.last()).toMatchObject({ code: 'quota_exceeded' })
   expect(await (await after('rate_limited', 'passed')).watch.last()).toBeUndefined()
 })
 
-it('a provider that cannot be reached is waited for so long and no longer, however seldom it is tried', async () => {
+it('waits a limited time for an unreachable provider, however rarely the agent retries', async () => {
   const { watch, clock } = await after('passed', 'gateway.login_not_renewed', 'unreachable')
   expect(await watch.look()).toBeUndefined()
   expect(watch.retrying).toEqual({ why: 'the provider is unreachable', tries: 2 })
@@ -96,7 +98,7 @@ it('a provider that cannot be reached is waited for so long and no longer, howev
   })
 })
 
-it('one try that was not answered is nothing yet, nor is one beside a call that goes on, and an answer ends the wait', async () => {
+it('ignores a single failed try or one next to an active call, and an answer ends the wait', async () => {
   const once = await after('unreachable')
   await once.watch.look()
   once.clock.now = 3_600_000
@@ -110,7 +112,7 @@ it('one try that was not answered is nothing yet, nor is one beside a call that 
   expect(watch.retrying).toBeUndefined()
 })
 
-it('one that is left alone because it could not be reached is told as that, with how to try it at once', async () => {
+it('reports a cooldown after an unreachable provider, and how to end it', async () => {
   expect(await (await after('provider.cooling_down')).watch.last()).toMatchObject({
     message: 'codex: its provider is in cooldown after it was unreachable',
     hint: expect.stringContaining('craik provider failover reset provider_openai'),

@@ -1,6 +1,6 @@
 /**
- * Whether the models that an agent asks answer it, as the gateway has it on record. Agents go on for minutes with a login that is refused,
- * and some call it a success when they give up: what the receipts say counts.
+ * Checks in the gateway's receipts whether an agent's models answer. Some agents retry for minutes with a refused
+ * login, and some report success when they give up. Only the receipts count.
  */
 import { CraikError } from '../../errors.ts'
 import type { Harness } from '../../harnesses/harness.ts'
@@ -8,10 +8,10 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
 
-type Trouble = 'login' | 'rate' | 'budget' | 'quota' | 'policy' | 'provider' | 'unreachable'
+type CallProblem = 'login' | 'rate' | 'budget' | 'quota' | 'policy' | 'provider' | 'unreachable'
 
-/** So often in a row, and the agent is not let try again. */
-const STRIKES: Readonly<Record<Trouble, number>> = {
+/** The number of consecutive failures that stops the agent. */
+const STRIKES: Readonly<Record<CallProblem, number>> = {
   login: 2,
   budget: 2,
   policy: 2,
@@ -21,15 +21,15 @@ const STRIKES: Readonly<Record<Trouble, number>> = {
   unreachable: 8,
 }
 
-/** Some wait longer before each try: not answered for so long, in two tries or more, is not answered. */
-const PATIENCE_MS: Readonly<Partial<Record<Trouble, number>>> = { provider: 180_000, unreachable: 45_000 }
-const WORDS: Readonly<Partial<Record<Trouble, string>>> = {
+/** Some agents wait longer before each try. After this time without an answer, two tries are enough to stop. */
+const PATIENCE_MS: Readonly<Partial<Record<CallProblem, number>>> = { provider: 180_000, unreachable: 45_000 }
+const WORDS: Readonly<Partial<Record<CallProblem, string>>> = {
   rate: 'the provider reports too many requests',
   provider: 'the provider returns errors',
   unreachable: 'the provider is unreachable',
 }
 
-/** An agent that tries again. */
+/** An agent that is retrying. */
 export interface Retrying {
   readonly why: string
   readonly tries: number
@@ -55,17 +55,17 @@ export class ModelWatch {
   readonly #sandboxId: string
   readonly #clock: Clock
   #next: number
-  #trouble: Trouble | undefined
+  #trouble: CallProblem | undefined
   #rule: string | undefined
   #count = 0
   #sinceMs = 0
-  /** Calls that were begun and have not ended: one of them may be answered. */
-  #underway = 0
+  /** Calls that began and have not ended. One of them may still be answered. */
+  #active = 0
   #provider: string | undefined
-  /** One at a time: each receipt counts once. */
+  /** Reads run one at a time, so that each receipt counts once. */
   #reading: Promise<void> = Promise.resolve()
 
-  /** From this number of receipts on. */
+  /** Counts receipts from the number `from` on. */
   constructor(
     store: Store,
     harness: Pick<Harness, 'name' | 'logIn'>,
@@ -80,31 +80,31 @@ export class ModelWatch {
     this.#next = from
   }
 
-  /** Why the agent should not go on; undefined: it may. */
+  /** Returns why the agent should stop, or `undefined` when it can continue. */
   async look(): Promise<CraikError | undefined> {
     await this.#read()
     const trouble = this.#trouble
     if (trouble === undefined) return undefined
     const isLate = this.#clock.nowMs() - this.#sinceMs >= (PATIENCE_MS[trouble] ?? Number.POSITIVE_INFINITY)
-    const isOver = this.#count >= STRIKES[trouble] || (isLate && this.#count > 1 && this.#underway === 0)
+    const isOver = this.#count >= STRIKES[trouble] || (isLate && this.#count > 1 && this.#active === 0)
     return isOver ? this.#error(trouble) : undefined
   }
 
-  /** As of the last look; undefined: its last call was answered, or there is nothing to wait for. */
+  /** The state at the last look. `undefined` when the last call was answered or there is nothing to wait for. */
   get retrying(): Retrying | undefined {
     const why = this.#trouble && WORDS[this.#trouble]
     return why === undefined ? undefined : { why, tries: this.#count }
   }
 
-  /** Why its last call was not answered; undefined: it was, or there was none. */
+  /** Returns why the last call was not answered. Returns `undefined` when it was answered, or there was none. */
   async last(): Promise<CraikError | undefined> {
     await this.#read()
     return this.#trouble && this.#error(this.#trouble)
   }
 
   /**
-   * Counts tries again from zero, because the agent gets its prompt now. An agent that is given up for what it asked while it started may
-   * not have read the prompt yet, and then it never writes it down.
+   * Restarts the count, because the agent gets its prompt now. An agent that is stopped for its calls at startup may
+   * not have read the prompt, and then never records it.
    */
   async restart(): Promise<void> {
     await this.#read()
@@ -129,22 +129,23 @@ export class ModelWatch {
 
   #take(body: Receipt['body']): void {
     if (body.links.sandbox_id !== this.#sandboxId) return
-    if (body.kind === 'provider_action' && body.phase === 'begin') this.#underway++
+    if (body.kind === 'provider_action' && body.phase === 'begin') this.#active++
     if (body.kind === 'provider_action' && body.phase === 'end') {
-      this.#underway = Math.max(0, this.#underway - 1)
+      this.#active = Math.max(0, this.#active - 1)
       this.#provider = body.target
       if (body.status === 'passed') this.#note(undefined)
       else this.#note(troubleOf(body.metadata?.failure), undefined)
     } else if (body.capability === 'model.chat' && (body.status === 'denied' || body.status === 'blocked')) {
       const rule = body.decision?.rule ?? ''
-      // What is malformed, unknown or not there is between a program and the gateway: it asks otherwise then.
+      // A malformed or unknown request concerns only the program and the gateway, and the program then tries another
+      // one.
       if (rule.startsWith('gateway.') && !ABOUT_LOGINS.includes(rule)) return
       if (rule === COOLING) this.#provider = body.target
       this.#note(refusalOf(rule, body.metadata?.last_failure), rule)
     }
   }
 
-  #note(trouble: Trouble | undefined, rule?: string): void {
+  #note(trouble: CallProblem | undefined, rule?: string): void {
     const isSame = trouble !== undefined && trouble === this.#trouble
     this.#count = isSame ? this.#count + 1 : 1
     if (!isSame) this.#sinceMs = this.#clock.nowMs()
@@ -152,7 +153,7 @@ export class ModelWatch {
     this.#rule = rule
   }
 
-  #error(trouble: Trouble): CraikError {
+  #error(trouble: CallProblem): CraikError {
     const { name, logIn } = this.#harness
     const details = { harness: name, ...(this.#rule !== undefined && { rule: this.#rule }) }
     switch (trouble) {
@@ -190,15 +191,15 @@ export class ModelWatch {
   }
 }
 
-function troubleOf(failure: unknown): Trouble | undefined {
+function troubleOf(failure: unknown): CallProblem | undefined {
   if (failure === 'cancelled') return undefined
   if (failure === 'unauthorized') return 'login'
   if (failure === 'unreachable') return 'unreachable'
   return failure === 'rate_limited' || failure === 'overloaded' ? 'rate' : 'provider'
 }
 
-/** A provider that is given a rest is in the trouble that it was given it for. */
-function refusalOf(rule: string, lastFailure: unknown): Trouble {
+/** Returns the problem of a denied call. A provider in cooldown has the problem that caused the cooldown. */
+function refusalOf(rule: string, lastFailure: unknown): CallProblem {
   if (rule.startsWith('budget.')) return 'budget'
   if (rule.startsWith('quota.')) return 'quota'
   if (rule === 'gateway.credential') return 'login'

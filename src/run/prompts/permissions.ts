@@ -1,9 +1,11 @@
-/** Whether an agent may use a tool: policy decides each time, by the grant that came with the prompt or by one for this once. */
+/**
+ * Decides whether an agent can use a tool. Policy decides each time, by the prompt's grant or by a grant for one use.
+ */
 import { hash } from 'node:crypto'
-import { type PendingTool, TOOL_KINDS, type ToolKind } from '../../harnesses/acp/events.ts'
+import { type PendingTool, TOOL_KINDS, type ToolKind } from '../../harnesses/acp/agent-events.ts'
 import { decide } from '../../policy/decide.ts'
 import { createGrant, revokeGrant } from '../../policy/grants.ts'
-import type { ReceiptLog } from '../../receipts/log.ts'
+import type { ReceiptLog } from '../../receipts/receipt-log.ts'
 import type { Store } from '../../store/store.ts'
 
 export interface PermissionDeps {
@@ -13,43 +15,43 @@ export interface PermissionDeps {
   readonly runId: string
   readonly sandboxId: string
   readonly harness: string
-  /** The sandbox's own. */
+  /** The sandbox's own envelope. */
   readonly policyEnvelopeId: string
-  /** What was typed. */
+  /** The typed command. */
   readonly command: string
 }
 
 export const PERMISSION_MODES = ['allow', 'ask', 'read-only', 'deny'] as const
 export type PermissionMode = (typeof PERMISSION_MODES)[number]
 
-/** What changes nothing inside. */
+/** Tool kinds that change nothing in the sandbox. */
 const READING: readonly ToolKind[] = ['read', 'search', 'think']
 
-/** What whoever types the prompt gives leave for at once. */
-export function permittedKinds(mode: PermissionMode): readonly ToolKind[] {
+/** Returns the tool kinds that a prompt permits in advance. */
+export function listPermittedKinds(mode: PermissionMode): readonly ToolKind[] {
   if (mode === 'allow') return TOOL_KINDS
   return mode === 'deny' ? [] : READING
 }
 
-/** A grant for this prompt alone; undefined when nothing is given leave for. */
+/** Creates a grant for this prompt alone. Returns `undefined` when no kinds are permitted. */
 export async function grantTools(
-  place: PermissionDeps,
+  deps: PermissionDeps,
   operations: readonly ToolKind[],
   expiresAtMs: number,
   once = false,
 ): Promise<string | undefined> {
   if (operations.length === 0) return undefined
   const { grant } = await createGrant(
-    place.store,
+    deps.store,
     {
       capability: 'agent.act',
-      subject: place.operator,
-      scope: { run_id: place.runId },
-      target: { ref: `harness/${place.harness}` },
+      subject: deps.operator,
+      scope: { run_id: deps.runId },
+      target: { ref: `harness/${deps.harness}` },
       operations: [...operations],
       max_uses: once ? 1 : null,
-      reason: once ? 'answered: yes' : `typed: ${place.command}`,
-      approved_by: place.operator,
+      reason: once ? 'answered: yes' : `typed: ${deps.command}`,
+      approved_by: deps.operator,
     },
     { expiresAtMs },
   )
@@ -67,11 +69,11 @@ export interface ToolDecision {
   readonly allowed: boolean
   readonly rule: string
   readonly receiptId: string
-  /** What the rule cannot tell. */
+  /** A reason that the rule does not give. */
   readonly why?: string
 }
 
-/** The receipt has the kind of tool and a digest of what was asked, never the words. */
+/** Decides about a tool. The receipt contains its kind and a digest of the request, never the words. */
 export async function decideTool(
   { store, log, operator, runId, sandboxId, harness, policyEnvelopeId }: PermissionDeps,
   { kind, asks }: Pick<PendingTool, 'kind' | 'asks'>,
@@ -97,7 +99,7 @@ export async function decideTool(
   )
   if (decision.effect === 'deny')
     return { allowed: false, rule: decision.rule, receiptId: decision.receipt.id }
-  // What the agent does then happens inside, where nobody sees it: that it was let is all that is known.
+  // The agent's action happens in the sandbox, where Craik cannot see it. Only the permission is known.
   await decision.open.end({ status: 'passed' })
   return { allowed: true, rule: decision.rule, receiptId: decision.open.id }
 }

@@ -1,7 +1,7 @@
 /** The names under which the writer thread keeps prompts, with what goes in and out. */
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { procedure } from '../../store/store.ts'
-import type { PromptRun } from './record.ts'
+import type { PromptRun } from './prompt-record.ts'
 
 /** Durable before the agent is started. */
 export const beginPrompt = procedure<{ readonly run: PromptRun }, ReceiptRef>('prompts.begin')

@@ -2,9 +2,9 @@
 import type { ClientHttp2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
-import { abortedError } from './ask.ts'
-import { cut, LEAST_PIECE_BYTES, type Line } from './connection.ts'
+import { type BoundaryConnection, cut, LEAST_PIECE_BYTES } from './connection.ts'
 import { guardPieces } from './pieces.ts'
+import { abortError } from './sidecar-request.ts'
 
 /** Looks at what passes; throws when it is not what it has to be. */
 export interface Check {
@@ -13,7 +13,7 @@ export interface Check {
 }
 
 interface BodyOptions {
-  readonly line: Line
+  readonly line: BoundaryConnection
   readonly doing: string
   readonly check: Check
   readonly until: AbortSignal
@@ -29,7 +29,7 @@ const MANY_PIECES = 64
 export class BodyStream extends Readable {
   readonly #source: ClientHttp2Stream
   readonly #options: BodyOptions
-  readonly #left = () => this.destroy(abortedError(this.#options.until, this.#options.doing))
+  readonly #left = () => this.destroy(abortError(this.#options.until, this.#options.doing))
   #silence: NodeJS.Timeout | undefined
   #gathered: Buffer[] = []
   #gatheredBytes = 0
@@ -103,9 +103,9 @@ export class BodyStream extends Readable {
     if (this.#ended || this.destroyed) return
     this.#ended = true
     clearTimeout(this.#silence)
-    const { line, doing, check } = this.#options
+    const { line: connection, doing, check } = this.#options
     if (!this.#source.readableEnded || this.#source.rstCode) {
-      this.destroy(line.brokeOff(doing))
+      this.destroy(connection.brokeOff(doing))
       return
     }
     try {

@@ -21,7 +21,7 @@ export interface Boundary {
   readonly hello: Hello
   readonly jobs: BoundaryJobs
   readonly files: BoundaryFiles
-  readonly inside: BoundaryInside
+  readonly inside: SandboxInspection
   /** What it opened and what crossed since it was made; counted here, whatever anybody else writes down. */
   counts(): BoundaryCounts
   /** Settles when the stream is gone, and says why (the sidecar redials and a new boundary follows). */
@@ -81,7 +81,7 @@ export type JobControl = { readonly signal: string } | { readonly cols: number; 
 export interface BoundaryFiles {
   read(path: string, range: FileRange, until: AbortSignal): Promise<FileContent>
   write(upload: UploadSpec, offset: number, body: Readable, until: AbortSignal): Promise<Upload>
-  uploaded(upload: string, until: AbortSignal): Promise<Upload | undefined>
+  getUpload(upload: string, until: AbortSignal): Promise<Upload | undefined>
   stat(path: string, until: AbortSignal): Promise<FileStat>
   list(path: string, after: string | undefined, limit: number, until: AbortSignal): Promise<FileList>
   change(change: FileChange, until: AbortSignal): Promise<void>
@@ -115,7 +115,7 @@ export type FileChange =
   | { readonly kind: 'remove'; readonly path: string; readonly recursive: boolean }
   | { readonly kind: 'mkdir'; readonly path: string; readonly parents: boolean }
 
-export interface BoundaryInside {
+export interface SandboxInspection {
   /** A stream to a loopback port inside. */
   connect(port: number, until: AbortSignal): Promise<Duplex>
   processes(until: AbortSignal): Promise<readonly ProcessInfo[]>

@@ -3,12 +3,12 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } f
 import { addAbortSignal, type Duplex } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { LIMITS, PROTOCOL_HEADER, PROTOCOL_VERSION } from '../../sidecar/protocol.ts'
-import type { CountedStream } from './counts.ts'
+import type { CountedStream } from './boundary-counter.ts'
+import { type BoundaryTimeouts, MAX_OPEN_STREAMS, MAX_UNSOLICITED } from './boundary-timeouts.ts'
 import { guardPieces } from './pieces.ts'
-import { type BoundaryTimeouts, MAX_OPEN_STREAMS, MAX_UNSOLICITED } from './timeouts.ts'
 
 /** What the sidecar is asked: `doing` completes the sentence "… while it was asked to …". */
-export interface Question {
+export interface SidecarRequest {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
   /** Its parts are encoded already. */
   readonly path: string
@@ -25,8 +25,8 @@ export const LEAST_PIECE_BYTES = 6
 const MAX_OVERHEAD_BYTES = 9_000_000
 const WEIGH_EVERY_MS = 1_000
 
-export class Line {
-  readonly patience: BoundaryTimeouts
+export class BoundaryConnection {
+  readonly timeouts: BoundaryTimeouts
   /** Settles when the stream is gone, with the reason. */
   readonly closed: Promise<string>
   readonly #session: ClientHttp2Session
@@ -34,12 +34,12 @@ export class Line {
   readonly #weighing: NodeJS.Timeout
   #failure: CraikError | undefined
   #open = 0
-  #unasked = 0
+  #unsolicited = 0
   #payloadBytes = 0
   #pinging: NodeJS.Timeout | undefined
 
-  constructor(stream: Duplex & CountedStream, patience: BoundaryTimeouts) {
-    this.patience = patience
+  constructor(stream: Duplex & CountedStream, timeouts: BoundaryTimeouts) {
+    this.timeouts = timeouts
     this.#stream = stream
     this.#session = connect(AUTHORITY, {
       createConnection: () => stream,
@@ -57,16 +57,16 @@ export class Line {
       },
     })
     this.closed = new Promise((resolve) => {
-      const gone = () => {
+      const onGone = () => {
         this.fail(new CraikError('boundary_failed', 'the connection to the sandbox was lost'))
         resolve(this.#failure!.message)
       }
       // A session waits for its streams before it closes; the socket under it does not.
-      this.#session.once('close', gone)
-      stream.once('close', gone)
+      this.#session.once('close', onGone)
+      stream.once('close', onGone)
     })
-    this.#session.on('error', (error) => this.#broken(error))
-    stream.on('error', (error) => this.#broken(error))
+    this.#session.on('error', (error) => this.#onError(error))
+    stream.on('error', (error) => this.#onError(error))
     this.#session.on('goaway', () =>
       this.fail(new CraikError('boundary_failed', 'the sandbox closed the connection')),
     )
@@ -74,9 +74,9 @@ export class Line {
     this.#session.once('connect', (session) => {
       if (!session.destroyed) session.setLocalWindowSize(LIMITS.copyWindowBytes)
     })
-    this.#watchUnasked()
+    this.#watchUnsolicited()
     this.#weighing = this.#weighOverhead()
-    this.#pinging = setTimeout(() => this.#ping(), patience.pingEveryMs)
+    this.#pinging = setTimeout(() => this.#ping(), timeouts.pingEveryMs)
     this.#pinging.unref()
   }
 
@@ -85,29 +85,29 @@ export class Line {
   }
 
   /** A new stream with the question on it; nothing has been answered yet. Its errors are those of the line. */
-  open(question: Question, endStream: boolean): ClientHttp2Stream {
+  open(request: SidecarRequest, endStream: boolean): ClientHttp2Stream {
     if (this.#open >= MAX_OPEN_STREAMS) {
       throw new CraikError('limit_reached', `${MAX_OPEN_STREAMS} streams into the sandbox are already open`, {
         hint: 'close a terminal, a forward or a watch, then try again',
       })
     }
-    const stream = this.#request(question, endStream)
+    const stream = this.#request(request, endStream)
     this.#open++
     stream.once('close', () => this.#open--)
     return stream
   }
 
   /** A stream that waits for the inside; how many there are is bounded by who opens them. */
-  openWaiting(question: Question): ClientHttp2Stream {
-    return this.#request(question, false)
+  openWaiting(request: SidecarRequest): ClientHttp2Stream {
+    return this.#request(request, false)
   }
 
-  #request(question: Question, endStream: boolean): ClientHttp2Stream {
-    if (this.#failure || this.#session.destroyed) throw this.brokeOff(question.doing)
+  #request(request: SidecarRequest, endStream: boolean): ClientHttp2Stream {
+    if (this.#failure || this.#session.destroyed) throw this.brokeOff(request.doing)
     const stream = this.#session.request(
       {
-        ':method': question.method,
-        ':path': pathOf(question),
+        ':method': request.method,
+        ':path': pathOf(request),
         [PROTOCOL_HEADER]: String(PROTOCOL_VERSION),
       },
       { endStream },
@@ -150,14 +150,14 @@ export class Line {
   async close(): Promise<void> {
     this.fail(new CraikError('boundary_failed', 'the host closed the connection to the sandbox'))
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise<void>((resolve) => {
+    const deadline = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, CLOSE_MS)
     })
-    await Promise.race([this.closed, late])
+    await Promise.race([this.closed, deadline])
     clearTimeout(timer)
   }
 
-  #broken(error: Error): void {
+  #onError(error: Error): void {
     const code = (error as NodeJS.ErrnoException).code ?? error.name
     this.fail(
       new CraikError('boundary_failed', `the connection to the sandbox failed (${code})`, { cause: error }),
@@ -165,9 +165,9 @@ export class Line {
   }
 
   /** One unasked-for frame costs the sidecar nine bytes and the host an answer. */
-  #watchUnasked(): void {
+  #watchUnsolicited(): void {
     const count = () => {
-      if (++this.#unasked > MAX_UNSOLICITED) this.fail(floods('ping or settings frames'))
+      if (++this.#unsolicited > MAX_UNSOLICITED) this.fail(floods('ping or settings frames'))
     }
     this.#session.on('ping', count)
     this.#session.on('remoteSettings', count)
@@ -190,21 +190,21 @@ export class Line {
   }
 
   #ping(): void {
-    this.#unasked = 0
+    this.#unsolicited = 0
     const missed = setTimeout(() => {
       // After a pause of the whole machine the answer may lie there, unread: it gets its turn first.
       setImmediate(() => setImmediate(() => answered || this.fail(silent())))
-    }, this.patience.pingMs)
+    }, this.timeouts.pingMs)
     missed.unref()
     let answered = false
-    const asked = this.#session.ping((error) => {
+    const requested = this.#session.ping((error) => {
       answered = true
       clearTimeout(missed)
       if (error || this.#failure) return
-      this.#pinging = setTimeout(() => this.#ping(), this.patience.pingEveryMs)
+      this.#pinging = setTimeout(() => this.#ping(), this.timeouts.pingEveryMs)
       this.#pinging.unref()
     })
-    if (!asked) this.fail(silent())
+    if (!requested) this.fail(silent())
   }
 }
 
@@ -215,12 +215,12 @@ export function cut(stream: ClientHttp2Stream): void {
   if (!stream.destroyed) addAbortSignal(AbortSignal.abort(), stream)
 }
 
-function pathOf({ path, query }: Question): string {
-  const given = new URLSearchParams()
+function pathOf({ path, query }: SidecarRequest): string {
+  const provided = new URLSearchParams()
   for (const [name, value] of Object.entries(query ?? {})) {
-    if (value !== undefined) given.set(name, String(value))
+    if (value !== undefined) provided.set(name, String(value))
   }
-  return given.size === 0 ? path : `${path}?${given}`
+  return provided.size === 0 ? path : `${path}?${provided}`
 }
 
 function silent(): CraikError {

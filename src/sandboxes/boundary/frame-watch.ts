@@ -2,8 +2,8 @@
 import { CraikError } from '../../errors.ts'
 import { FRAME, FRAME_HEADER_BYTES, isInLog, MAX_FRAME_BYTES } from '../../lib/frames.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
-import { ackSchema, gapSchema, jobResultSchema, lied, parseSidecarAnswer } from './answers.ts'
 import type { Check } from './body-stream.ts'
+import { ackSchema, gapSchema, jobResultSchema, lied, parseSidecarAnswer } from './sidecar-responses.ts'
 
 /** Of a frame that is JSON. */
 const MAX_JSON_FRAME_BYTES = 4096

@@ -13,9 +13,9 @@ import { tempFolder } from '../../../test/temp-folder.ts'
 import type { JobId } from '../../lib/ids.ts'
 import { type Hello, type JobResult, PROTOCOL_VERSION } from '../../sidecar/protocol.ts'
 import type { Boundary } from './boundary.ts'
-import { connectBoundary } from './connect.ts'
-import { openHostSocket } from './listen.ts'
-import type { BoundaryTimeouts } from './timeouts.ts'
+import type { BoundaryTimeouts } from './boundary-timeouts.ts'
+import { connectBoundary } from './connect-boundary.ts'
+import { openHostSocket } from './host-socket.ts'
 
 export const HELLO: Hello = {
   protocol: PROTOCOL_VERSION,
@@ -86,7 +86,7 @@ export interface Hostile {
 /** A boundary whose sidecar greets as it should and then does what the test says. */
 export async function hostileSidecar(
   answer: Answer,
-  patience: Partial<BoundaryTimeouts> = {},
+  timeouts: Partial<BoundaryTimeouts> = {},
 ): Promise<Hostile> {
   const pair = await socketPair()
   const session = speak(pair.inside, (stream, what, headers) => {
@@ -97,7 +97,7 @@ export async function hostileSidecar(
   const surplus: Duplex[] = []
   const boundary = await connectBoundary(pair.host, NEVER, {
     onInbound: (stream, isSurplus) => (isSurplus ? surplus : inbound).push(stream),
-    patience,
+    timeouts,
   })
   return {
     boundary,

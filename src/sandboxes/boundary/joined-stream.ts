@@ -1,7 +1,7 @@
 /** A connection into or out of a sandbox: a stream in both directions, each with an end of its own. */
 import type { ClientHttp2Stream } from 'node:http2'
 import { Duplex } from 'node:stream'
-import { cut, type Line } from './connection.ts'
+import { type BoundaryConnection, cut } from './connection.ts'
 import { guardPieces } from './pieces.ts'
 
 /** How many connections there are is for the inside to choose, so they may cost less than other streams. */
@@ -10,16 +10,16 @@ const LEAST_PIECE_BYTES = 32
 /** Unlike the HTTP/2 stream under it, it fails when it is cut off, instead of ending as if it were whole. */
 export class JoinedStream extends Duplex {
   readonly #stream: ClientHttp2Stream
-  readonly #line: Line
+  readonly #line: BoundaryConnection
   readonly #doing: string
   #ended = false
 
-  constructor(stream: ClientHttp2Stream, line: Line, doing: string) {
+  constructor(stream: ClientHttp2Stream, connection: BoundaryConnection, doing: string) {
     super({ allowHalfOpen: true })
     this.#stream = stream
-    this.#line = line
+    this.#line = connection
     this.#doing = doing
-    const giveUp = () => this.destroy(line.brokeOff(doing))
+    const giveUp = () => this.destroy(connection.brokeOff(doing))
     guardPieces(stream, LEAST_PIECE_BYTES, giveUp)
     guardPieces(this, LEAST_PIECE_BYTES, giveUp)
     // Whoever has it learns of the error by its end; without a listener it would end the process.
@@ -31,7 +31,7 @@ export class JoinedStream extends Duplex {
     stream.once('close', () => {
       this.#finish()
       // The other end is gone, so what is still to be written cannot arrive.
-      if (!this.writableFinished) this.destroy(line.brokeOff(doing))
+      if (!this.writableFinished) this.destroy(connection.brokeOff(doing))
     })
   }
 

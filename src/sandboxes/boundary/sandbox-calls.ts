@@ -1,29 +1,30 @@
 /** Ports, processes and figures of a sandbox, as the host asks for them. */
-import { jobsSchema, metricsSchema, processesSchema } from './answers.ts'
-import { abortedError, askForStream, requestJson, tell } from './ask.ts'
-import type { BoundaryInside } from './boundary.ts'
-import type { Line } from './connection.ts'
-import type { BoundaryCounter } from './counts.ts'
-import { JoinedStream } from './joined-stream.ts'
-import { MAX_LIST_BYTES } from './timeouts.ts'
 
-export function boundaryInside(line: Line, counter: BoundaryCounter): BoundaryInside {
+import type { SandboxInspection } from './boundary.ts'
+import type { BoundaryCounter } from './boundary-counter.ts'
+import { MAX_LIST_BYTES } from './boundary-timeouts.ts'
+import type { BoundaryConnection } from './connection.ts'
+import { JoinedStream } from './joined-stream.ts'
+import { abortError, askForStream, requestJson, sendRequest } from './sidecar-request.ts'
+import { jobsSchema, metricsSchema, processesSchema } from './sidecar-responses.ts'
+
+export function boundaryInside(connection: BoundaryConnection, counter: BoundaryCounter): SandboxInspection {
   return {
     async connect(port, until) {
       counter.add('forwards')
       const doing = `connect to port ${port}`
       const question = { method: 'POST', path: `/ports/${port}`, doing } as const
-      const { stream } = await askForStream(line, question, until, { duplex: true })
-      const joined = new JoinedStream(stream, line, doing)
-      const left = () => joined.destroy(abortedError(until, doing))
-      until.addEventListener('abort', left, { once: true })
-      joined.once('close', () => until.removeEventListener('abort', left))
+      const { stream } = await askForStream(connection, question, until, { duplex: true })
+      const joined = new JoinedStream(stream, connection, doing)
+      const onAbort = () => joined.destroy(abortError(until, doing))
+      until.addEventListener('abort', onAbort, { once: true })
+      joined.once('close', () => until.removeEventListener('abort', onAbort))
       return joined
     },
     async processes(until) {
       counter.add('looks')
       const question = { method: 'GET', path: '/processes', doing: 'list processes' } as const
-      return (await requestJson(line, question, processesSchema, until, { maxBytes: MAX_LIST_BYTES }))
+      return (await requestJson(connection, question, processesSchema, until, { maxBytes: MAX_LIST_BYTES }))
         .processes
     },
     signal(pid, signal, until) {
@@ -33,22 +34,22 @@ export function boundaryInside(line: Line, counter: BoundaryCounter): BoundaryIn
         path: `/processes/${pid}/signal`,
         doing: 'signal a process',
       } as const
-      return tell(line, question, until, { body: { signal } })
+      return sendRequest(connection, question, until, { body: { signal } })
     },
     putLogins(files, until) {
       counter.add('writes')
       const question = { method: 'PUT', path: '/logins', doing: 'write the logins' } as const
-      return tell(line, question, until, { body: { files } })
+      return sendRequest(connection, question, until, { body: { files } })
     },
     metrics(until) {
       counter.add('looks')
       const question = { method: 'GET', path: '/metrics', doing: 'read metrics' } as const
-      return requestJson(line, question, metricsSchema, until)
+      return requestJson(connection, question, metricsSchema, until)
     },
     async jobs(until) {
       counter.add('looks')
       const question = { method: 'GET', path: '/jobs', doing: 'list jobs' } as const
-      return (await requestJson(line, question, jobsSchema, until)).jobs
+      return (await requestJson(connection, question, jobsSchema, until)).jobs
     },
   }
 }

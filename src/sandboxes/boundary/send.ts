@@ -4,9 +4,9 @@ import type { Readable } from 'node:stream'
 import type { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
-import { parseSidecarAnswer, sidecarRefusal } from './answers.ts'
-import { abortedError, collect, isSuccess, Wait } from './ask.ts'
-import { cut, type Line, type Question } from './connection.ts'
+import { type BoundaryConnection, cut, type SidecarRequest } from './connection.ts'
+import { abortError, collect, isSuccess, Wait } from './sidecar-request.ts'
+import { parseSidecarAnswer, sidecarRefusal } from './sidecar-responses.ts'
 
 interface SendOptions {
   /** Fails when the sidecar takes nothing for so long although there is more. */
@@ -15,8 +15,8 @@ interface SendOptions {
 
 /** The body is read to its end, or destroyed. The answer may come before its end only when it is an error. */
 export async function send<T>(
-  line: Line,
-  question: Question,
+  connection: BoundaryConnection,
+  request: SidecarRequest,
   schema: z.ZodType<T>,
   body: Readable,
   until: AbortSignal,
@@ -27,18 +27,18 @@ export async function send<T>(
   let stream: ClientHttp2Stream | undefined
   let wait: Wait | undefined
   try {
-    if (until.aborted) throw abortedError(until, question.doing)
-    stream = line.open(question, false)
+    if (until.aborted) throw abortError(until, request.doing)
+    stream = connection.open(request, false)
     // Without a deadline as long as the body goes: the reader inside may take its time.
-    wait = new Wait(line, stream, question, until, { deadline: false })
-    const pump = new Pump(body, stream, question, options.silenceMs)
+    wait = new Wait(connection, stream, request, until, { deadline: false })
+    const pump = new Pump(body, stream, request, options.silenceMs)
     const first = await Promise.race([wait.answered, pump.sent, wait.failed])
     if (first === undefined || isSuccess(first.status)) await Promise.race([pump.sent, wait.failed])
     wait.startDeadline()
     const { status } = await wait.answered
-    const answer = await collect(stream, LIMITS.jsonBytes, line, question, wait)
-    if (!isSuccess(status)) throw sidecarRefusal(answer, status, question.doing)
-    return parseSidecarAnswer(schema, answer, question.doing)
+    const answer = await collect(stream, LIMITS.jsonBytes, connection, request, wait)
+    if (!isSuccess(status)) throw sidecarRefusal(answer, status, request.doing)
+    return parseSidecarAnswer(schema, answer, request.doing)
   } catch (error) {
     if (stream) cut(stream)
     throw error
@@ -52,7 +52,12 @@ class Pump {
   /** Settles when the whole body has left. */
   readonly sent: Promise<undefined>
 
-  constructor(body: Readable, stream: ClientHttp2Stream, question: Question, silenceMs: number | undefined) {
+  constructor(
+    body: Readable,
+    stream: ClientHttp2Stream,
+    request: SidecarRequest,
+    silenceMs: number | undefined,
+  ) {
     this.sent = new Promise((resolve, reject) => {
       let stalled: NodeJS.Timeout | undefined
       const watch = () => {
@@ -60,11 +65,11 @@ class Pump {
         if (silenceMs === undefined || stream.closed) return
         // The last piece may find the stream full and be the end at once.
         clearTimeout(stalled)
-        stalled = setTimeout(() => reject(takesNothing(question, silenceMs)), silenceMs)
+        stalled = setTimeout(() => reject(takesNothing(request, silenceMs)), silenceMs)
       }
       const broke = (error?: Error) => {
         clearTimeout(stalled)
-        reject(inputBroke(question, error))
+        reject(inputBroke(request, error))
       }
       body.on('data', (chunk: Buffer) => {
         if (stream.destroyed || stream.write(chunk)) return
@@ -92,11 +97,11 @@ class Pump {
   }
 }
 
-function takesNothing(question: Question, ms: number): CraikError {
-  return new CraikError('boundary_failed', `cannot ${question.doing}: the sandbox read nothing for ${ms} ms`)
+function takesNothing(request: SidecarRequest, ms: number): CraikError {
+  return new CraikError('boundary_failed', `cannot ${request.doing}: the sandbox read nothing for ${ms} ms`)
 }
 
-function inputBroke(question: Question, cause: Error | undefined): CraikError {
+function inputBroke(request: SidecarRequest, cause: Error | undefined): CraikError {
   if (cause instanceof CraikError) return cause
-  return new CraikError('interrupted', `cannot ${question.doing}: the data to send ended early`, { cause })
+  return new CraikError('interrupted', `cannot ${request.doing}: the data to send ended early`, { cause })
 }

@@ -1,6 +1,7 @@
 /** Follows the lines of a watched folder as they pass: each is one event, and none is endless. */
-import { lied, parseSidecarAnswer, watchEventSchema } from './answers.ts'
+
 import type { Check } from './body-stream.ts'
+import { lied, parseSidecarAnswer, watchEventSchema } from './sidecar-responses.ts'
 
 /** A path, each of whose bytes may take six characters of JSON, and the rest of an event. */
 const MAX_LINE_BYTES = 32 * 1024

@@ -36,7 +36,7 @@ export interface InUse extends Record<keyof AdmissionLimits, number> {}
 
 /** Also of records that were changed outside Craik: what they stand for takes its room all the same. */
 export function inUse(rows: readonly { readonly document: string }[]): InUse {
-  return summed(rows.map(({ document }) => counted(document)))
+  return sumUse(rows.map(({ document }) => parseCounted(document)))
 }
 
 /** One of the limits, and how much of it is taken. */
@@ -68,18 +68,18 @@ export function isOverfull(rows: readonly { readonly document: string }[], most:
  */
 export function requireCapacity(
   rows: readonly { readonly document: string }[],
-  asked: LimitSpec,
+  request: LimitSpec,
   most: AdmissionLimits,
   what: 'create' | 'resume',
 ): void {
-  const all = rows.map(({ document }) => counted(document))
-  const used = summed(all)
+  const all = rows.map(({ document }) => parseCounted(document))
+  const used = sumUse(all)
   const more: InUse = {
     total: what === 'create' ? 1 : 0,
     running: 1,
-    cpuMillis: asked.cpuMillis ?? 0,
-    memoryBytes: asked.memoryBytes,
-    diskBytes: what === 'create' ? (asked.diskBytes ?? 0) : 0,
+    cpuMillis: request.cpuMillis ?? 0,
+    memoryBytes: request.memoryBytes,
+    diskBytes: what === 'create' ? (request.diskBytes ?? 0) : 0,
   }
   for (const limit of LIMIT_NAMES) {
     if (more[limit] === 0 || used[limit] + more[limit] <= most[limit]) continue
@@ -105,18 +105,18 @@ const SPELLED = {
   diskBytes: 'disk_bytes',
 } as const satisfies Readonly<Record<keyof AdmissionLimits, string>>
 
-function messageOf(limit: keyof AdmissionLimits, asked: number, used: number, most: number): string {
+function messageOf(limit: keyof AdmissionLimits, requestCount: number, used: number, most: number): string {
   switch (limit) {
     case 'total':
-      return `${used} sandboxes exist, and the limit is ${most}`
+      return `cannot create another sandbox: ${used} of at most ${most} exist`
     case 'running':
-      return `${used} sandboxes are running, and the limit is ${most}`
+      return `cannot start another sandbox: ${used} of at most ${most} are running`
     case 'memoryBytes':
-      return `the running sandboxes may use ${gib(used)} of memory; ${gib(asked)} more exceeds the limit of ${gib(most)}`
+      return `the running sandboxes may use ${gib(used)} of memory; ${gib(requestCount)} more exceeds the limit of ${gib(most)}`
     case 'cpuMillis':
-      return `the running sandboxes may use ${used / 1000} cores; ${asked / 1000} more exceeds the limit of ${most / 1000}`
+      return `the running sandboxes may use ${used / 1000} cores; ${requestCount / 1000} more exceeds the limit of ${most / 1000}`
     case 'diskBytes':
-      return `the disks of the sandboxes may grow to ${gib(used)}; ${gib(asked)} more exceeds the limit of ${gib(most)}`
+      return `the disks of the sandboxes may grow to ${gib(used)}; ${gib(requestCount)} more exceeds the limit of ${gib(most)}`
   }
 }
 
@@ -129,29 +129,31 @@ const FLAG: Partial<Record<keyof AdmissionLimits, string>> = {
 
 /** The one that was left alone for longest. */
 function hintOf(limit: keyof AdmissionLimits, all: readonly Counted[]): string {
-  const isKept = limit === 'total' || limit === 'diskBytes'
-  const candidates = all.filter(({ state }) => (isKept ? true : state === 'running' || state === 'paused'))
+  const isRetained = limit === 'total' || limit === 'diskBytes'
+  const candidates = all.filter(({ state }) =>
+    isRetained ? true : state === 'running' || state === 'paused',
+  )
   const [oldest] = candidates.toSorted((a, b) => a.activeAtMs - b.activeAtMs)
   if (oldest === undefined)
     return `request less${FLAG[limit] ?? ''}, or raise the limit in config/limits.yaml`
-  const verb = isKept ? 'delete' : 'stop'
+  const verb = isRetained ? 'delete' : 'stop'
   return `${verb} one that you do not need:  craik sandbox ${verb} ${oldest.name}   or raise the limit in config/limits.yaml`
 }
 
-function summed(all: readonly Counted[]): InUse {
-  const placed = all.filter(({ state }) => STATES[state].takesRoom)
+function sumUse(all: readonly Counted[]): InUse {
+  const withInstance = all.filter(({ state }) => STATES[state].takesRoom)
   const sum = (of: readonly Counted[], name: keyof LimitSpec) =>
     of.reduce((total, { limits }) => total + amount(limits[name]), 0)
   return {
     total: all.length,
-    running: placed.length,
-    cpuMillis: sum(placed, 'cpuMillis'),
-    memoryBytes: sum(placed, 'memoryBytes'),
+    running: withInstance.length,
+    cpuMillis: sum(withInstance, 'cpuMillis'),
+    memoryBytes: sum(withInstance, 'memoryBytes'),
     diskBytes: sum(all, 'diskBytes'),
   }
 }
 
-function counted(document: string): Counted {
+function parseCounted(document: string): Counted {
   const record = JSON.parse(document) as {
     readonly name?: unknown
     readonly state?: unknown

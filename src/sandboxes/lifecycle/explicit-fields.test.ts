@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { NETWORKS } from '../backend.ts'
-import { deniedOperation } from './denied.ts'
+import { deniedOperationError } from './denied-operation.ts'
 import { type ExplicitFields, refuseExplicitFields } from './explicit-fields.ts'
 import { ADA, approveCreate, creation, LifecycleStore } from './lifecycle.fixture.ts'
 import { beginCreate } from './tokens.ts'
@@ -24,29 +24,32 @@ const anything: fc.Arbitrary<ExplicitFields> = fc.record({
 
 test('a container is asked about only when its request leaves nothing out and wants nothing that is never given', () => {
   fc.assert(
-    fc.property(anything, (stated) => {
+    fc.property(anything, (fields) => {
       const isWhole =
-        stated.network === 'none' &&
-        stated.mounts?.writable === 0 &&
-        stated.image &&
-        stated.environment &&
-        stated.workspace
-      expect(refuseExplicitFields('docker', stated) === undefined).toBe(isWhole)
+        fields.network === 'none' &&
+        fields.mounts?.writable === 0 &&
+        fields.image &&
+        fields.environment &&
+        fields.workspace
+      expect(refuseExplicitFields('docker', fields) === undefined).toBe(isWhole)
     }),
   )
 })
 
 test('everything that was left out is named', () => {
-  const refused = (changes: Partial<ExplicitFields>) =>
+  const refuseFields = (changes: Partial<ExplicitFields>) =>
     refuseExplicitFields('docker', { ...WHOLE, ...changes })
   expect(refuseExplicitFields('docker', undefined)).toEqual({
     rule: 'sandbox.request_incomplete',
     fields: ['network', 'mounts', 'container.image', 'environment', 'workspace'],
   })
-  expect(refused({ mounts: null, image: false })?.fields).toEqual(['mounts', 'container.image'])
-  expect(refused({ network: 'bridge' })).toEqual({ rule: 'sandbox.network', fields: ['network'] })
-  expect(refused({ network: 'restricted' })?.rule).toBe('sandbox.network')
-  expect(refused({ mounts: { all: 2, writable: 1 } })).toEqual({ rule: 'sandbox.mount', fields: ['mounts'] })
+  expect(refuseFields({ mounts: null, image: false })?.fields).toEqual(['mounts', 'container.image'])
+  expect(refuseFields({ network: 'bridge' })).toEqual({ rule: 'sandbox.network', fields: ['network'] })
+  expect(refuseFields({ network: 'restricted' })?.rule).toBe('sandbox.network')
+  expect(refuseFields({ mounts: { all: 2, writable: 1 } })).toEqual({
+    rule: 'sandbox.mount',
+    fields: ['mounts'],
+  })
 })
 
 test('the process sandbox has defaults, and no network either', () => {
@@ -75,7 +78,7 @@ test('a request that leaves something out is denied on record, whatever is grant
     decision: { effect: 'deny', rule: 'sandbox.request_incomplete' },
     metadata: { fields: ['network'] },
   })
-  expect(deniedOperation(answer)).toMatchObject({
+  expect(deniedOperationError(answer)).toMatchObject({
     code: 'denied',
     hint: expect.stringContaining('network'),
     details: { rule: 'sandbox.request_incomplete', fields: ['network'], receipt_id: answer.ref.id },

@@ -1,8 +1,8 @@
 /** What a request for a container has to say: what it leaves out is denied, never guessed. */
 import type { BackendName, NETWORKS } from '../backend.ts'
 import { OPERATIONS } from '../operations.ts'
-import { sandboxLinks } from './decide.ts'
-import { createTarget } from './grants.ts'
+import { sandboxLinks } from './decide-sandbox.ts'
+import { createTarget } from './sandbox-grants.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginCreateInput, Denied } from './tokens.ts'
 
@@ -32,24 +32,24 @@ export interface ExplicitFieldRefusal {
 /** The first thing that is wrong with it; undefined when policy may be asked. No grant opens any of these. */
 export function refuseExplicitFields(
   backend: BackendName,
-  stated: ExplicitFields | undefined,
+  fields: ExplicitFields | undefined,
 ): ExplicitFieldRefusal | undefined {
-  const missing = backend === 'docker' ? leftOut(stated) : []
+  const missing = backend === 'docker' ? missingFields(fields) : []
   if (missing.length > 0) return { rule: 'sandbox.request_incomplete', fields: missing }
-  if ((stated?.network ?? 'none') !== 'none') return { rule: 'sandbox.network', fields: ['network'] }
-  if ((stated?.mounts?.writable ?? 0) > 0) return { rule: 'sandbox.mount', fields: ['mounts'] }
+  if ((fields?.network ?? 'none') !== 'none') return { rule: 'sandbox.network', fields: ['network'] }
+  if ((fields?.mounts?.writable ?? 0) > 0) return { rule: 'sandbox.mount', fields: ['mounts'] }
   return undefined
 }
 
-function leftOut(stated: ExplicitFields | undefined): string[] {
-  const said: readonly (readonly [string, boolean])[] = [
-    ['network', (stated?.network ?? null) !== null],
-    ['mounts', (stated?.mounts ?? null) !== null],
-    ['container.image', stated?.image === true],
-    ['environment', stated?.environment === true],
-    ['workspace', stated?.workspace === true],
+function missingFields(fields: ExplicitFields | undefined): string[] {
+  const reply: readonly (readonly [string, boolean])[] = [
+    ['network', (fields?.network ?? null) !== null],
+    ['mounts', (fields?.mounts ?? null) !== null],
+    ['container.image', fields?.image === true],
+    ['environment', fields?.environment === true],
+    ['workspace', fields?.workspace === true],
   ]
-  return said.filter(([, isSaid]) => !isSaid).map(([field]) => field)
+  return reply.filter(([, isSaid]) => !isSaid).map(([field]) => field)
 }
 
 /** The request itself is enough to say no, so policy is not asked, and no grant opens it. */
@@ -59,12 +59,12 @@ export async function refuseRequest(
   { rule, fields }: ExplicitFieldRefusal,
 ): Promise<Denied> {
   const { capability, operation } = OPERATIONS.create
-  const asked = { operator: input.operator, capability, operation, target: createTarget(input.name) }
+  const request = { operator: input.operator, capability, operation, target: createTarget(input.name) }
   const ref = await sealer.append(tables, {
     kind: 'denial',
     phase: 'point',
     status: 'denied',
-    ...asked,
+    ...request,
     links: sandboxLinks(input),
     metadata: { denied_kind: 'sandbox_action', fields: [...fields] },
     decision: { effect: 'deny', rule, missing: [], replayable: false },
@@ -72,7 +72,7 @@ export async function refuseRequest(
   return {
     effect: 'denied',
     ref,
-    asked: { ...asked, scope: {} },
+    asked: { ...request, scope: {} },
     evaluation: { rule, missing: [], grantOutcome: 'not_required', grantWouldHelp: false },
     fields,
   }

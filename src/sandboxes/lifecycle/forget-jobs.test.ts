@@ -9,9 +9,9 @@ test('of jobs that ended the newest are kept, and an id of the others begins not
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()
-  const [first, second] = [numbered(1), numbered(2)]
+  const [first, second] = [jobIdOf(1), jobIdOf(2)]
   for (const jobId of [first, second]) {
-    const begun = await fixture.begun(id, hello(jobId))
+    const begun = await fixture.beginAllowed(id, hello(jobId))
     await store.write(endOperation, { id, begun, jobId, status: 'passed' })
   }
   await store.write(forgetJobs, { id })
@@ -21,7 +21,7 @@ test('of jobs that ended the newest are kept, and an id of the others begins not
   for (let i = 0; i < KEPT - 1; i++) {
     await store.tables.sandboxJobs.insert({
       sandboxId: id,
-      jobId: numbered(100 + i),
+      jobId: jobIdOf(100 + i),
       beginId: `rcpt_${i}` as ReceiptId,
       document: '{}',
       seal: '',
@@ -31,8 +31,8 @@ test('of jobs that ended the newest are kept, and an id of the others begins not
       createdAtMs: 0,
     })
   }
-  const stillOpen = numbered(0)
-  await fixture.begun(id, hello(stillOpen))
+  const stillOpen = jobIdOf(0)
+  await fixture.beginAllowed(id, hello(stillOpen))
   await store.write(forgetJobs, { id })
   const count = (await store.bodies()).length
   await expect(fixture.begin(id, hello(first))).rejects.toMatchObject({ code: 'conflict' })
@@ -45,6 +45,6 @@ test('of jobs that ended the newest are kept, and an id of the others begins not
 })
 
 /** As ids are ordered. */
-function numbered(number: number): JobId {
+function jobIdOf(number: number): JobId {
   return `job_${String(number).padStart(26, '0')}` as JobId
 }

@@ -7,11 +7,11 @@ import type { SandboxRecords } from './sandbox-records.ts'
 /** More than begin while anybody could still ask for one of them again. */
 const KEPT = 4096
 
-export async function forgetJobs(keeper: SandboxRecords, { id }: { readonly id: SandboxId }): Promise<void> {
-  const record = await keeper.sandbox(id)
-  const newest = await keeper.tables.sandboxJobs.removeOld(id, KEPT)
+export async function forgetJobs(records: SandboxRecords, { id }: { readonly id: SandboxId }): Promise<void> {
+  const record = await records.sandbox(id)
+  const newest = await records.tables.sandboxJobs.removeOld(id, KEPT)
   if (newest === undefined || isForgotten(record, newest)) return
-  await keeper.put({ ...record, jobs_forgotten_to: newest }, 'update')
+  await records.put({ ...record, jobs_forgotten_to: newest }, 'update')
 }
 
 /** For an id that is not on record. Ids begin with a time, so that those of new jobs are greater than old ones. */

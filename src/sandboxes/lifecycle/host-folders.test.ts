@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { deniedOperation } from './denied.ts'
+import { deniedOperationError } from './denied-operation.ts'
 import { ADA, approveCreate, approveFolder, BOB, creation, LifecycleStore } from './lifecycle.fixture.ts'
 import { parseSandbox } from './sandbox-record.ts'
 import { beginCreate } from './tokens.ts'
@@ -33,7 +33,7 @@ test('leave to create a sandbox is no leave to write to a folder: the denial nam
   const { grant } = await approveCreate(store, clock, { operator: ADA, name: 'box' })
   const answer = await store.write(beginCreate, creation({ name: 'box', ...inPlace, grantId: grant.id }))
   if (answer.effect !== 'denied') throw new Error('it was allowed')
-  expect(deniedOperation(answer)).toMatchObject({
+  expect(deniedOperationError(answer)).toMatchObject({
     code: 'denied',
     message: expect.stringContaining('sandbox.mount on sandbox/box'),
     hint: expect.stringMatching(
@@ -56,10 +56,10 @@ test.each([
   { folder: `${FOLDER}/part`, use: 'write' },
   { folder: FOLDER, use: 'read' },
   { folder: FOLDER, use: 'write', operator: BOB },
-])('a grant of something else does not open it: %j', async (given) => {
+])('a grant of something else does not open it: %j', async (provided) => {
   const { store, clock } = new LifecycleStore()
   await approveCreate(store, clock, { operator: ADA })
-  await approveFolder(store, clock, given)
+  await approveFolder(store, clock, provided)
   expect(await store.write(beginCreate, creation(inPlace))).toMatchObject({ effect: 'denied' })
 })
 
@@ -97,15 +97,15 @@ test('each folder that is shown needs leave to be read, and is on record with th
   const { store, clock } = new LifecycleStore()
   await approveCreate(store, clock, { operator: ADA })
   await approveFolder(store, clock, { folder: '/team/a', use: 'read' })
-  const asked = withMounts('/team/a', '/team/b')
-  expect(await store.write(beginCreate, creation(asked))).toMatchObject({
+  const requested = withMounts('/team/a', '/team/b')
+  expect(await store.write(beginCreate, creation(requested))).toMatchObject({
     effect: 'denied',
     asked: { capability: 'sandbox.mount', operation: 'read', path: '/team/b' },
   })
   await approveFolder(store, clock, { folder: '/team/b', use: 'read' })
-  expect(await store.write(beginCreate, creation(asked))).toMatchObject({
+  expect(await store.write(beginCreate, creation(requested))).toMatchObject({
     effect: 'allowed',
-    record: { spec: { mounts: asked.mounts } },
+    record: { spec: { mounts: requested.mounts } },
   })
 })
 

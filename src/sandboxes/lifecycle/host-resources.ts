@@ -1,11 +1,11 @@
 /** What of this machine a new sandbox is given, folders and logins: each is a question of its own, on record like any other. */
 import type { ReceiptId } from '../../lib/ids.ts'
-import { endDraft } from '../../receipts/log.ts'
+import { endDraft } from '../../receipts/receipt-log.ts'
 import type { MountSpec, WorkspaceSpec } from '../backend.ts'
 import { FOLDER_USES, LOGIN_USES, VOLUME_USES } from '../operations.ts'
 import { volumeTarget } from '../volumes/volume.ts'
-import { commitDecision, type EvaluatedRequest, evaluateSandbox, sandboxLinks } from './decide.ts'
-import { createTarget } from './grants.ts'
+import { commitDecision, type EvaluatedRequest, evaluateSandbox, sandboxLinks } from './decide-sandbox.ts'
+import { createTarget } from './sandbox-grants.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginCreateInput, Denied } from './tokens.ts'
 
@@ -25,36 +25,38 @@ type Given = Pick<
 
 /** Spends and writes nothing yet. A grant is looked up for each: the one that the request names is for the sandbox. */
 export async function evaluateHostResources(
-  keeper: SandboxRecords,
+  records: SandboxRecords,
   input: Given,
   policyEnvelopeId: string,
 ): Promise<readonly EvaluatedRequest[]> {
-  const kept = input.forkOf === undefined ? [] : (await keeper.sandbox(input.forkOf)).spec.mounts
+  const stored = input.forkOf === undefined ? [] : (await records.sandbox(input.forkOf)).spec.mounts
   const { operator, credentials = 'none' } = input
-  const asked = { operator, target: createTarget(input.name), policyEnvelopeId }
-  const judged: EvaluatedRequest[] = []
-  for (const { use, folder } of foldersOf(input.workspace, input.mounts ?? [], kept))
-    judged.push(await evaluateSandbox(keeper, { ...FOLDER_USES[use], ...asked, path: folder }))
+  const request = { operator, target: createTarget(input.name), policyEnvelopeId }
+  const evaluated: EvaluatedRequest[] = []
+  for (const { use, folder } of foldersOf(input.workspace, input.mounts ?? [], stored))
+    evaluated.push(await evaluateSandbox(records, { ...FOLDER_USES[use], ...request, path: folder }))
   for (const { name } of input.volumes ?? [])
-    judged.push(await evaluateSandbox(keeper, { ...VOLUME_USES.mount, ...asked, target: volumeTarget(name) }))
+    evaluated.push(
+      await evaluateSandbox(records, { ...VOLUME_USES.mount, ...request, target: volumeTarget(name) }),
+    )
   // What a fork keeps was asked when it was first given.
   if (credentials !== 'none' && input.forkOf === undefined)
-    judged.push(await evaluateSandbox(keeper, { ...LOGIN_USES[credentials], ...asked }))
-  return judged
+    evaluated.push(await evaluateSandbox(records, { ...LOGIN_USES[credentials], ...request }))
+  return evaluated
 }
 
 /** All are allowed. The sandbox's own receipts tell what came of it, so that these end as soon as they begin. */
 export async function recordHostResources(
-  keeper: SandboxRecords,
-  judged: readonly EvaluatedRequest[],
+  records: SandboxRecords,
+  evaluated: readonly EvaluatedRequest[],
   { id, backend, owner }: Given,
 ): Promise<Denied | { readonly effect: 'allowed'; readonly receipts: readonly ReceiptId[] }> {
   const receipts: ReceiptId[] = []
-  for (const one of judged) {
-    const settled = await commitDecision(keeper, one, { links: sandboxLinks({ id, backend }) }, owner)
+  for (const one of evaluated) {
+    const settled = await commitDecision(records, one, { links: sandboxLinks({ id, backend }) }, owner)
     if (settled.effect === 'denied') return settled
     const { id: beginId, begin } = settled.begun
-    await keeper.sealer.append(keeper.tables, endDraft(beginId, begin, { status: 'passed' }))
+    await records.sealer.append(records.tables, endDraft(beginId, begin, { status: 'passed' }))
     receipts.push(beginId)
   }
   return { effect: 'allowed', receipts }
@@ -63,10 +65,10 @@ export async function recordHostResources(
 function foldersOf(
   workspace: WorkspaceSpec,
   mounts: readonly MountSpec[],
-  kept: readonly MountSpec[],
+  stored: readonly MountSpec[],
 ): readonly { readonly use: keyof typeof FOLDER_USES; readonly folder: string }[] {
   const folders = new Set(mounts.map(({ folder }) => folder))
-  for (const { folder } of kept) folders.delete(folder)
+  for (const { folder } of stored) folders.delete(folder)
   return [
     ...(workspace.mode === 'in-place' ? [{ use: 'write' as const, folder: workspace.folder }] : []),
     ...[...folders].map((folder) => ({ use: 'read' as const, folder })),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createGrant } from '../../policy/grants.ts'
 import { beginDeleteVolume, endDeleteVolume } from '../volumes/tokens.ts'
-import { deniedOperation } from './denied.ts'
+import { deniedOperationError } from './denied-operation.ts'
 import { ADA, approveCreate, BOB, creation, LifecycleStore, ME } from './lifecycle.fixture.ts'
 import { beginCreate, beginDelete, endCreate, endDelete } from './tokens.ts'
 
@@ -15,8 +15,8 @@ const DELETE = { capability: 'sandbox.delete', operation: 'delete_volume' }
 class VolumeStore extends LifecycleStore {
   async allow(target: string, { capability, operation }: typeof USE, subject = ADA) {
     const terms = { subject, scope: 'any' as const, max_uses: 1, approved_by: subject }
-    const asked = { capability, operations: [operation], target: { ref: target }, ...terms }
-    return (await createGrant(this.store, asked)).grant
+    const requested = { capability, operations: [operation], target: { ref: target }, ...terms }
+    return (await createGrant(this.store, requested)).grant
   }
 
   async create(volumes = VOLUMES, operator = ADA) {
@@ -42,7 +42,7 @@ describe('a volume', () => {
     await test.allow('volume/ada-llm', USE)
     const answer = await test.store.write(beginCreate, creation({ volumes: VOLUMES }))
     if (answer.effect !== 'denied') throw new Error('it was allowed')
-    expect(deniedOperation(answer)).toMatchObject({
+    expect(deniedOperationError(answer)).toMatchObject({
       code: 'denied',
       hint: expect.stringMatching(/--capability sandbox\.mount .*--operation volume .*volume\/ada-tools/),
     })
@@ -59,12 +59,14 @@ describe('a volume', () => {
     const test = new VolumeStore()
     expect(await test.create()).toMatchObject({ effect: 'allowed', record: { spec: { volumes: VOLUMES } } })
     const bodies = await test.store.bodies()
-    const given = bodies.filter(({ capability, phase }) => capability === USE.capability && phase === 'begin')
-    expect(given.map(({ target }) => target)).toEqual(['volume/ada-llm', 'volume/ada-tools'])
+    const provided = bodies.filter(
+      ({ capability, phase }) => capability === USE.capability && phase === 'begin',
+    )
+    expect(provided.map(({ target }) => target)).toEqual(['volume/ada-llm', 'volume/ada-tools'])
     expect(
       bodies.find(({ phase, capability }) => phase === 'begin' && capability === 'sandbox.create'),
     ).toMatchObject({
-      links: { receipt_ids: given.map(({ id }) => id) },
+      links: { receipt_ids: provided.map(({ id }) => id) },
       metadata: { volumes: ['ada-llm', 'ada-tools'] },
     })
   })

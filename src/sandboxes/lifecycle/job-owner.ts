@@ -1,7 +1,7 @@
 /** A job is for who started it: to read, to feed and to end, for as long as a grant carries it. */
 import type { JobId, SandboxId } from '../../lib/ids.ts'
-import { sandboxLinks } from './decide.ts'
-import { JOB_OPERATOR_RULE } from './denied.ts'
+import { sandboxLinks } from './decide-sandbox.ts'
+import { JOB_OPERATOR_RULE } from './denied-operation.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import type { RecordedJob, SandboxRecords } from './sandbox-records.ts'
 import { requireStillAuthorized } from './still-authorized.ts'
@@ -19,16 +19,16 @@ const ENDING_ACTION = 'cancel'
 
 /** Undefined when it is the operator's own and may go on, or there is no such job. */
 export async function requireJobOwner(
-  keeper: SandboxRecords,
+  records: SandboxRecords,
   { id, jobId, operator, action }: JobQuestion,
 ): Promise<Denied | undefined> {
-  const record = await keeper.sandbox(id)
-  const kept = await keeper.job(id, jobId)
-  if (kept === undefined) return undefined
-  if (kept.job.operator !== operator) return refuseJob(keeper, record, kept, operator, action)
+  const record = await records.sandbox(id)
+  const stored = await records.job(id, jobId)
+  if (stored === undefined) return undefined
+  if (stored.job.operator !== operator) return refuseJob(records, record, stored, operator, action)
   return action === ENDING_ACTION
     ? undefined
-    : requireStillAuthorized(keeper, record, kept.job.begin, { jobId, action })
+    : requireStillAuthorized(records, record, stored.job.begin, { jobId, action })
 }
 
 /** No grant opens it, so policy is not asked: whose it is decides. */

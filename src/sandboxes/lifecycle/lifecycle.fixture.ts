@@ -7,7 +7,7 @@ import { createGrant } from '../../policy/grants.ts'
 import { START_MS, TestClock } from '../../policy/policy.fixture.ts'
 import type { Store } from '../../store/store.ts'
 import type { BoundaryCounts } from '../boundary/boundary.ts'
-import { createTarget } from './grants.ts'
+import { createTarget } from './sandbox-grants.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import {
   type BeginCreateInput,
@@ -139,7 +139,7 @@ export class LifecycleStore {
   }
 
   /** The begin of what is allowed. */
-  async begun(id: SandboxId, changes: Partial<BeginOperationInput> = {}) {
+  async beginAllowed(id: SandboxId, changes: Partial<BeginOperationInput> = {}) {
     const answer = await this.begin(id, changes)
     if (answer.effect === 'denied') throw new Error(`denied by ${answer.evaluation.rule}`)
     return answer.begun

@@ -14,7 +14,7 @@ export function refuseOverlap(
 ): void {
   if (workspace.mode !== 'in-place') return
   const { folder } = workspace
-  const others = rows.map(({ document }) => placed(document))
+  const others = rows.map(({ document }) => parseFolderUse(document))
   const other = others.find(
     (one) => one !== undefined && (isBelow(one.folder, folder) || isBelow(folder, one.folder)),
   )
@@ -34,7 +34,7 @@ export function refuseMountOverlap(
   rows: readonly { readonly document: string }[],
 ): void {
   const own = workspace.mode === 'in-place' ? [{ name: 'itself', folder: workspace.folder }] : []
-  const writers = [...rows.flatMap(({ document }) => placed(document) ?? []), ...own]
+  const writers = [...rows.flatMap(({ document }) => parseFolderUse(document) ?? []), ...own]
   for (const { folder } of mounts) {
     const writer = writers.find((one) => isBelow(one.folder, folder))
     if (writer !== undefined)
@@ -44,7 +44,7 @@ export function refuseMountOverlap(
   }
   if (workspace.mode !== 'in-place') return
   const reader = rows
-    .flatMap(({ document }) => shown(document))
+    .flatMap(({ document }) => parseMounts(document))
     .find(({ folder }) => isBelow(workspace.folder, folder))
   if (reader !== undefined)
     throw new CraikError('conflict', `sandbox ${reader.name} mounts a folder of the workspace`, {
@@ -52,19 +52,19 @@ export function refuseMountOverlap(
     })
 }
 
-interface Placed {
+interface FolderUse {
   readonly name: string
   readonly folder: string
 }
 
 /** Also of a record that was changed outside Craik: what runs there runs on. */
-function placed(document: string): Placed | undefined {
+function parseFolderUse(document: string): FolderUse | undefined {
   const { name, spec } = recordIn(document)
   const workspace = spec?.workspace
   return workspace?.mode === 'in-place' ? { name: String(name), folder: String(workspace.folder) } : undefined
 }
 
-function shown(document: string): Placed[] {
+function parseMounts(document: string): FolderUse[] {
   const { name, spec } = recordIn(document)
   const mounts = Array.isArray(spec?.mounts) ? (spec.mounts as readonly MountSpec[]) : []
   return mounts.map((mount) => ({ name: String(name), folder: String(mount?.folder) }))

@@ -6,7 +6,7 @@ import type { SealedRow } from '../../store/agent-tables.ts'
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
 import {
-  damagedSandbox,
+  damagedSandboxError,
   MAX_SANDBOXES,
   parseSandbox,
   type SandboxRecord,
@@ -16,7 +16,7 @@ import {
 /** As long as one may be. */
 const MAX_NAME = 64
 
-export interface RecordPlace {
+export interface ReadDeps {
   readonly store: Store
   readonly home: Home
 }
@@ -33,11 +33,11 @@ export type ListedSandbox =
     }
 
 /** Newest first. */
-export async function listSandboxes({ store, home }: RecordPlace): Promise<readonly ListedSandbox[]> {
+export async function listSandboxes({ store, home }: ReadDeps): Promise<readonly ListedSandbox[]> {
   const rows = await store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
   return rows.map((row) => {
     try {
-      return { id: row.id, record: checked(home, row) }
+      return { id: row.id, record: readVerified(home, row) }
     } catch (error) {
       if (!(error instanceof CraikError)) throw error
       return {
@@ -50,23 +50,23 @@ export async function listSandboxes({ store, home }: RecordPlace): Promise<reado
   })
 }
 
-export async function getSandbox({ store, home }: RecordPlace, idOrName: string): Promise<SandboxRecord> {
+export async function getSandbox({ store, home }: ReadDeps, idOrName: string): Promise<SandboxRecord> {
   const row = await store.read(
     async ({ sandboxes }) =>
       (await sandboxes.get(idOrName)) ?? (await sandboxes.list({ name: idOrName }, 1)).at(0),
   )
   if (row === undefined) throw unknownSandbox(idOrName)
-  return checked(home, row)
+  return readVerified(home, row)
 }
 
-function checked(home: Home, { id, document, seal }: SealedRow): SandboxRecord {
+function readVerified(home: Home, { id, document, seal }: SealedRow): SandboxRecord {
   const status = checkRecord(home, `sandbox:${id}`, document, seal)
   if (status === 'verified') return parseSandbox(document)
   const why =
     status === 'tampered'
       ? 'was changed outside Craik'
       : 'cannot be verified: the key that sealed it is missing'
-  throw damagedSandbox(id, why)
+  throw damagedSandboxError(id, why)
 }
 
 function nameIn(document: string): string | undefined {

@@ -31,7 +31,7 @@ import {
 
 type Crossing = BeginOperationInput['operation']
 
-async function reconciled(fixture: LifecycleStore, without: (line: string) => boolean = () => false) {
+async function reconcile(fixture: LifecycleStore, without: (line: string) => boolean = () => false) {
   const reconciler = new BoundaryReconciler()
   const rows = await fixture.store.tables.receipts.scan(0, 100_000)
   for (const { line, seq } of rows) if (!without(line)) reconciler.receipt(Buffer.from(line), seq)
@@ -40,7 +40,7 @@ async function reconciled(fixture: LifecycleStore, without: (line: string) => bo
 
 async function perform(fixture: LifecycleStore, { id }: SandboxRecord, name: Crossing, bytesIn = 0) {
   const job = OPERATIONS[name].counted === 'jobs' ? { ...hello(newJobId()), operation: name } : undefined
-  const begun = await fixture.begun(id, job ?? { operation: name })
+  const begun = await fixture.beginAllowed(id, job ?? { operation: name })
   await fixture.store.write(endOperation, {
     id,
     begun,
@@ -50,7 +50,7 @@ async function perform(fixture: LifecycleStore, { id }: SandboxRecord, name: Cro
   })
 }
 
-async function settled(counts: Partial<BoundaryCounts>) {
+async function settleCounts(counts: Partial<BoundaryCounts>) {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   for (const name of ['exec', 'exec', 'terminal', 'file_read', 'file_write', 'forward', 'signal'] as const)
@@ -87,8 +87,8 @@ test('a refusal from inside says where to, and nothing that looks like a secret'
 
 describe('a boundary that counted to the end', () => {
   test('agrees with the receipts of what it opened', async () => {
-    const { fixture } = await settled({})
-    expect(await reconciled(fixture)).toEqual({ epochs: 1, open: 0, operations: 7, differ: [] })
+    const { fixture } = await settleCounts({})
+    expect(await reconcile(fixture)).toEqual({ epochs: 1, open: 0, operations: 7, differ: [] })
   })
 
   test.each([
@@ -98,24 +98,24 @@ describe('a boundary that counted to the end', () => {
     [{ connections: 5 }, 'the boundary accepted 5 connections from the sandbox, receipts account for 4'],
     [{ bytesIn: 69 }, 'receipts record 70 bytes out of the sandbox, the boundary passed 69'],
   ])('and differs by %o is found out', async (counts, detail) => {
-    const { fixture, record } = await settled(counts)
-    const { differ } = await reconciled(fixture)
+    const { fixture, record } = await settleCounts(counts)
+    const { differ } = await reconcile(fixture)
     expect(differ).toEqual([
       { sandboxId: record.id, epoch: EPOCH, detail: `sandbox ${record.id} ${EPOCH}: ${detail}` },
     ])
   })
 
   test('shows that the receipts of an exec are missing', async () => {
-    const { fixture } = await settled({})
+    const { fixture } = await settleCounts({})
     const job = /"job_id":"(job_\w+)"/.exec((await fixture.lines()).join('\n'))![1]!
-    const { differ } = await reconciled(fixture, (line) => line.includes(job))
+    const { differ } = await reconcile(fixture, (line) => line.includes(job))
     expect(differ.map(({ detail }) => detail.split(': ')[1])).toEqual([
       'the boundary opened 3 jobs, receipts account for 2',
     ])
   })
 
   test('is not believed when its counts are there twice', async () => {
-    const { fixture } = await settled({})
+    const { fixture } = await settleCounts({})
     const reconciler = new BoundaryReconciler()
     const lines = (await fixture.store.tables.receipts.scan(0, 1000)).map(({ line }) => Buffer.from(line))
     for (const [seq, line] of lines.entries()) reconciler.receipt(line, seq)
@@ -126,7 +126,7 @@ describe('a boundary that counted to the end', () => {
   })
 
   test('says nothing of a log that begins in the middle', async () => {
-    const { fixture } = await settled({ jobs: 100 })
+    const { fixture } = await settleCounts({ jobs: 100 })
     const reconciler = new BoundaryReconciler()
     const [, ...rest] = await fixture.store.tables.receipts.scan(0, 1000)
     for (const { line, seq } of rest) reconciler.receipt(Buffer.from(line), seq)
@@ -137,10 +137,10 @@ describe('a boundary that counted to the end', () => {
 test('what was begun and never reached the boundary is no difference', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
-  const begun = await fixture.begun(id)
+  const begun = await fixture.beginAllowed(id)
   await fixture.store.write(endOperation, { id, begun, status: 'indeterminate' })
   await fixture.store.write(closeEpoch, { id, epoch: EPOCH, counts: NO_COUNTS })
-  expect((await reconciled(fixture)).differ).toEqual([])
+  expect((await reconcile(fixture)).differ).toEqual([])
 })
 
 test('counts that a crash cut short are the last that were saved: fewer is no difference, more is', async () => {
@@ -162,7 +162,7 @@ test('counts that a crash cut short are the last that were saved: fewer is no di
     expect(await fixture.store.write(closeLeftEpochs, { id: record.id })).toEqual([EPOCH])
     expect(await fixture.store.write(closeLeftEpochs, { id: record.id })).toEqual([])
     expect((await fixture.store.bodies()).at(-1)).toMatchObject({ metadata: { complete: false } })
-    expect((await reconciled(fixture)).differ).toHaveLength(found)
+    expect((await reconcile(fixture)).differ).toHaveLength(found)
   }
 })
 
@@ -170,13 +170,13 @@ test('a job that is sent again in a later epoch is accounted for there', async (
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
   const job = hello()
-  const begun = await fixture.begun(id, job)
+  const begun = await fixture.beginAllowed(id, job)
   const jobId = job.job!.id
   await fixture.store.write(closeEpoch, { id, epoch: EPOCH, counts: NO_COUNTS })
   await fixture.store.write(restartJob, { id, jobId, epoch: 'epoch_2', owner: ME })
   await fixture.store.write(endOperation, { id, begun, jobId, status: 'passed' })
   await fixture.store.write(closeEpoch, { id, epoch: 'epoch_2', counts: { ...NO_COUNTS, jobs: 1 } })
-  expect(await reconciled(fixture)).toMatchObject({ epochs: 2, differ: [] })
+  expect(await reconcile(fixture)).toMatchObject({ epochs: 2, differ: [] })
 })
 
 test('counts only go up, are closed once, and the receipt says that they are observed', async () => {
@@ -203,7 +203,7 @@ test('a sandbox that is deleted leaves no epoch uncounted', async () => {
   await fixture.store.write(saveCounts, { id, epoch: EPOCH, counts: { ...NO_COUNTS, jobs: 1 } })
   await fixture.store.write(beginDelete, { id, operator: ADA, owner: ME })
   await fixture.store.write(endDelete, { id, status: 'passed' })
-  expect(await reconciled(fixture)).toEqual({ epochs: 1, open: 0, operations: 1, differ: [] })
+  expect(await reconcile(fixture)).toEqual({ epochs: 1, open: 0, operations: 1, differ: [] })
 })
 
 test('of the live log, what is saved of an open epoch is held against it too', async () => {
@@ -214,7 +214,7 @@ test('of the live log, what is saved of an open epoch is held against it too', a
   const verdict = (counts: string) => {
     const reconciler = new BoundaryReconciler()
     for (const { line, seq } of rows) reconciler.receipt(Buffer.from(line), seq)
-    reconciler.saved(record.id, EPOCH, counts)
+    reconciler.recordCounts(record.id, EPOCH, counts)
     return reconciler.finish().differ.map(({ detail }) => detail.split(': ')[1])
   }
   expect(verdict(JSON.stringify({ ...NO_COUNTS, looks: 1 }))).toEqual([])
@@ -232,7 +232,7 @@ test('a denied operation counts for nothing', async () => {
     effect: 'denied',
   })
   await fixture.store.write(closeEpoch, { id, epoch: EPOCH, counts: { ...NO_COUNTS, looks: 1 } })
-  expect((await reconciled(fixture)).differ).toHaveLength(1)
+  expect((await reconcile(fixture)).differ).toHaveLength(1)
 })
 
 test('no line of any shape stops it', () => {

@@ -5,7 +5,7 @@
 import type { Receipt } from '../../receipts/schema.ts'
 import type { BoundaryCounts } from '../boundary/boundary.ts'
 import { OPERATIONS } from '../operations.ts'
-import { COUNT_CAPABILITY, COUNT_MEASURES, COUNT_OPERATION, parseCounts } from './counts.ts'
+import { COUNT_CAPABILITY, COUNT_MEASURES, COUNT_OPERATION, parseCounts } from './count-receipts.ts'
 
 export interface BoundaryCheck {
   /** Of which counts are on record. */
@@ -71,7 +71,7 @@ export class BoundaryReconciler {
   }
 
   /** Of the live log: what was saved of an epoch that is still open, in the same snapshot. */
-  saved(sandboxId: string, epoch: string, counts: string): void {
+  recordCounts(sandboxId: string, epoch: string, counts: string): void {
     const found = this.#epoch(sandboxId, epoch)
     try {
       found.counted ??= { ...parseCounts(counts), complete: false }

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import { reference } from '../../policy/request.ts'
+import { reference } from '../../policy/decision-request.ts'
 import {
   BACKEND_NAMES,
   CONTAINER_LINES,
@@ -152,7 +152,7 @@ export function parseSandbox(document: string): SandboxRecord {
   return parsed.data as SandboxRecord
 }
 
-export function damagedSandbox(id: string, why: string): CraikError {
+export function damagedSandboxError(id: string, why: string): CraikError {
   return new CraikError('tampered', `the record of sandbox ${id} ${why}`, {
     hint: `nothing was done; check the log:  craik receipts verify   remove it:  craik sandbox delete ${id}`,
   })

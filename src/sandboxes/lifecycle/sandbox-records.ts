@@ -4,14 +4,14 @@ import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { JobId } from '../../lib/ids.ts'
 import { ownerState } from '../../lib/owner.ts'
-import { endDraft, type Outcome } from '../../receipts/log.ts'
+import { endDraft, type Outcome } from '../../receipts/receipt-log.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { RecordSealer } from '../../receipts/record-seal.ts'
 import type { SandboxJobRow } from '../../store/sandbox-tables.ts'
 import type { Tables } from '../../store/store.ts'
 import type { OperationName } from '../operations.ts'
 import {
-  damagedSandbox,
+  damagedSandboxError,
   type PendingBegin,
   parseSandbox,
   type RecordedBegin,
@@ -57,7 +57,7 @@ export class SandboxRecords {
     const row = await this.tables.sandboxes.get(id)
     if (row === undefined) throw unknownSandbox(id)
     if (this.isOurs(`sandbox:${id}`, row)) return parseSandbox(row.document)
-    throw damagedSandbox(id, 'was changed outside Craik')
+    throw damagedSandboxError(id, 'was changed outside Craik')
   }
 
   async put(record: SandboxRecord, how: 'insert' | 'update'): Promise<SandboxRecord> {
@@ -100,7 +100,7 @@ export class SandboxRecords {
     }
   }
 
-  async sealedJob(
+  async sealJob(
     { sandboxId, jobId, beginId }: Pick<SandboxJobRow, 'sandboxId' | 'jobId' | 'beginId'>,
     job: JobDocument,
   ): Promise<Pick<SandboxJobRow, 'document' | 'seal'>> {
@@ -129,11 +129,11 @@ export class SandboxRecords {
 
   /** A digest that nobody without the log's key can make or try out. */
   async pin(what: string, value: Json): Promise<string> {
-    const seal = await this.sealer.sealRecord(this.tables, what, this.spelled(value))
+    const seal = await this.sealer.sealRecord(this.tables, what, this.serialize(value))
     return `sha256:${seal.slice(seal.indexOf(':') + 1)}`
   }
 
-  spelled(value: Json): string {
+  serialize(value: Json): string {
     try {
       return canonicalJson(value)
     } catch (cause) {

@@ -1,29 +1,29 @@
 import { describe, expect, test } from 'vitest'
 import { createGrant, revokeGrant } from '../../policy/grants.ts'
 import { replayLog } from '../../run/replay-log.ts'
-import { deniedOperation } from './denied.ts'
+import { deniedOperationError } from './denied-operation.ts'
 import { ADA, hello, LifecycleStore } from './lifecycle.fixture.ts'
 import { recheck, requireJobOwner } from './tokens.ts'
 
 describe('a job that was allowed', () => {
-  async function started() {
+  async function startJob() {
     const fixture = new LifecycleStore()
     const record = await fixture.sandbox()
     const { id } = record
     const job = hello()
-    const begun = await fixture.begun(id, job)
+    const begun = await fixture.beginAllowed(id, job)
     const ask = (action: string) =>
       fixture.store.write(requireJobOwner, { id, jobId: job.job!.id, operator: ADA, action })
     return { fixture, record, id, job, begun, ask }
   }
 
   test('goes on under the grant that allowed it, and is over with it', async () => {
-    const { fixture, record, id, job, begun, ask } = await started()
+    const { fixture, record, id, job, begun, ask } = await startJob()
     for (const action of ['output', 'input', 'status']) expect(await ask(action)).toBeUndefined()
     await revokeGrant(fixture.store, record.owner_grants['sandbox.exec']!, ADA)
     for (const action of ['output', 'input', 'acknowledge', 'control', 'status']) {
       const denied = await ask(action)
-      expect(denied && deniedOperation(denied)).toMatchObject({
+      expect(denied && deniedOperationError(denied)).toMatchObject({
         code: 'denied',
         hint: expect.stringContaining('craik grant create'),
         details: { grant_outcome: 'revoked', receipt_id: denied?.ref.id },
@@ -42,19 +42,19 @@ describe('a job that was allowed', () => {
   })
 
   test('is over when its grant has expired', async () => {
-    const { fixture, ask } = await started()
+    const { fixture, ask } = await startJob()
     fixture.clock.advance(366 * 24 * 3600 * 1000)
     expect(await ask('output')).toMatchObject({ evaluation: { grantOutcome: 'expired' } })
   })
 
   test('can still be ended by who began it', async () => {
-    const { fixture, record, ask } = await started()
+    const { fixture, record, ask } = await startJob()
     for (const grant of Object.values(record.owner_grants)) await revokeGrant(fixture.store, grant, ADA)
     expect(await ask('cancel')).toBeUndefined()
   })
 
   test('goes on under another grant for the same, of which no use is spent', async () => {
-    const { fixture, record, id, ask } = await started()
+    const { fixture, record, id, ask } = await startJob()
     await revokeGrant(fixture.store, record.owner_grants['sandbox.exec']!, ADA)
     const { grant } = await createGrant(fixture.store, {
       capability: 'sandbox.exec',
@@ -72,7 +72,7 @@ describe('a job that was allowed', () => {
   })
 
   test('goes on under a grant whose uses it has spent', async () => {
-    const { fixture, record, id } = await started()
+    const { fixture, record, id } = await startJob()
     await revokeGrant(fixture.store, record.owner_grants['sandbox.exec']!, ADA)
     const { grant } = await createGrant(fixture.store, {
       capability: 'sandbox.exec',
@@ -84,7 +84,7 @@ describe('a job that was allowed', () => {
       approved_by: ADA,
     })
     const job = hello()
-    await fixture.begun(id, job)
+    await fixture.beginAllowed(id, job)
     const question = { id, jobId: job.job!.id, operator: ADA, action: 'output' }
     expect(await fixture.store.write(requireJobOwner, question)).toBeUndefined()
     await revokeGrant(fixture.store, grant.id, ADA)

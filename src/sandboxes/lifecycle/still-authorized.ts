@@ -2,9 +2,9 @@
 import type { JobId } from '../../lib/ids.ts'
 import { currentOwner } from '../../lib/owner.ts'
 import type { Capability } from '../../policy/capabilities.ts'
-import { findGrant } from '../../policy/lookup.ts'
+import { findGrant } from '../../policy/find-grant.ts'
 import type { Tables } from '../../store/store.ts'
-import { commitDecision, evaluateSandbox, requestAbout, sandboxLinks } from './decide.ts'
+import { commitDecision, evaluateSandbox, requestAbout, sandboxLinks } from './decide-sandbox.ts'
 import type { RecordedBegin, SandboxRecord } from './sandbox-record.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { Denied, RecheckInput } from './tokens.ts'
@@ -22,30 +22,30 @@ export async function carries(tables: Tables, grantId: string, nowMs: number): P
 
 /** For a stream that is open: whether it may stay so. */
 export async function recheck(
-  keeper: SandboxRecords,
+  records: SandboxRecords,
   { id, begin, jobId, action }: RecheckInput,
 ): Promise<Denied | undefined> {
-  return requireStillAuthorized(keeper, await keeper.sandbox(id), begin, { jobId, action })
+  return requireStillAuthorized(records, await records.sandbox(id), begin, { jobId, action })
 }
 
 /** Undefined: it may go on. Otherwise policy has said no, and the receipt of that is written. No use is spent. */
 export async function requireStillAuthorized(
-  keeper: SandboxRecords,
+  records: SandboxRecords,
   record: SandboxRecord,
   begin: RecordedBegin,
   { jobId, action }: { readonly jobId?: JobId | undefined; readonly action: string },
 ): Promise<Denied | undefined> {
   const grantId = grantOf(begin)
-  if (grantId !== undefined && (await carries(keeper.tables, grantId, keeper.nowMs))) return undefined
+  if (grantId !== undefined && (await carries(records.tables, grantId, records.nowMs))) return undefined
   const { operator } = begin
   const asks = { capability: begin.capability as Capability, operation: begin.operation }
-  const question = requestAbout(record, asks, { operator })
-  if ((await evaluateSandbox(keeper, question)).isAllowed) return undefined
+  const request = requestAbout(record, asks, { operator })
+  if ((await evaluateSandbox(records, request)).isAllowed) return undefined
   // Asked with the grant of then, so that the receipt says what became of it.
-  const judged = await evaluateSandbox(keeper, { ...question, grantId })
+  const evaluated = await evaluateSandbox(records, { ...request, grantId })
   const settled = await commitDecision(
-    keeper,
-    judged,
+    records,
+    evaluated,
     { links: { ...sandboxLinks(record), ...(jobId && { job_id: jobId }) }, metadata: { action } },
     currentOwner(),
   )

@@ -92,20 +92,20 @@ describe('admission', () => {
   })
 
   it('names the limit, the amounts, and the sandbox that was left alone for longest', () => {
-    const asked = { memoryBytes: 5, processes: 1 }
+    const requested = { memoryBytes: 5, processes: 1 }
     const rows = [
-      admissionRow('running', asked, { name: 'busy', active_at_ms: 20 }),
-      admissionRow('running', asked, { name: 'quiet', active_at_ms: 10 }),
-      admissionRow('stopped', asked, { name: 'off', active_at_ms: 1 }),
+      admissionRow('running', requested, { name: 'busy', active_at_ms: 20 }),
+      admissionRow('running', requested, { name: 'quiet', active_at_ms: 10 }),
+      admissionRow('stopped', requested, { name: 'off', active_at_ms: 1 }),
     ]
-    expect(() => requireCapacity(rows, asked, { ...UNBOUNDED, memoryBytes: 12 }, 'resume')).toThrow(
+    expect(() => requireCapacity(rows, requested, { ...UNBOUNDED, memoryBytes: 12 }, 'resume')).toThrow(
       expect.objectContaining({
         code: 'limit_reached',
         details: { limit: 'memory_bytes', asked: 5, in_use: 10, most: 12 },
         hint: expect.stringContaining('craik sandbox stop quiet'),
       }),
     )
-    expect(() => requireCapacity(rows, asked, { ...UNBOUNDED, total: 3 }, 'create')).toThrow(
+    expect(() => requireCapacity(rows, requested, { ...UNBOUNDED, total: 3 }, 'create')).toThrow(
       expect.objectContaining({
         details: { limit: 'sandboxes', asked: 1, in_use: 3, most: 3 },
         hint: expect.stringContaining('craik sandbox delete off'),

@@ -197,9 +197,9 @@ export function notRunning(sandbox: {
   readonly state: SandboxState
   readonly notice: string | null
 }): CraikError {
-  const { told, next } = STATES[sandbox.state]
+  const { told: message, next } = STATES[sandbox.state]
   const why = sandbox.state === 'lost' && sandbox.notice !== null ? `: ${sandbox.notice}` : ''
-  return new CraikError('sandbox_stopped', `sandbox ${sandbox.name} is ${told}${why}`, {
+  return new CraikError('sandbox_stopped', `sandbox ${sandbox.name} is ${message}${why}`, {
     hint: hintOf(next, sandbox),
     details: { state: sandbox.state },
   })
@@ -210,8 +210,8 @@ export function notPossible(
   verb: Verb,
   sandbox: { readonly id: string; readonly name: string; readonly state: SandboxState },
 ): CraikError {
-  const { told, next } = STATES[sandbox.state]
-  return new CraikError('conflict', `cannot ${verb} sandbox ${sandbox.name}: it is ${told}`, {
+  const { told: message, next } = STATES[sandbox.state]
+  return new CraikError('conflict', `cannot ${verb} sandbox ${sandbox.name}: it is ${message}`, {
     hint: hintOf(next, sandbox),
     details: { state: sandbox.state },
   })

@@ -1,51 +1,51 @@
-/** A sandbox that this process holds, with everything that belongs to holding it. */
+/** An active sandbox: one that this process manages, with its session, jobs and streams. */
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { AttachedStreams } from './attached.ts'
-import type { Refusals } from './inbound.ts'
+import type { AttachedStreams } from './attached-streams.ts'
+import type { BoundarySession } from './boundary-session.ts'
 import type { JobBook } from './job-book.ts'
-import type { SandboxAccount } from './options.ts'
-import type { BoundarySession } from './session.ts'
+import type { SandboxAccount } from './manager-options.ts'
+import type { Refusals } from './refuse-inbound.ts'
 
 export interface ActiveSandbox {
-  /** As it was when it was taken hold of; its state is the store's to say. */
+  /** The record at the time of acquisition. Only the store knows the current state. */
   record: Pick<SandboxRecord, 'id' | 'spec' | 'place'>
-  /** The same once it is somebody's. */
+  /** The same record, once the sandbox has an owner. Unset while it is warm. */
   owned?: SandboxRecord
   readonly session: BoundarySession
   readonly book: JobBook
   readonly refusals: Refusals
   readonly attached: AttachedStreams
-  /** Of the sidecar that the sandbox began with. */
+  /** The instance id of the sidecar that the sandbox started with. */
   instance: string | undefined
-  /** Nobody's sandbox yet: nothing of it is written down. */
+  /** The sandbox has no owner yet: its record is only that of a warm instance. */
   isWarm: boolean
-  /** It stands still: its sidecar is not asked for anything. */
+  /** The sandbox is frozen, so no request is sent to its sidecar. */
   paused: boolean
-  /** It is being ended: that its place goes is no loss. */
+  /** Craik is stopping the sandbox, so the end of its instance does not make it lost. */
   ending: boolean
-  /** When something last happened in it, as far as the reaper has looked. */
+  /** The time of the last activity that the reaper has seen. */
   readonly activity: Activity
-  /** The logins that it works with, as far as this process has put them in place. */
+  /** The logins that this process has installed in the sandbox. */
   accounts?: readonly SandboxAccount[]
-  /** What it was not given of the logins of this machine. */
+  /** The logins of the host that the sandbox did not get. */
   leftOut?: string
   /** The counts that were saved last. */
   saved?: string
-  /** How many of its jobs had ended when old ones were forgotten last. */
+  /** The number of ended jobs at the last removal of old ones. */
   forgotAt?: number
 }
 
 interface Activity {
   activeAtMs: number
-  /** What of it is on record. */
+  /** The activity time that is on record. */
   savedAtMs: number
-  /** As they were at the last look. */
+  /** The values at the reaper's last check. */
   uses: number
   cpuMs: number | undefined
 }
 
-export interface SandboxHold {
-  /** Rejects with `not_found` or `sandbox_stopped`, so that a caller knows which. */
+export interface SandboxAccess {
+  /** Throws `not_found` or `sandbox_stopped`, so that a caller can tell them apart. */
   require(id: SandboxId): Promise<ActiveSandbox>
 }

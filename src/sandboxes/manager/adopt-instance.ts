@@ -1,11 +1,11 @@
-/** Makes a sandbox of a place that waits for one, when there is one that fits: nothing is started, and no engine asked. */
-import { deniedOperation } from '../lifecycle/denied.ts'
+/** Turns a matching warm instance into a sandbox, without starting anything and without a call to the engine. */
+import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { type BeginCreateInput, type BeginCreateOutput, beginCreate } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
-import type { Shape } from '../pool/shape.ts'
-import type { ManagerOptions } from './options.ts'
-import { bringLogins } from './put-logins.ts'
+import type { Shape } from '../pool/instance-shape.ts'
+import type { ManagerOptions } from './manager-options.ts'
+import { sendLogins } from './put-logins.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import type { Started } from './start-instance.ts'
 import type { WarmInstance } from './warm-instance.ts'
@@ -13,14 +13,17 @@ import type { WarmPool } from './warm-pool.ts'
 
 export interface Adopted {
   readonly record: SandboxRecord
-  /** What is its own now. */
+  /** The parts that belong to the sandbox from now on. */
   readonly made: Required<Started>
 }
 
-/** Undefined when none fits. It runs, or it is being created and is still to be shown its folders. */
+/**
+ * Returns `undefined` when no warm instance matches. The sandbox runs, or it is still `creating` until its folders are
+ * mounted.
+ */
 export async function adoptInstance(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   pool: WarmPool,
   shape: Shape,
   caller: ManagerCaller,
@@ -30,32 +33,32 @@ export async function adoptInstance(
   for (;;) {
     const warm = pool.take(shape)
     if (warm === undefined) return undefined
-    const answer = await offered(options, pool, warm, input, beganAtMs)
+    const answer = await offerInstance(options, pool, warm, input, beganAtMs)
     if (answer.effect === 'denied') {
       pool.giveBack(warm)
-      throw deniedOperation(answer)
+      throw deniedOperationError(answer)
     }
-    const { held } = warm
+    const { held: active } = warm
     if (answer.effect !== 'adopted' && answer.effect !== 'taken') {
-      // Whoever has taken it off the record sees to it.
-      await holder.letGo(held)
+      // Another process took it off the record and cleans it up.
+      await registry.letGo(active)
       continue
     }
     const { record } = answer
-    held.session.countFromNow()
-    holder.adopt(held, record)
-    const place = held.session.place!
+    active.session.countFromNow()
+    registry.adopt(active, record)
+    const instance = active.session.instance!
     if (answer.effect === 'adopted') {
-      held.session.events.add('created')
-      holder.watch(held, place)
+      active.session.events.add('created')
+      registry.watch(active, instance)
       pool.note(shape, record.spec.container)
-      await bringLogins(options, held, record, caller)
+      await sendLogins(options, active, record, caller)
     }
-    return { record, made: { held, place } }
+    return { record, made: { held: active, instance: instance } }
   }
 }
 
-async function offered(
+async function offerInstance(
   { store }: ManagerOptions,
   pool: WarmPool,
   warm: WarmInstance,

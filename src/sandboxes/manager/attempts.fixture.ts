@@ -1,4 +1,4 @@
-/** Every operation of the table, tried once. */
+/** One attempt of every operation of the table. */
 import { Readable } from 'node:stream'
 import { expect } from 'vitest'
 import type { SandboxId } from '../../lib/ids.ts'
@@ -9,7 +9,7 @@ import { caller, exec, jobId, type ManagerScene, REQUEST } from './manager.fixtu
 
 type Attempt = (manager: SupervisedSandboxes, by: ManagerCaller, id: SandboxId) => Promise<unknown>
 
-/** Exhaustive by its type: an operation that is added to the table has to be added here. */
+/** The type makes this exhaustive: a new operation of the table needs an attempt. */
 export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {
   create: (manager, by) => manager.create(by, REQUEST),
   stop: (manager, by, id) => manager.stop(by, id),
@@ -51,7 +51,10 @@ export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {
   signal: (manager, by, id) => manager.inside.signal(by, id, 4_000_000, 'SIGCONT'),
 }
 
-/** Somebody without grants tries them all: each leaves its denial, and the boundary counts none. Closes the manager. */
+/**
+ * Tries every operation as a user without grants. Each is recorded as a denial and the boundary counts none. Closes the
+ * manager.
+ */
 export async function requireAllDenied(scene: ManagerScene, id: SandboxId): Promise<void> {
   const by = caller('local-user:mallory')
   for (const [name, attempt] of Object.entries(ATTEMPTS)) {

@@ -1,4 +1,6 @@
-/** A manager that dies like a process: from one moment on nothing that it does has any effect, and the next one takes over. */
+/**
+ * A manager that dies like a process: after that nothing that it does has an effect, and the next manager takes over.
+ */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,10 +12,10 @@ import { createSandboxManager, type SupervisedSandboxes } from '../manager.ts'
 import { caller } from './manager.fixture.ts'
 import { type PlainBackend, plainBackend } from './plain-instance.fixture.ts'
 
-/** What one manager may still do. */
+/** Decides whether a manager can still act. */
 class Life {
   dead = false
-  /** It dies with the write after so many; the last of them may still be done, which nobody is told. */
+  /** The manager dies at the write after these. That write may still happen, but the manager gets no answer. */
   writesLeft = Number.POSITIVE_INFINITY
   isLastDone = false
 
@@ -30,7 +32,7 @@ export class CrashingManager implements AsyncDisposable {
   #life = new Life()
   manager: SupervisedSandboxes = this.#make(this.#life)
 
-  /** Dies at once, or, while `work` is done, with one of the writes that it makes. Then another one takes over. */
+  /** Crashes at once, or at one of the writes of `work`. Then another manager takes over. */
   async crash(during?: {
     readonly work: () => Promise<unknown>
     readonly afterWrites: number
@@ -98,25 +100,25 @@ function mortalStore(store: Store, life: Life): Store {
 }
 
 function mortalBackend(backend: SandboxBackend, life: Life): SandboxBackend {
-  const guarded =
+  const requireAlive =
     <A extends readonly unknown[], T>(work: (...args: A) => Promise<T>) =>
     async (...args: A): Promise<T> => {
       life.require()
       return work(...args)
     }
-  const mortalPlace = (place: SandboxInstance): SandboxInstance => ({
-    ...place,
-    pause: guarded(async () => place.pause?.()),
-    unpause: guarded(async () => place.unpause?.()),
-    destroy: guarded(() => place.destroy()),
+  const mortalInstance = (instance: SandboxInstance): SandboxInstance => ({
+    ...instance,
+    pause: requireAlive(async () => instance.pause?.()),
+    unpause: requireAlive(async () => instance.unpause?.()),
+    destroy: requireAlive(() => instance.destroy()),
   })
   return {
     ...backend,
-    create: guarded(async (spec) => mortalPlace(await backend.create(spec))),
-    recover: guarded(async (handle, spec) => {
-      const place = await backend.recover(handle, spec)
-      return place && mortalPlace(place)
+    create: requireAlive(async (spec) => mortalInstance(await backend.create(spec))),
+    recover: requireAlive(async (handle, spec) => {
+      const instance = await backend.recover(handle, spec)
+      return instance && mortalInstance(instance)
     }),
-    sweep: guarded((spec, handle) => backend.sweep(spec, handle)),
+    sweep: requireAlive((spec, handle) => backend.sweep(spec, handle)),
   }
 }

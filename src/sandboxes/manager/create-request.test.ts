@@ -20,7 +20,7 @@ describe('a request for a sandbox', () => {
     parseCreate({ ...REQUEST, ...changes }, { craikHome, environment: {}, uid: as })
   const inPlace = (name: string) => ({ workspace: { mode: 'in-place', folder: join(folder, name) } })
 
-  it('gets defaults for what it does not say', () => {
+  it('gets defaults for missing fields', () => {
     expect(parse({}).limits).toEqual({ memoryBytes: 2 ** 31, processes: 512, diskBytes: 2 ** 32 })
     expect(parse({ limits: { processes: 64 } }).limits).toMatchObject({ processes: 64, memoryBytes: 2 ** 31 })
   })
@@ -61,7 +61,7 @@ describe('a request for a sandbox', () => {
     { network: 'none' },
     { network: 'host' },
     { more: true },
-  ])('is refused: %j', (changes) => {
+  ])('is refused for %j', (changes) => {
     expect(() => parse(changes)).toThrow(expect.objectContaining({ code: 'usage' }))
   })
 
@@ -69,7 +69,7 @@ describe('a request for a sandbox', () => {
     [{ environment: { A: 'x'.repeat(40_000) } }, 'environment.A: has more than 32,768 characters'],
     [{ limits: { memoryBytes: 1 } }, 'limits.memoryBytes: is less than 134217728'],
     [{ workspace: { mode: 'in-place', folder: '' } }, 'workspace.folder: must be an absolute path'],
-  ])('is refused in words of our own', (changes, message) => {
+  ])('is refused with Craik’s own messages', (changes, message) => {
     expect(() => parse(changes)).toThrow(expect.objectContaining({ message: `the sandbox: ${message}` }))
   })
 
@@ -92,7 +92,7 @@ describe('a request for a sandbox', () => {
     }
   })
 
-  it('mounts no folder behind a link, in Craik’s home or around it', () => {
+  it('mounts no folder that is behind a link, in Craik’s home or around it', () => {
     expect(() => parse(inPlace('link'))).toThrow('behind a symbolic link')
     expect(() => parse(inPlace('home/inner'))).toThrow('Craik’s own home')
     expect(() => parse(inPlace('home'))).toThrow('Craik’s own home')
@@ -105,7 +105,7 @@ describe('a request for a sandbox', () => {
     mounts: [{ folder: join(folder, name), at: '/mnt/library', mode: 'read_only', ...more }],
   })
 
-  it('shows a container other folders by the same rules as the workspace', () => {
+  it('applies the rules of the workspace to other mounts of a container', () => {
     expect(parse(mount('project')).mounts).toEqual([{ folder: join(folder, 'project'), at: '/mnt/library' }])
     const climbing = { folder: `${folder}/parent/../project` }
     expect(() => parse(mount('project', climbing))).toThrow('may not be the folder that you chose')
@@ -129,20 +129,20 @@ describe('a request for a sandbox', () => {
     { at: `/mnt/${'x'.repeat(65)}` },
     { mode: 'write' },
     { folder: 'project' },
-  ])('shows no folder as %j', (change) => {
+  ])('refuses a mount with %j', (change) => {
     expect(() => parse(mount('project', change))).toThrow(expect.objectContaining({ code: 'usage' }))
   })
 
-  it('shows one folder under one name, and not too many', () => {
+  it('mounts each path once, and at most eight folders', () => {
     const { mounts } = mount('project')
-    const named = (count: number) =>
+    const createMounts = (count: number) =>
       Array.from({ length: count }, (_, index) => ({ ...mounts[0], at: `/mnt/m${index}` }))
     expect(() => parse({ ...container, mounts: [...mounts, ...mounts] })).toThrow('has the same path twice')
-    expect(parse({ ...container, mounts: named(8) }).mounts).toHaveLength(8)
-    expect(() => parse({ ...container, mounts: named(9) })).toThrow('more than 8')
+    expect(parse({ ...container, mounts: createMounts(8) }).mounts).toHaveLength(8)
+    expect(() => parse({ ...container, mounts: createMounts(9) })).toThrow('more than 8')
   })
 
-  it('tells what it said itself, so that what it left out can be denied', () => {
+  it('lists the explicit fields, so that a missing one can be denied', () => {
     expect(parse({ ...container, environment: undefined, workspace: undefined })).toMatchObject({
       stated: { network: null, mounts: null, image: true, environment: false, workspace: false },
       environment: {},
@@ -157,13 +157,13 @@ describe('a request for a sandbox', () => {
     expect(parse({ ...container, container: { image: 'craik:1' } }).container?.image).toBe('craik:1')
   })
 
-  it('runs as somebody who is not root', () => {
+  it('never runs as root', () => {
     expect(parse({ isolation: 'process' }, undefined, 0).hostUser).toBe('allocate')
     expect(parse({ isolation: 'process' }, undefined, 1234).hostUser).toBeUndefined()
     expect(parse({ isolation: 'none' }, undefined, 0).hostUser).toBeUndefined()
   })
 
-  it('runs in place as the owner of the folder, unless that is root or a stranger', () => {
+  it('runs in place as the owner of the folder, and refuses a folder of root or of another user', () => {
     const request = { ...inPlace('project'), isolation: 'process' }
     if (uid === 0) chownSync(join(folder, 'project'), 1234, 1235)
     const owner = uid === 0 ? { uid: 1234, gid: 1235 } : { uid, gid: process.getegid!() }

@@ -1,10 +1,10 @@
-/** What may be asked of a new sandbox: parsed and limited once, with what it gets when nothing was said. */
+/** Parses the request for a new sandbox once, checks its limits and fills in the defaults. */
 
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
-import { pinnedInside } from '../../lib/host-programs.ts'
+import { findPinnedInside } from '../../lib/host-programs.ts'
 import { liesIn } from '../../lib/trusted-path.ts'
-import { parseInput, reference, refuseSecrets } from '../../policy/request.ts'
+import { parseInput, reference, refuseSecrets } from '../../policy/decision-request.ts'
 import {
   BACKEND_NAMES,
   type BackendName,
@@ -25,7 +25,7 @@ import {
   type VolumeSpec,
   type WorkspaceSpec,
 } from '../backend.ts'
-import { refuseSteering } from '../backends/process/environment.ts'
+import { refuseSteering } from '../backends/process/sidecar-variables.ts'
 import { isOfCraik, resolveMount, resolveWorkspace } from '../backends/process/workspace.ts'
 import { HARNESS_NAME, MAX_HARNESSES } from '../harness-package.ts'
 import type { ExplicitFields } from '../lifecycle/explicit-fields.ts'
@@ -36,8 +36,8 @@ import { refuseVariables } from '../refused-variables.ts'
 import { volumes } from '../volumes/volume.ts'
 
 /**
- * What is left alone for half an hour is stopped, which loses nothing that was written. What is at work is never idle,
- * so that no lifetime ends it, and nothing is removed, unless somebody says so.
+ * A sandbox that is idle for half an hour is stopped, which loses no written data. A working sandbox is never idle, so
+ * by default no lifetime stops it, and nothing is removed.
  */
 const DEFAULT_ENDS: SandboxEnds = { idleMs: 30 * 60_000, lifetimeMs: null, keepMs: null }
 
@@ -75,7 +75,7 @@ const environment = z
   .refine((all) => Object.keys(all).length <= 256, 'has more than 256 variables')
   .refine((all) => byteLength(all) <= 128 * 1024, 'is larger than 128 KiB')
 
-/** An id could be meant by a name that looks like one. */
+/** A name that looks like an id would be ambiguous. */
 const name = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits and . _ -, at most 64 characters')
@@ -86,7 +86,7 @@ const folder = z
   .startsWith('/', 'must be an absolute path')
   .max(4096, 'has more than 4,096 characters')
 
-/** Each is looked through before the sandbox starts. */
+/** Each mounted folder is scanned before the sandbox starts. */
 const MAX_MOUNTS = 8
 const at = z
   .string()
@@ -130,7 +130,7 @@ const createRequest = z.strictObject({
   ends: ends.default({}),
 })
 
-type AskedCreate = z.infer<typeof createRequest>
+type RequestedCreate = z.infer<typeof createRequest>
 
 export interface ParsedCreate {
   readonly name: string | undefined
@@ -140,31 +140,37 @@ export interface ParsedCreate {
   readonly workspace: WorkspaceSpec
   readonly mounts: readonly MountSpec[]
   readonly volumes: readonly VolumeSpec[]
-  /** What of it the request said itself. */
+  /** The fields that the request set explicitly. */
   readonly stated: ExplicitFields
   readonly limits: LimitSpec
   readonly environment: Readonly<Record<string, string>>
-  /** By name. */
+  /** The names of the harnesses. */
   readonly harnesses: readonly string[]
   readonly credentials: CredentialMode
   readonly policyEnvelopeId: string | undefined
   readonly ends: SandboxEnds
-  /** `allocate`: one of its own, which the store chooses. Undefined: the one that Craik runs as. */
+  /** `allocate`: the store chooses a user for this sandbox. Undefined: the user that Craik runs as. */
   readonly hostUser: HostUser | 'allocate' | undefined
 }
 
-/** Of the environment of the supervisor. */
+/** Variables of the supervisor's environment that name trusted files or sockets. */
 const TRUSTED = [
-  ...['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'DOCKER_CERT_PATH'],
-  ...['CRAIK_ENGINE', 'DOCKER_HOST', 'XDG_RUNTIME_DIR', 'TMPDIR'],
+  'NODE_EXTRA_CA_CERTS',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+  'DOCKER_CERT_PATH',
+  'CRAIK_ENGINE',
+  'DOCKER_HOST',
+  'XDG_RUNTIME_DIR',
+  'TMPDIR',
 ]
 
 export interface CreateContext {
   readonly craikHome: string
   readonly environment: NodeJS.ProcessEnv
-  /** Whom Craik runs as; 0 is root. */
+  /** The user that Craik runs as; 0 is root. */
   readonly uid: number
-  /** Folders of the host that sandboxes can write already. */
+  /** Folders of the host that other sandboxes can already write. */
   readonly mounted?: readonly string[]
 }
 
@@ -182,26 +188,26 @@ export function parseCreate(input: unknown, around: CreateContext): ParsedCreate
     container: request.container && { ...request.container, image: imageOf(request.container) },
     isolation: request.isolation,
     workspace,
-    // One to write to is denied, wherever it leads.
+    // Policy denies a writable mount, whatever its folder is.
     mounts: mounts.flatMap(({ mode, folder, at }) =>
       mode === 'read_only' ? [{ folder: resolveMount(folder, at, around).folder, at }] : [],
     ),
     volumes: request.volumes ?? [],
-    stated: statedIn(request),
-    limits: { ...DEFAULT_LIMITS, ...given(request.limits) },
+    stated: toExplicitFields(request),
+    limits: { ...DEFAULT_LIMITS, ...dropUndefinedFields(request.limits) },
     environment,
     harnesses: request.harnesses,
     credentials: request.credentials,
     policyEnvelopeId: request.policyEnvelopeId,
-    ends: { ...DEFAULT_ENDS, ...given(request.ends) } as SandboxEnds,
+    ends: { ...DEFAULT_ENDS, ...dropUndefinedFields(request.ends) } as SandboxEnds,
     hostUser: hostUser(request.isolation, owner, around.uid),
   }
 }
 
 const ASK_DOCKER = 'use a container:  --backend docker'
 
-/** What was asked for is what is made: a backend that reaches another isolation is not used in its stead. */
-function requireFit(request: AskedCreate): void {
+/** The sandbox gets the requested isolation: no backend with another isolation replaces it. */
+function requireFit(request: RequestedCreate): void {
   const { backend, isolation, container, credentials, network, harnesses } = request
   const { mounts = [], volumes = [] } = request
   if (!SUPPORTED_ISOLATION[backend].includes(isolation)) {
@@ -251,12 +257,18 @@ function requireFit(request: AskedCreate): void {
     )
 }
 
-/** An image that happens to be called like Craik's own can be named with its tag. */
+/** A foreign image with the name of Craik's own can be given with its tag. */
 function imageOf({ image }: ContainerRequest): string | undefined {
   return image === OWN_IMAGE ? undefined : image
 }
 
-function statedIn({ network, mounts, container, environment, workspace }: AskedCreate): ExplicitFields {
+function toExplicitFields({
+  network,
+  mounts,
+  container,
+  environment,
+  workspace,
+}: RequestedCreate): ExplicitFields {
   const writable = mounts?.filter(({ mode }) => mode === 'read_write').length ?? 0
   return {
     network: network ?? null,
@@ -283,13 +295,13 @@ function resolve(
       hint: COPY_INSTEAD,
     })
   }
-  const program = pinnedInside(folder, around.environment, around.mounted ?? [])
+  const program = findPinnedInside(folder, around.environment, around.mounted ?? [])
   if (program !== undefined) {
     throw new CraikError('usage', `the workspace contains ${program}, which Craik runs on the host`, {
       hint: `${COPY_INSTEAD}, or remove its folder from PATH and stop the supervisor:  craik supervisor stop`,
     })
   }
-  const trusted = trustedInside(folder, around.environment)
+  const trusted = findTrustedInside(folder, around.environment)
   if (trusted !== undefined) {
     throw new CraikError('usage', `the workspace contains the path in ${trusted}, which Craik trusts`, {
       hint: `${COPY_INSTEAD}, or copy it to another folder and stop the supervisor:  craik supervisor stop`,
@@ -298,8 +310,11 @@ function resolve(
   return { workspace: { mode: 'in-place', folder }, owner }
 }
 
-/** The variable that names a file or a socket in the folder, by which the supervisor decides whom it talks to. */
-function trustedInside(folder: string, environment: NodeJS.ProcessEnv): string | undefined {
+/**
+ * Returns the variable that names a trusted file or socket in the folder. The supervisor decides by it whom it talks
+ * to.
+ */
+function findTrustedInside(folder: string, environment: NodeJS.ProcessEnv): string | undefined {
   return TRUSTED.find((name) =>
     (environment[name] ?? '')
       .replace(/^unix:\/\//, '')
@@ -308,7 +323,7 @@ function trustedInside(folder: string, environment: NodeJS.ProcessEnv): string |
   )
 }
 
-/** Root never lends its own rights: a sandbox gets a user of its own, or the one that owns the workspace. */
+/** A sandbox never runs as root: it gets its own user, or the owner of the workspace. */
 function hostUser(isolation: string, owner: HostUser | undefined, uid: number): ParsedCreate['hostUser'] {
   if (uid !== 0) {
     if (owner === undefined || owner.uid === uid) return undefined
@@ -331,6 +346,6 @@ function byteLength(all: Readonly<Record<string, string>>): number {
   )
 }
 
-function given<T extends object>(record: T): { [K in keyof T]: NonNullable<T[K]> } {
+function dropUndefinedFields<T extends object>(record: T): { [K in keyof T]: NonNullable<T[K]> } {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined)) as never
 }

@@ -1,46 +1,46 @@
-/** Makes a sandbox: decided first, undone whole when anything fails on the way. */
+/** Creates a sandbox: policy decides first, and any failure undoes the whole creation. */
 import { CraikError } from '../../errors.ts'
 import { newId, type SandboxId } from '../../lib/ids.ts'
-import { mountedFolders, recordMountedFolder } from '../../store/mounted-folders.ts'
+import { listMountedFolders, recordMountedFolder } from '../../store/mounted-folders.ts'
 import { requireHarnesses } from '../harness-package.ts'
-import { deniedOperation } from '../lifecycle/denied.ts'
+import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import { refuseExplicitFields } from '../lifecycle/explicit-fields.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { beginCreate, changeSandbox, endCreate } from '../lifecycle/tokens.ts'
 import type { CreateRequest, ManagerCaller } from '../manager-types.ts'
-import { shapeOf } from '../pool/shape.ts'
+import { shapeOf } from '../pool/instance-shape.ts'
 import { adoptInstance } from './adopt-instance.ts'
-import { firstDisk, planned, requestFrom } from './create-from.ts'
+import { firstDisk, planContainerSpec, requestFrom } from './create-from-snapshot.ts'
 import { parseCreate } from './create-request.ts'
-import { makeSandboxFolder } from './folders.ts'
-import { observed } from './operation.ts'
-import { backendCalled, type ManagerOptions } from './options.ts'
-import { bringLogins } from './put-logins.ts'
+import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { showFolders } from './mount-folders.ts'
+import { observedMeasure } from './operation.ts'
+import { sendLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
+import { makeSandboxFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { showFolders } from './show-folders.ts'
 import { removeDisk, type Started, startInstance, undoInstance } from './start-instance.ts'
 import { reasonOf } from './transition.ts'
 import type { WarmPool } from './warm-pool.ts'
 
 export async function createSandbox(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   retries: RecoveryRetries,
   pool: WarmPool,
   caller: ManagerCaller,
-  asked: CreateRequest,
+  requested: CreateRequest,
 ): Promise<SandboxRecord> {
   const { store, log, clock, home } = options
-  const { forkOf, ...wish } = asked
+  const { forkOf, ...wish } = requested
   const { request, snapshot } = await requestFrom(options, wish)
-  // Looks at the workspace before anything is decided: the decision is about the folder as it is, links resolved. Who
-  // gets this far has the home's token, so they are the user that Craik runs as, and can look at it themselves.
+  // The workspace is checked before the decision, which is about the folder with its links resolved. The caller has the
+  // home's token, so they are the user that Craik runs as and can read the folder themselves.
   const around = { craikHome: home.root, environment: options.environment ?? process.env }
   const parsed = parseCreate(request, {
     ...around,
     uid: process.geteuid?.() ?? -1,
-    mounted: await mountedFolders(home, async () => store),
+    mounted: await listMountedFolders(home, async () => store),
   })
   if (parsed.workspace.mode === 'in-place') recordMountedFolder(home, parsed.workspace.folder)
   const backend = backendCalled(options.backends, parsed.backend)
@@ -61,58 +61,58 @@ export async function createSandbox(
     ...(options.admission && { admission: await options.admission() }),
     owner: log.owner,
   }
-  // Nothing is looked for, and no engine asked, for what is denied for what it says.
+  // A request that its explicit fields rule out causes no search and no call to the engine.
   const isRefused = refuseExplicitFields(parsed.backend, parsed.stated) !== undefined
-  // A place that waits has been shown no harness, and its image holds none.
+  // A warm instance has no harness mounted, and its image contains none.
   const isPlain = snapshot === undefined && named.length === 0
   const shape = isPlain && !isRefused ? shapeOf(parsed) : undefined
-  const adopted = shape && (await adoptInstance(options, holder, pool, shape, caller, input, beganAtMs))
+  const adopted = shape && (await adoptInstance(options, registry, pool, shape, caller, input, beganAtMs))
   if (adopted?.record.pending === null) return adopted.record
   const begin = async () => {
     const asking = { ...wanted, ...(harnesses.length > 0 && { harnesses }) }
-    const container = isRefused ? undefined : await planned(backend, asking, snapshot)
+    const container = isRefused ? undefined : await planContainerSpec(backend, asking, snapshot)
     if (container === undefined && !isRefused) await requireHarnesses(around, harnesses)
     const whole = { ...input, ...(container === undefined ? { harnesses } : { container }) }
     const write = () => store.write(beginCreate, whole)
-    const answer = await (parsed.volumes.length > 0 ? holder.volumes.pass(caller.signal, write) : write())
-    if (answer.effect === 'denied') throw deniedOperation(answer)
+    const answer = await (parsed.volumes.length > 0 ? registry.volumes.pass(caller.signal, write) : write())
+    if (answer.effect === 'denied') throw deniedOperationError(answer)
     if (answer.effect === 'allowed') return answer.record
     throw new CraikError('internal', 'a sandbox instance was adopted that was not offered')
   }
   const record = adopted?.record ?? (await begin())
-  const spec = holder.specOf(record)
+  const spec = registry.specOf(record)
   const made: Started = adopted ? { ...adopted.made } : {}
   let leftOut: string | undefined
   const start = async () => {
     await makeSandboxFolder(home.sandboxes, record.id)
     leftOut = snapshot && (await firstDisk(options, caller, snapshot, spec, record.backend))
-    return startInstance(options, holder, record, made, caller.signal)
+    return startInstance(options, registry, record, made, caller.signal)
   }
   try {
     caller.signal.throwIfAborted()
-    const warm = adopted && (await showFolders(options, holder, record, made))
-    const place = warm ?? (await start())
+    const warm = adopted && (await showFolders(options, registry, record, made))
+    const instance = warm ?? (await start())
     const ended = await store.write(endCreate, {
       id: record.id,
       status: 'passed',
-      place,
+      place: instance,
       warm: warm !== undefined,
-      measures: [observed('duration_ms', clock.nowMs() - beganAtMs)],
+      measures: [observedMeasure('duration_ms', clock.nowMs() - beganAtMs)],
     })
     made.held!.session.events.add('created')
-    holder.watch(made.held!, made.place!)
+    registry.watch(made.held!, made.instance!)
     if (shape !== undefined) pool.note(shape, record.spec.container)
-    await bringLogins(options, made.held!, record, caller)
+    await sendLogins(options, made.held!, record, caller)
     if (leftOut !== undefined)
-      return await noted(options, ended.record!, `created from a snapshot, ${leftOut}`)
+      return await recordNotice(options, ended.record!, `created from a snapshot, ${leftOut}`)
     return ended.record!
   } catch (error) {
     try {
-      await undoInstance(holder, spec, backend, made)
-      await removeDisk(options, holder, record)
+      await undoInstance(registry, spec, backend, made)
+      await removeDisk(options, registry, record)
       await store.write(endCreate, { id: record.id, status: 'failed' })
     } catch (left) {
-      // The record stays as `creating`: this is finished as soon as it can be.
+      // The record stays `creating`, and the cleanup is retried as soon as possible.
       options.logger('error', `could not clean up a sandbox that was not created: ${reasonOf(left)}`, {
         sandbox: spec.id,
       })
@@ -122,7 +122,7 @@ export async function createSandbox(
   }
 }
 
-/** An image that is there already holds what it holds; of Craik's own, each has the tools. */
+/** Another image keeps its own contents. Each of Craik's own images gets the tools. */
 function harnessIds(
   { harnesses }: ManagerOptions,
   names: readonly string[],
@@ -133,8 +133,8 @@ function harnessIds(
   return harnesses.ids(names)
 }
 
-/** It is made, whether that can be noted or not. */
-function noted(
+/** The sandbox exists even if the notice cannot be recorded. */
+function recordNotice(
   { store, logger }: ManagerOptions,
   record: SandboxRecord,
   notice: string,

@@ -24,13 +24,13 @@ function damage({ store }: ManagerScene, id: SandboxId): void {
     .run(id)
 }
 
-/** One that has ended and waits for its parent, which is us, to notice has a number and runs no more. */
+/** A zombie process, which waits for us as its parent, has a process id but does not run. */
 function isAlive(pid: number): boolean {
   return ownerOf(pid) !== undefined
 }
 
 describe('a sandbox whose record was changed outside Craik', () => {
-  it('is listed as damaged, by id and name alone, and is not followed', async () => {
+  it('is listed as damaged with only its id and name, and its record is not used', async () => {
     await using scene = managerScene()
     const id = await scene.create({ name: 'box' })
     damage(scene, id)
@@ -43,7 +43,7 @@ describe('a sandbox whose record was changed outside Craik', () => {
   })
 
   it.each(['held', 'not held'])(
-    'is deleted by its id when it is %s: nothing of it runs or is left, and every receipt has an end',
+    'is deleted by its id when it is %s: nothing of it keeps running or stays, and every receipt has an end',
     async (how) => {
       await using scene = managerScene()
       const id = await scene.create()
@@ -57,7 +57,7 @@ describe('a sandbox whose record was changed outside Craik', () => {
         expect(isAlive(pid)).toBe(true)
       }
       await scene.manager.delete(caller(), id)
-      // Ended, it has its number until somebody asks for its exit code.
+      // An ended process keeps its id until its parent reads its exit code.
       await eventually(async () => (isAlive(pid) ? undefined : true))
       expect(existsSync(join(scene.folder, 'sandboxes', id))).toBe(false)
       expect((await scene.manager.list()).map((left) => left.id)).toEqual([other])
@@ -69,19 +69,19 @@ describe('a sandbox whose record was changed outside Craik', () => {
       expect(await scene.store.tables.boundaryEpochs.open(id)).toEqual([])
       for (const { document, revokedAtMs } of await scene.store.tables.grants.list(100))
         if (document.includes(`sandbox/${id}`)) expect(revokedAtMs).not.toBeNull()
-      // The other one is as it was.
+      // The other sandbox is unchanged.
       const ran = await scene.manager.jobs.start(caller(), other, jobId(), { spec: exec('echo', 'here') })
       expect((await readAll(ran.output)).stdout).toBe('here\n')
     },
   )
 
-  it('is deleted with what its backend keeps outside its folder', async () => {
+  it('is deleted with the files that its backend stores outside its folder', async () => {
     const plain = plainBackend()
     const discarded: string[] = []
     await using scene = managerScene({
       ...plain,
       async discard({ id, folder }) {
-        // Only when nothing runs in it, and before nobody knows any more that it was there.
+        // Called only when nothing runs in the sandbox, and while its folder still exists.
         expect([isAlive(plain.pids.get(id)!), existsSync(folder)]).toEqual([false, true])
         discarded.push(id)
       },
@@ -110,7 +110,7 @@ describe('a sandbox whose record was changed outside Craik', () => {
     `owner = '7'`,
     `seal = '0123456789abcdef:' || substr(seal, 18)`,
     `document = '{}'`,
-  ])('is recovered although one of its jobs has %s, and says so', async (edit) => {
+  ])('is recovered although one of its jobs has %s, and shows a notice', async (edit) => {
     await using scene = managerScene()
     const id = await scene.create()
     const [edited, sound] = [jobId(), jobId()]

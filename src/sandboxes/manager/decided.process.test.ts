@@ -4,21 +4,21 @@ import { listGrants, revokeGrant } from '../../policy/grants.ts'
 import { OPERATIONS, type OperationName } from '../operations.ts'
 import { ATTEMPTS, requireAllDenied } from './attempts.fixture.ts'
 import { caller, exec, jobId, managerScene, OPERATOR, readAll } from './manager.fixture.ts'
-import { scriptedBackend } from './scripted-instance.fixture.ts'
+import { createScriptedBackend } from './scripted-instance.fixture.ts'
 
 describe('without a grant', () => {
-  it('no operation of the table reaches the sidecar, and each leaves its denial', async () => {
+  it('no operation of the table reaches the sidecar, and each is recorded as a denial', async () => {
     await using scene = managerScene()
     await requireAllDenied(scene, await scene.create())
   })
 
-  it('nor does anything else that can be asked', async () => {
-    const backend = scriptedBackend()
+  it('no other request reaches the sidecar', async () => {
+    const backend = createScriptedBackend()
     await using scene = managerScene(backend)
     const id = await scene.create()
     const [by, job] = [caller('local-user:mallory'), jobId()]
     const { jobs, files } = scene.manager
-    expect(await files.uploaded(by, id, job)).toBeUndefined()
+    expect(await files.getUpload(by, id, job)).toBeUndefined()
     for (const attempt of [
       () => jobs.status(by, id, job),
       () => jobs.output(by, id, job, 0),
@@ -32,14 +32,14 @@ describe('without a grant', () => {
     expect(new Set(backend.asked)).toEqual(new Set(['GET /hello', 'POST /accept']))
   })
 
-  it('a port is refused before anybody connects to it, with a denial that says which', async () => {
-    const backend = scriptedBackend()
+  it('a port is refused before anybody connects to it, with a denial that names the port', async () => {
+    const backend = createScriptedBackend()
     await using scene = managerScene(backend)
     const id = await scene.create()
     const { inside } = scene.manager
     const before = await scene.receipts()
     await inside.mayConnect(caller(), id, 3000)
-    // Asking ahead allows nothing, so it spends nothing and leaves nothing.
+    // The check in advance allows nothing, so it uses no grant and writes no receipt.
     expect(await scene.receipts()).toEqual(before)
     for (const { grant } of await listGrants(scene.store, Date.now()))
       if (grant.capability === 'sandbox.forward') await revokeGrant(scene.store, grant.id, OPERATOR)
@@ -53,7 +53,7 @@ describe('without a grant', () => {
     expect(new Set(backend.asked)).toEqual(new Set(['GET /hello', 'POST /accept']))
   })
 
-  it('nor does one whose grant was revoked', async () => {
+  it('an operation whose grant was revoked does not reach the sidecar', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = { spec: exec('true') }
@@ -68,13 +68,13 @@ describe('without a grant', () => {
 })
 
 describe('with the grants that come with a sandbox', () => {
-  it('what the boundary counted is what the receipts account for', async () => {
+  it('the receipts account for everything that the boundary counted', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { manager } = scene
     for (const name of Object.keys(ATTEMPTS) as OperationName[]) {
       if (OPERATIONS[name].counted === undefined) continue
-      // What there is not, or is refused inside, crosses all the same.
+      // A request for a missing file, or one that the sandbox refuses, still crosses the boundary.
       const answer = await ATTEMPTS[name](manager, caller(), id).catch(() => undefined)
       const { output, body } = (answer ?? {}) as { output?: Readable; body?: Readable }
       output?.destroy()

@@ -1,4 +1,7 @@
-/** Sends a snapshot to a destination outside: decided first, and on record with where it went and how much that was. */
+/**
+ * Sends a snapshot to a destination outside this host. Policy decides first, and the receipts record the destination
+ * and the size.
+ */
 import { CraikError } from '../../errors.ts'
 import type { Exported, ExportRequest, ManagerCaller } from '../manager-types.ts'
 import { bundleOf } from '../snapshots/bundle.ts'
@@ -7,9 +10,9 @@ import type { SigningKeys } from '../snapshots/export/sigv4.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import { openArchive } from '../snapshots/snapshot-files.ts'
 import { endSnapshotAction } from '../snapshots/tokens.ts'
-import { observed } from './operation.ts'
-import type { ManagerOptions } from './options.ts'
-import { DISK_DEADLINE_MS } from './snapshot.ts'
+import type { ManagerOptions } from './manager-options.ts'
+import { observedMeasure } from './operation.ts'
+import { DISK_DEADLINE_MS } from './take-snapshot.ts'
 import { beginAction } from './use-snapshot.ts'
 
 export async function exportSnapshot(
@@ -34,8 +37,8 @@ export async function exportSnapshot(
   const until = AbortSignal.any([caller.signal, AbortSignal.timeout(DISK_DEADLINE_MS)])
   try {
     const keys = await keysOf(options, destination, until)
-    // Loaded only by who exports: it brings a whole client along.
-    const { putFile } = await import('../snapshots/export/put.ts')
+    // Loaded only for an export, because it loads a whole client.
+    const { putFile } = await import('../snapshots/export/put-file.ts')
     const file = await openArchive(options.home.snapshots, id, manifest.archive.bytes)
     let bytes: number
     try {
@@ -46,7 +49,7 @@ export async function exportSnapshot(
     } finally {
       await file.close().catch(() => {})
     }
-    const measures = [observed('bytes_out', bytes)]
+    const measures = [observedMeasure('bytes_out', bytes)]
     await options.store.write(endSnapshotAction, { id, begun, action: 'export', status: 'passed', measures })
     return { host, bytes, digest, receiptId: begun.id }
   } catch (error) {

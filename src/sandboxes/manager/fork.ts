@@ -1,4 +1,4 @@
-/** Makes another sandbox like one that is there: a snapshot of its disk, and a sandbox made from that. */
+/** Creates a sandbox like an existing one: a snapshot of its disk, and a new sandbox from that. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { LimitSpec } from '../backend.ts'
@@ -8,20 +8,20 @@ import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { CreateRequest, ForkRequest, ManagerCaller } from '../manager-types.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
+import { endsOf } from './sandbox-view.ts'
 import { reasonOf } from './transition.ts'
-import { endsOf } from './view.ts'
 
 export interface ForkSteps {
-  /** In the turn of the sandbox that is forked. */
+  /** Runs in the forked sandbox's mutex. */
   snapshot(caller: ManagerCaller): Promise<SnapshotRecord>
   create(caller: ManagerCaller, request: CreateRequest): Promise<SandboxRecord>
   drop(caller: ManagerCaller, snapshot: SnapshotRecord): Promise<unknown>
 }
 
 /**
- * The grant that the request names is for the creation; that of the snapshot is looked up. A snapshot that was made only
- * for this goes with it, whatever came of it.
+ * The request's grant is for the creation; the snapshot's own grant is looked up. A snapshot that was taken only for
+ * the fork is removed with it, whatever the outcome.
  */
 export async function forkSandbox(
   options: ManagerOptions,
@@ -47,7 +47,7 @@ export async function forkSandbox(
   }
 }
 
-/** Everything but the disk is as the sandbox's record says now. */
+/** Everything but the disk comes from the sandbox's current record. */
 function requestLike(
   record: SandboxRecord,
   snapshot: SnapshotRecord,
@@ -63,7 +63,7 @@ function requestLike(
     environment,
     ...(harnesses.length > 0 && { harnesses: harnesses.map(harnessName) }),
     forkOf: record.id,
-    // Chosen by a person for one sandbox, and not for what is made of it.
+    // A person chose `forward` for one sandbox, and a copy of it does not inherit that.
     credentials: credentials === 'forward' ? 'none' : credentials,
     ...(container && {
       network: 'none',
@@ -76,7 +76,7 @@ function requestLike(
   }
 }
 
-/** Two sandboxes in the same folder would not be apart from each other. */
+/** Two sandboxes in the same folder would not be isolated from each other. */
 function requireOwnWorkspace({ name, spec }: SandboxRecord): void {
   if (spec.workspace.mode === 'copy') return
   throw new CraikError('conflict', `sandbox ${name} works in a host folder, which a fork cannot copy`, {

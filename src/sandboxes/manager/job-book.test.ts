@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { ADA, EPOCH, hello, LifecycleStore } from '../lifecycle/lifecycle.fixture.ts'
+import { sessionScene } from './boundary-session.fixture.ts'
 import { JobBook } from './job-book.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
-import { sessionScene } from './session.fixture.ts'
 
-it('a job that has ended is not opened again by an answer that says that it was open', async () => {
+it('an ended job is not opened again by a late answer that says that it is open', async () => {
   const fixture = new LifecycleStore()
   const { store, clock } = fixture
   const { id } = await fixture.sandbox()
@@ -21,9 +21,9 @@ it('a job that has ended is not opened again by an answer that says that it was 
     () => scene.session,
     () => undefined,
   )
-  const asked = hello()
-  const begun = await fixture.begun(id, asked)
-  const job = { id: asked.job!.id, operation: 'exec', operator: ADA, begun, adopted: false } as const
+  const request = hello()
+  const begun = await fixture.beginAllowed(id, request)
+  const job = { id: request.job!.id, operation: 'exec', operator: ADA, begun, adopted: false } as const
   const entry = book.add(job)!
   expect(book.add(job)).toBe(entry)
   const first = book.inTurn(entry, () => book.end(entry, 'failed').then(() => 'ended'))

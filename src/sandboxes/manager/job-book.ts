@@ -1,4 +1,4 @@
-/** The jobs of one sandbox that are begun and not ended: who they belong to, what crossed for them, how they end. */
+/** The open jobs of one sandbox: their owners, the bytes that crossed the boundary for them, and how they end. */
 import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
 import type { Measure } from '../../receipts/schema.ts'
@@ -6,17 +6,21 @@ import type { JobResult, JobStatus } from '../../sidecar/protocol.ts'
 import type { Boundary } from '../boundary/boundary.ts'
 import { type Begun, endOperation } from '../lifecycle/tokens.ts'
 import type { OperationName } from '../operations.ts'
-import { claimed, observed } from './operation.ts'
-import type { ManagerOptions } from './options.ts'
-import type { BoundarySession } from './session.ts'
+import type { BoundarySession } from './boundary-session.ts'
+import type { ManagerOptions } from './manager-options.ts'
+import { claimedMeasure, observedMeasure } from './operation.ts'
 
-/** More than the sidecar runs at a time, and their begins on the way. */
+/** The limit is above the number of jobs that the sidecar runs at a time, plus those that are being started. */
 const OPEN_JOBS = 1024
-/** What was begun and is not known inside may still be asked for again by a client that lost its connection. */
+/**
+ * How long a client that lost its connection can still request a job that was begun and that the sidecar does not know.
+ */
 const MISSING_MS = 90_000
-/** An upload that nobody goes on with. */
+/** After this time without a request an upload is abandoned. */
 const UPLOAD_MS = 15 * 60_000
-/** Somebody reads the end of it right now, and what they get is counted for as long as it moves. */
+/**
+ * A reader may still be reading the last output. Its bytes count as long as they move, and this is the longest pause.
+ */
 const READER_MS = 5_000
 
 export interface OpenJobEntry {
@@ -26,28 +30,28 @@ export interface OpenJobEntry {
   readonly begun: Begun
   readonly adopted: boolean
   readonly beganAtMs: number
-  /** It is ended when nobody has read it or fed it for so long. */
+  /** The job is stopped when nobody has read or fed it for this time. */
   readonly endsWhenLeftMs?: number
-  /** Whether this epoch's receipts account for it. */
+  /** Whether the receipts of this epoch account for the job. */
   accounted: boolean
-  /** The boundary was asked for it, and counted it. */
+  /** A request for the job went to the boundary, which counted it. */
   crossed: boolean
-  /** The sandbox has it. */
+  /** The sandbox has started the job. */
   started: boolean
-  /** Its start, its restart, its parts and its cancelling come one after the other; how many are at it or wait. */
+  /** Serializes the job's start, restart, uploaded parts and cancellation; `turns` is the number that run or wait. */
   turn: Promise<unknown>
   turns: number
   readers: number
   feeders: number
-  /** From the sandbox, and towards it. */
+  /** `bytesIn` come from the sandbox, `bytesOut` go to it. */
   bytesIn: number
   bytesOut: number
-  /** When somebody last did something with it. */
+  /** The time of the last request for this job. */
   touchedAtMs: number
-  /** When a reader last got a part of it. */
+  /** The time at which a reader last got bytes of it. */
   movedAtMs: number
   endSeenAtMs?: number
-  /** It was told that it waits for the sandbox's disk. */
+  /** Whether an event says that the job waits for the sandbox's disk. */
   heldUp?: boolean
   ending?: Promise<void>
 }
@@ -56,9 +60,9 @@ export class JobBook {
   readonly #options: ManagerOptions
   readonly #session: () => BoundarySession
   readonly #jobs = new Map<JobId, OpenJobEntry>()
-  /** Those that ended last: an answer of the store may be on its way that says of one of them that it is open. */
+  /** The jobs that ended last. A late answer of the store could still list one of them as open. */
   readonly #over = new Set<JobId>()
-  /** Of the sidecar that the sandbox began with; another one knows none of its jobs. */
+  /** The instance id of the sidecar that the sandbox started with. Another sidecar knows none of its jobs. */
   readonly #instance: () => string | undefined
   #outOfMemoryKills: number | undefined
   #ended = 0
@@ -74,22 +78,22 @@ export class JobBook {
     return this.#jobs.size
   }
 
-  /** Without uploads: they are no work of the sandbox. */
+  /** The number of open jobs without uploads, which are not work of the sandbox. */
   get running(): number {
     return [...this.#jobs.values()].filter(({ operation }) => operation !== 'file_write').length
   }
 
-  /** How many have ended. */
+  /** The number of jobs that have ended. */
   get ended(): number {
     return this.#ended
   }
 
-  /** What the sandbox has: no uploads, which are no work of it. */
-  started(): readonly OpenJobEntry[] {
+  /** Returns the jobs that run in the sandbox, without uploads, which are not its work. */
+  listStarted(): readonly OpenJobEntry[] {
     return [...this.#jobs.values()].filter((job) => job.started && job.operation !== 'file_write')
   }
 
-  /** From now on what ends does so because the sandbox is being stopped, unless it says that it is done. */
+  /** From now on a job that ends without success counts as stopped with the sandbox. */
   stop(): void {
     this.#stopping = true
   }
@@ -98,17 +102,17 @@ export class JobBook {
     return this.#jobs.get(id)
   }
 
-  /** How often the kernel had ended something before. */
+  /** Remembers how often the kernel had killed a process before, to notice later kills. */
   remember(outOfMemoryKills: number | undefined): void {
     this.#outOfMemoryKills ??= outOfMemoryKills
   }
 
-  requireRoom(): void {
+  requireCapacity(): void {
     if (this.#jobs.size < OPEN_JOBS) return
     throw new CraikError('limit_reached', `the sandbox already has ${OPEN_JOBS} open jobs`)
   }
 
-  /** Undefined when it has ended by now. */
+  /** Returns `undefined` when the job has already ended. */
   add(
     job: Pick<OpenJobEntry, 'id' | 'operation' | 'operator' | 'begun' | 'adopted' | 'endsWhenLeftMs'> & {
       beganAtMs?: number
@@ -136,7 +140,10 @@ export class JobBook {
     return entry
   }
 
-  /** One after the other, whoever asks. Undefined when it has ended by then: nothing is done under an end. */
+  /**
+   * Runs the work after earlier work for the same job. Returns `undefined` without a call when the job has ended by
+   * then.
+   */
   inTurn<T>(job: OpenJobEntry, work: () => Promise<T>): Promise<T | undefined> {
     job.turns++
     const mine = job.turn
@@ -149,17 +156,17 @@ export class JobBook {
     return mine
   }
 
-  /** Passed when it exited with 0; what the inside says of it is marked as such. */
+  /** Ends the job: `passed` when it exited with 0. The sandbox's own figures are marked as claimed. */
   async endWith(job: OpenJobEntry, result: JobResult): Promise<void> {
-    const killedForMemory = await this.#killedForMemory(job, result)
+    const killedForMemory = await this.#isKilledForMemory(job, result)
     const passed = result.outcome === 'exited' && result.exitCode === 0
     await this.end(job, passed ? 'passed' : 'failed', {
       measures: [
-        ...(result.exitCode === null ? [] : [claimed('exit_code', result.exitCode)]),
-        claimed('stdout_bytes', result.stdoutBytes),
-        claimed('stderr_bytes', result.stderrBytes),
-        claimed('stdin_bytes', result.stdinBytes),
-        claimed('inside_ms', result.durationMs),
+        ...(result.exitCode === null ? [] : [claimedMeasure('exit_code', result.exitCode)]),
+        claimedMeasure('stdout_bytes', result.stdoutBytes),
+        claimedMeasure('stderr_bytes', result.stderrBytes),
+        claimedMeasure('stdin_bytes', result.stdinBytes),
+        claimedMeasure('inside_ms', result.durationMs),
       ],
       metadata: {
         outcome: this.#stopping && !passed ? 'stopped' : result.outcome,
@@ -168,7 +175,7 @@ export class JobBook {
     })
   }
 
-  /** Once. A receipt that cannot be written now leaves the job open, and is tried again. */
+  /** Ends the job once. If the receipt cannot be written, the job stays open and the next check retries. */
   end(
     job: OpenJobEntry,
     status: 'passed' | 'failed' | 'indeterminate',
@@ -197,9 +204,9 @@ export class JobBook {
       jobId: job.id,
       status,
       measures: [
-        observed('duration_ms', this.#options.clock.nowMs() - job.beganAtMs),
-        observed('bytes_in', job.bytesIn),
-        observed('bytes_out', job.bytesOut),
+        observedMeasure('duration_ms', this.#options.clock.nowMs() - job.beganAtMs),
+        observedMeasure('bytes_in', job.bytesIn),
+        observedMeasure('bytes_out', job.bytesOut),
         ...measures,
       ],
       metadata: { ...metadata, ...(!job.crossed && { crossed: false }) },
@@ -212,14 +219,14 @@ export class JobBook {
     session.events.add('job_ended', { job: job.id, message: outcome })
   }
 
-  /** The kernel's count went up and a job was killed: what else could have done it is not seen by the host. */
-  async #killedForMemory(job: OpenJobEntry, result: JobResult): Promise<boolean> {
+  /** The kernel's kill count rose and a job was killed. The host cannot see whether something else killed the job. */
+  async #isKilledForMemory(job: OpenJobEntry, result: JobResult): Promise<boolean> {
     const killed =
       result.signal === 'SIGKILL' || result.exitCode === 137 || result.outcome === 'out_of_memory'
     if (!killed) return false
     const session = this.#session()
     const before = this.#outOfMemoryKills ?? 0
-    const now = (await session.place?.observe().catch(() => undefined))?.outOfMemoryKills ?? 0
+    const now = (await session.instance?.observe().catch(() => undefined))?.outOfMemoryKills ?? 0
     this.#outOfMemoryKills = now
     if (now <= before && result.outcome !== 'out_of_memory') return false
     session.events.add('out_of_memory', {
@@ -229,14 +236,14 @@ export class JobBook {
     return now > before
   }
 
-  /** Asks the sandbox what became of the jobs that nobody watches. */
+  /** Asks the sandbox for the state of the jobs that nobody watches. */
   async look(boundary: Boundary, until: AbortSignal): Promise<void> {
     const jobs = [...this.#jobs.values()].filter((job) => job.operation !== 'file_write' && !job.ending)
     if (jobs.length > 0) {
-      const askedAtMs = this.#options.clock.nowMs()
+      const requestedAtMs = this.#options.clock.nowMs()
       const inside = new Map((await boundary.jobs.list(until)).map((status) => [status.id, status]))
       const ends = jobs.map((job) =>
-        this.#settle(job, inside.get(job.id), boundary.hello.instance, askedAtMs),
+        this.#settle(job, inside.get(job.id), boundary.hello.instance, requestedAtMs),
       )
       await Promise.all(ends)
     }
@@ -245,7 +252,10 @@ export class JobBook {
     }
   }
 
-  /** Those that go with whoever drove them: killed, it says no word. Who lost only the connection is back by then. */
+  /**
+   * Ends the jobs that depend on a client and lost it; a killed client sends no message. A client that lost only its
+   * connection is back by then.
+   */
   async endLeft(boundary: Boundary, until: AbortSignal): Promise<void> {
     for (const job of [...this.#jobs.values()].filter((one) => one.turns === 0 && this.#isLeft(one)))
       await this.inTurn(job, async () => {
@@ -264,16 +274,16 @@ export class JobBook {
     job: OpenJobEntry,
     status: JobStatus | undefined,
     instance: string,
-    askedAtMs: number,
+    requestedAtMs: number,
   ): Promise<void> {
     const nowMs = this.#options.clock.nowMs()
     if (status === undefined) {
-      // It is being started, or was while the answer was on its way.
-      if (job.turns > 0 || job.touchedAtMs >= askedAtMs) return
+      // The job is being started, or was while the answer was on its way.
+      if (job.turns > 0 || job.touchedAtMs >= requestedAtMs) return
       const isOther = this.#instance() !== undefined && this.#instance() !== instance
-      const patienceMs = isOther ? 0 : MISSING_MS
-      if (job.readers === 0 && nowMs - job.touchedAtMs >= patienceMs) {
-        // What the boundary was never asked for cannot have run.
+      const timeoutMs = isOther ? 0 : MISSING_MS
+      if (job.readers === 0 && nowMs - job.touchedAtMs >= timeoutMs) {
+        // A job that was never sent to the boundary cannot have run.
         if (!job.crossed) await this.end(job, 'failed', { metadata: { outcome: 'not_started' } })
         else await this.end(job, 'indeterminate', { metadata: { outcome: 'lost' } })
       }
@@ -290,22 +300,22 @@ export class JobBook {
     if (job.readers === 0 || quietMs >= READER_MS) await this.endWith(job, status.result)
   }
 
-  /** Asked for only after a while: whoever sends it is told of its end first. */
+  /** Checks only after a while: the sender of an upload learns first that it ended. */
   async #settleUpload(job: OpenJobEntry, boundary: Boundary, until: AbortSignal): Promise<void> {
     const idleMs = this.#options.clock.nowMs() - job.touchedAtMs
     if (job.readers > 0 || idleMs < READER_MS) return
-    const upload = await boundary.files.uploaded(job.id, until)
+    const upload = await boundary.files.getUpload(job.id, until)
     if (upload?.committed) await this.end(job, 'passed', { metadata: { outcome: 'committed' } })
     else if (idleMs >= UPLOAD_MS) await this.end(job, 'failed', { metadata: { outcome: 'given_up' } })
   }
 
-  /** The sandbox is gone, and they with it. */
+  /** Ends all jobs, because the sandbox is gone. */
   async lose(outcome: string, status: 'failed' | 'indeterminate' = 'indeterminate'): Promise<void> {
     const ends = [...this.#jobs.values()].map((job) => this.end(job, status, { metadata: { outcome } }))
     await Promise.all(ends)
   }
 
-  /** What is being written is on disk. Open jobs stay open: whoever comes next takes them over. */
+  /** Waits until the pending ends are on disk. Open jobs stay open for the next process that manages the sandbox. */
   async quiet(): Promise<void> {
     await Promise.all([...this.#jobs.values()].map((job) => job.ending))
   }

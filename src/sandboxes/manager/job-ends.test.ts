@@ -16,13 +16,13 @@ import {
   managerScene,
   OPERATOR,
 } from './manager.fixture.ts'
-import { nothingThere, scriptedBackend } from './scripted-instance.fixture.ts'
+import { createScriptedBackend, nothingThere } from './scripted-instance.fixture.ts'
 
 const BUSY = { code: 'busy', message: 'no more of them' }
 
-describe('what was refused has ended', () => {
-  it('a job does not start for who waited meanwhile', async () => {
-    const backend = scriptedBackend()
+describe('a request that was refused', () => {
+  it('does not start the job for a caller that waited meanwhile', async () => {
+    const backend = createScriptedBackend()
     await using scene = managerScene(backend)
     const id = await scene.create()
     const job = jobId()
@@ -43,8 +43,8 @@ describe('what was refused has ended', () => {
     ])
   })
 
-  it('nor is an upload written', async () => {
-    const backend = scriptedBackend()
+  it('does not write the upload for a caller that waited meanwhile', async () => {
+    const backend = createScriptedBackend()
     await using scene = managerScene(backend)
     const id = await scene.create()
     const upload = { upload: jobId(), path: 'file', bytes: 1, mode: 0o644 }
@@ -64,10 +64,10 @@ describe('what was refused has ended', () => {
   })
 })
 
-describe('a job that was begun and is not known inside', () => {
+describe('a begun job that the sidecar does not know', () => {
   const spec = exec('true')
-  /** Begun by this process, which let go of the sandbox before it was sent. */
-  const begun = async (scene: ManagerScene, id: SandboxId) => {
+  /** Begun by a process that lost the sandbox before it sent the job. */
+  const beginJob = async (scene: ManagerScene, id: SandboxId) => {
     const job = jobId()
     const answer = await scene.store.write(beginOperation, {
       id,
@@ -83,8 +83,8 @@ describe('a job that was begun and is not known inside', () => {
   }
   const ends = (scene: ManagerScene) => scene.receipts({ operation: 'exec', phase: 'end' })
 
-  it('is started, and says how long ago it was begun', async () => {
-    const [backend, clock] = [scriptedBackend(), new TestClock()]
+  it('is started, and the request says how long ago it was begun', async () => {
+    const [backend, clock] = [createScriptedBackend(), new TestClock()]
     await using scene = managerScene(backend, clock)
     const id = await scene.create()
     const ages: (string | null)[] = []
@@ -93,7 +93,7 @@ describe('a job that was begun and is not known inside', () => {
       ages.push(new URL(headers[':path']!, 'http://inside').searchParams.get('age'))
       runsAtOnce(stream)
     }
-    const job = await begun(scene, id)
+    const job = await beginJob(scene, id)
     clock.advance(LIMITS.endedJobKeepMs / 3)
     const { output } = await scene.manager.jobs.start(caller(), id, job, { spec })
     await output.resume().toArray()
@@ -102,34 +102,34 @@ describe('a job that was begun and is not known inside', () => {
   })
 
   it('is lost when that is long ago', async () => {
-    const [backend, clock] = [scriptedBackend(), new TestClock()]
+    const [backend, clock] = [createScriptedBackend(), new TestClock()]
     await using scene = managerScene(backend, clock)
     const id = await scene.create()
-    const job = await begun(scene, id)
+    const job = await beginJob(scene, id)
     clock.advance(LIMITS.endedJobKeepMs / 3 + 1)
     await expectLost(scene, id, job)
     expect(putsOf(backend.asked)).toBe(0)
   })
 
   it('is lost when another sidecar answers', async () => {
-    const [backend, clock] = [scriptedBackend(), new TestClock()]
+    const [backend, clock] = [createScriptedBackend(), new TestClock()]
     await using scene = managerScene(backend, clock)
     const id = await scene.create()
     backend.instance = 'second'
-    const job = await begun(scene, id)
+    const job = await beginJob(scene, id)
     await expectLost(scene, id, job)
     expect(putsOf(backend.asked)).toBe(0)
   })
 
   it('is lost when the sandbox says that it may have run', async () => {
-    const [backend, clock] = [scriptedBackend(), new TestClock()]
+    const [backend, clock] = [createScriptedBackend(), new TestClock()]
     await using scene = managerScene(backend, clock)
     const id = await scene.create()
     backend.answer = (stream, what, headers) => {
       if (what.startsWith('PUT /jobs/')) json(stream, 410, { code: 'gone', message: 'over' })
       else nothingThere(stream, what, headers)
     }
-    await expectLost(scene, id, await begun(scene, id))
+    await expectLost(scene, id, await beginJob(scene, id))
   })
 
   async function expectLost(scene: ManagerScene, id: SandboxId, job: ReturnType<typeof jobId>) {
@@ -142,15 +142,15 @@ describe('a job that was begun and is not known inside', () => {
 })
 
 describe('the bytes of a job', () => {
-  it('are counted as they pass, and its end waits while they do', async () => {
-    const [backend, clock] = [scriptedBackend(), new TestClock()]
+  it('are counted as they pass, and the job ends only when they stop', async () => {
+    const [backend, clock] = [createScriptedBackend(), new TestClock()]
     await using scene = managerScene(backend, clock)
     const id = await scene.create()
     const job = jobId()
     let send = (_frame: Buffer) => {}
     backend.answer = (stream, what, headers) => {
       if (what === 'GET /jobs') {
-        json(stream, 200, { jobs: [endedStatus(job)] })
+        json(stream, 200, { jobs: [endedJobStatus(job)] })
       } else if (what.startsWith('PUT /jobs/')) {
         stream.respond({ ':status': 201 })
         send = (frame) => void stream.write(frame)
@@ -167,23 +167,23 @@ describe('the bytes of a job', () => {
       await eventually(async () => bytes === part * (FRAME_HEADER_BYTES + 1000) || undefined)
     }
     await pass(1)
-    await lookedTwice()
+    await pollTwice()
     clock.advance(4_000)
     await pass(2)
     clock.advance(4_000)
-    await lookedTwice()
+    await pollTwice()
     expect(await ends()).toEqual([])
     clock.advance(1_000)
     const [end] = await eventually(async () => ((await ends()).length > 0 ? ends() : undefined))
     expect(end?.measures).toContainEqual({ name: 'bytes_in', value: bytes, source: 'observed' })
-    // What the inside says is its word.
+    // The sandbox reports this figure, so it is only claimed.
     expect(end?.measures).toContainEqual({ name: 'stdout_bytes', value: 77, source: 'claimed' })
     const seen = end?.measures?.filter(({ source }) => source === 'observed').map(({ name }) => name)
     expect(seen).toEqual(['duration_ms', 'bytes_in', 'bytes_out'])
     output.destroy()
 
-    /** The answer to the first was taken in before the second was asked. */
-    async function lookedTwice(): Promise<void> {
+    /** Waits for two polls: the answer to the first was processed before the second was sent. */
+    async function pollTwice(): Promise<void> {
       const looks = () => backend.asked.filter((what) => what === 'GET /jobs').length
       const before = looks()
       await eventually(async () => looks() >= before + 2 || undefined)
@@ -191,17 +191,17 @@ describe('the bytes of a job', () => {
   })
 })
 
-function putsOf(asked: readonly string[]): number {
-  return asked.filter((what) => what.startsWith('PUT ')).length
+function putsOf(requests: readonly string[]): number {
+  return requests.filter((what) => what.startsWith('PUT ')).length
 }
 
 describe('a job that waits for the disk of its sandbox', () => {
-  it('is told of once', async () => {
-    const backend = scriptedBackend()
+  it('causes one event', async () => {
+    const backend = createScriptedBackend()
     await using scene = managerScene(backend)
     const id = await scene.create()
     const job = jobId()
-    const { result: _, ...rest } = endedStatus(job)
+    const { result: _, ...rest } = endedJobStatus(job)
     backend.answer = (stream, what, headers) => {
       if (what === 'GET /jobs') json(stream, 200, { jobs: [{ ...rest, state: 'running', waiting: 'disk' }] })
       else if (what.startsWith('PUT /jobs/')) stream.respond({ ':status': 201 })
@@ -210,17 +210,18 @@ describe('a job that waits for the disk of its sandbox', () => {
     const { output } = await scene.manager.jobs.start(caller(), id, job, { spec: exec('true') })
     const looks = () => backend.asked.filter((what) => what === 'GET /jobs').length
     await eventually(async () => looks() >= 3 || undefined)
-    const told: unknown[] = []
-    for await (const event of scene.manager.events(id, false, new AbortController().signal)) told.push(event)
+    const reported: unknown[] = []
+    for await (const event of scene.manager.events(id, false, new AbortController().signal))
+      reported.push(event)
     const message = 'waiting: the sandbox’s disk is full'
-    expect(told.filter((event) => (event as { type: string }).type === 'held_up')).toEqual([
+    expect(reported.filter((event) => (event as { type: string }).type === 'held_up')).toEqual([
       { atMs: expect.any(Number), type: 'held_up', job, message },
     ])
     output.destroy()
   })
 })
 
-function endedStatus(id: string) {
+function endedJobStatus(id: string) {
   const place = {
     pid: null,
     startedAtMs: 1,

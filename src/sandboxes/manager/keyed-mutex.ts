@@ -1,10 +1,10 @@
-/** What is done to a sandbox as a whole is done one after the other, in the order in which it was asked for. */
+/** Runs the operations on a whole sandbox one after the other, in the order of the calls. */
 import type { SandboxId } from '../../lib/ids.ts'
 
 export class KeyedMutex {
   readonly #last = new Map<SandboxId, Promise<unknown>>()
 
-  /** Starts when everything before it about the same sandbox is over, however that ended. */
+  /** Runs the work after all earlier work on the same sandbox, whether that succeeded or not. */
   take<T>(id: SandboxId, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(id) ?? Promise.resolve()
     const mine = before.then(work, work)

@@ -1,4 +1,4 @@
-/** Jobs that go with whoever drives them: when nobody reads or feeds one any more, it is ended, and no other. */
+/** Jobs that depend on a client: only these are stopped when nobody reads or feeds them. */
 import { once } from 'node:events'
 import { PassThrough, type Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
@@ -10,33 +10,33 @@ import { caller, eventually, exec, jobId, type ManagerScene, managerScene } from
 const LEFT_MS = 10_000
 const WAITS = { kind: 'exec', argv: ['cat'], stdin: true } as const
 
-describe('a job that goes with its driver', () => {
-  it('is ended when nobody is left, and runs no more', async () => {
+describe('a job that depends on its client', () => {
+  it('is stopped when it has no reader or feeder', async () => {
     const clock = new TestClock()
     await using scene = managerScene(undefined, clock)
     const id = await scene.create()
-    const { job, output } = await started(scene, id, { spec: exec('sleep', '600'), endsWhenLeftMs: LEFT_MS })
-    await leave(output)
+    const { job, output } = await startJob(scene, id, { spec: exec('sleep', '600'), endsWhenLeftMs: LEFT_MS })
+    await closeOutput(output)
     clock.advance(LEFT_MS)
     expect(await endOf(scene, job)).toMatchObject({ status: 'failed', metadata: { outcome: 'left' } })
     await expect(scene.manager.jobs.status(caller(), id, job)).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  it('goes on while somebody reads it or feeds it; one that is not said to go with anybody goes on in any case', async () => {
+  it('continues while a client reads or feeds it, and a job without that option always continues', async () => {
     const clock = new TestClock()
     await using scene = managerScene(undefined, clock)
     const id = await scene.create()
     const driven = { endsWhenLeftMs: LEFT_MS }
-    const read = await started(scene, id, { spec: exec('sleep', '600'), ...driven })
-    const fed = await started(scene, id, { spec: WAITS, ...driven })
-    const other = await started(scene, id, { spec: exec('sleep', '600') })
-    const left = await started(scene, id, { spec: exec('sleep', '600'), ...driven })
+    const read = await startJob(scene, id, { spec: exec('sleep', '600'), ...driven })
+    const fed = await startJob(scene, id, { spec: WAITS, ...driven })
+    const other = await startJob(scene, id, { spec: exec('sleep', '600') })
+    const left = await startJob(scene, id, { spec: exec('sleep', '600'), ...driven })
     const body = new PassThrough()
     const feeding = scene.manager.jobs.input(caller(), id, fed.job, { offset: 0, end: true, body })
     body.write('more')
-    for (const { output } of [fed, other, left]) await leave(output)
+    for (const { output } of [fed, other, left]) await closeOutput(output)
     clock.advance(LEFT_MS)
-    // It was begun last, so the others were looked at before.
+    // This job was begun last, so the others were checked before it.
     await endOf(scene, left.job)
     const going = (await scene.manager.jobs.list(caller(), id)).filter(({ state }) => state === 'running')
     expect(going.map((one) => one.id).sort()).toEqual([read.job, fed.job, other.job].sort())
@@ -44,25 +44,25 @@ describe('a job that goes with its driver', () => {
     await feeding
   })
 
-  it('is known as that by the process that takes it over', async () => {
+  it('stays such a job in the process that takes over the sandbox', async () => {
     const clock = new TestClock()
     await using scene = managerScene(undefined, clock)
     const id = await scene.create()
-    const { job } = await started(scene, id, { spec: exec('sleep', '600'), endsWhenLeftMs: LEFT_MS })
+    const { job } = await startJob(scene, id, { spec: exec('sleep', '600'), endsWhenLeftMs: LEFT_MS })
     await scene.restart()
     clock.advance(LEFT_MS)
     expect(await endOf(scene, job)).toMatchObject({ metadata: { outcome: 'left' } })
   })
 })
 
-async function started({ manager }: ManagerScene, id: SandboxId, request: JobRequest) {
+async function startJob({ manager }: ManagerScene, id: SandboxId, request: JobRequest) {
   const job = jobId()
   const { output } = await manager.jobs.start(caller(), id, job, request)
   output.resume()
   return { job, output }
 }
 
-async function leave(output: Readable): Promise<void> {
+async function closeOutput(output: Readable): Promise<void> {
   const closed = once(output, 'close')
   output.destroy()
   await closed

@@ -1,35 +1,35 @@
-/** Snapshots and restores of the model of the lifecycle, whole and with a crash in the middle. */
+/** Snapshot and restore commands of the lifecycle model, complete and with a crash in the middle. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { CrashingManager } from './crashing-manager.fixture.ts'
 import {
   ask,
   type Command,
-  expected,
+  countPassed,
+  expectedState,
+  formatCrash,
   type Model,
   move,
-  passed,
   pick,
   requireAccounted,
-  spelled,
 } from './lifecycle-model.fixture.ts'
 
 const MAX_SNAPSHOTS = 3
 
-const pickKept = ({ kept }: Model, n: number): string => [...kept.keys()][n % kept.size]!
-const freshName = ({ kept }: Model): string => `kept-${kept.size}`
+const pickKept = ({ kept: stored }: Model, n: number): string => [...stored.keys()][n % stored.size]!
+const freshName = ({ kept: stored }: Model): string => `kept-${stored.size}`
 
 export class Snapshot implements Command {
   readonly n: number
   constructor(n: number) {
     this.n = n
   }
-  check = ({ boxes, kept }: Readonly<Model>) => boxes.size > 0 && kept.size < MAX_SNAPSHOTS
+  check = ({ boxes, kept: stored }: Readonly<Model>) => boxes.size > 0 && stored.size < MAX_SNAPSHOTS
   async run(model: Model, real: CrashingManager) {
     const [id, { state, files }] = pick(model, this.n)
     const name = freshName(model)
     const made = ask(real, { verb: 'snapshot', name }, id)
-    if (expected('snapshot', state) === undefined)
+    if (expectedState('snapshot', state) === undefined)
       await expect(made).rejects.toMatchObject({ code: 'conflict' })
     else {
       await made
@@ -40,7 +40,7 @@ export class Snapshot implements Command {
   toString = () => `snapshot(${this.n})`
 }
 
-/** To any of them, also one of another sandbox. */
+/** Restores any of the snapshots, including one of another sandbox. */
 class Restore implements Command {
   readonly n: number
   readonly k: number
@@ -48,16 +48,16 @@ class Restore implements Command {
     this.n = n
     this.k = k
   }
-  check = ({ boxes, kept }: Readonly<Model>) => boxes.size > 0 && kept.size > 0
+  check = ({ boxes, kept: stored }: Readonly<Model>) => boxes.size > 0 && stored.size > 0
   async run(model: Model, real: CrashingManager) {
     const [id, box] = pick(model, this.n)
     const name = pickKept(model, this.k)
     const done = ask(real, { verb: 'restore', name }, id)
-    const to = expected('restore', box.state)
+    const to = expectedState('restore', box.state)
     if (to === undefined) await expect(done).rejects.toMatchObject({ code: 'conflict' })
     else {
       await done
-      // What ran was ended for it, also where it runs again.
+      // A restore stops the sandbox, even when it runs again afterwards.
       move(model, id, 'stopped')
       move(model, id, to)
       box.files = model.kept.get(name)!
@@ -67,7 +67,7 @@ class Restore implements Command {
   toString = () => `restore(${this.n}, ${this.k})`
 }
 
-/** The snapshot is whole and listed, or there is nothing of it. */
+/** The snapshot is complete and listed, or nothing of it is left. */
 class CrashDuringSnapshot implements Command {
   readonly n: number
   readonly afterWrites: number
@@ -80,20 +80,20 @@ class CrashDuringSnapshot implements Command {
   check = (model: Readonly<Model>) =>
     model.boxes.size > 0 &&
     model.kept.size < MAX_SNAPSHOTS &&
-    expected('snapshot', pick(model as Model, this.n)[1].state) !== undefined
+    expectedState('snapshot', pick(model as Model, this.n)[1].state) !== undefined
   async run(model: Model, real: CrashingManager) {
     const [id, { files }] = pick(model, this.n)
     const { afterWrites, isLastDone } = this
     const name = freshName(model)
-    const before = await passed(real, 'snapshot', id)
+    const before = await countPassed(real, 'snapshot', id)
     await real.crash({ work: () => ask(real, { verb: 'snapshot', name }, id), afterWrites, isLastDone })
-    if ((await passed(real, 'snapshot', id)) > before) model.kept.set(name, files)
+    if ((await countPassed(real, 'snapshot', id)) > before) model.kept.set(name, files)
     await requireAccounted(model, real)
   }
-  toString = () => `snapshot(${this.n}), ${spelled(this)}`
+  toString = () => `snapshot(${this.n}), ${formatCrash(this)}`
 }
 
-/** The disk is the one before or that of the snapshot; what ran may have ended for nothing. */
+/** The disk is the previous one or that of the snapshot. The sandbox may have been stopped without a restore. */
 class CrashDuringRestore implements Command {
   readonly n: number
   readonly k: number
@@ -108,26 +108,26 @@ class CrashDuringRestore implements Command {
   check = (model: Readonly<Model>) =>
     model.boxes.size > 0 &&
     model.kept.size > 0 &&
-    expected('restore', pick(model as Model, this.n)[1].state) !== undefined
+    expectedState('restore', pick(model as Model, this.n)[1].state) !== undefined
   async run(model: Model, real: CrashingManager) {
     const [id, box] = pick(model, this.n)
     const { afterWrites, isLastDone } = this
     const name = pickKept(model, this.k)
-    const before = await passed(real, 'restore', id)
+    const before = await countPassed(real, 'restore', id)
     await real.crash({ work: () => ask(real, { verb: 'restore', name }, id), afterWrites, isLastDone })
-    if ((await passed(real, 'restore', id)) > before) box.files = model.kept.get(name)!
+    if ((await countPassed(real, 'restore', id)) > before) box.files = model.kept.get(name)!
     const found = (await real.manager.get(id)).state
-    expect([box.state, expected('restore', box.state), 'lost']).toContain(found)
-    // Which of its jobs had been ended by then is not told; now all of them are.
+    expect([box.state, expectedState('restore', box.state), 'lost']).toContain(found)
+    // The model does not know which jobs had ended by then, so all of them are stopped here.
     if (box.jobs.length > 0) await ask(real, 'stop', id)
     box.jobs = []
     move(model, id, (await real.manager.get(id)).state)
     await requireAccounted(model, real)
   }
-  toString = () => `restore(${this.n}, ${this.k}), ${spelled(this)}`
+  toString = () => `restore(${this.n}, ${this.k}), ${formatCrash(this)}`
 }
 
-/** Of one of the sandboxes that `n` chooses from. */
+/** Returns commands for one of the sandboxes that `n` chooses from. */
 export function snapshotCommands(n: fc.Arbitrary<number>): fc.Arbitrary<Command>[] {
   const k = fc.nat(MAX_SNAPSHOTS - 1)
   return [

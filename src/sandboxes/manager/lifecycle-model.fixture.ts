@@ -1,4 +1,4 @@
-/** What a model of the lifecycle knows of each sandbox and snapshot, and how the real ones are held against it. */
+/** The lifecycle model's state of each sandbox and snapshot, and its comparison with the real ones. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type fc from 'fast-check'
@@ -11,33 +11,33 @@ import { caller, eventually } from './manager.fixture.ts'
 interface Box {
   state: SandboxState
   jobs: string[]
-  /** How the others ended, with the place that they ran in. */
+  /** How the ended jobs ended together with their sandbox instance. */
   ended: Map<string, 'stopped' | 'lost'>
-  /** What was written before it was last stopped. */
+  /** The number of lines that commands wrote to the workspace. */
   files: number
 }
 export interface Model {
   readonly boxes: Map<SandboxId, Box>
-  /** What was written when each snapshot was made, by its name. */
+  /** The number of written lines at the time of each snapshot, by its name. */
   readonly kept: Map<string, number>
 }
 export type Command = fc.AsyncCommand<Model, CrashingManager>
 export const ASKED = ['stop', 'resume', 'pause', 'delete'] as const
 export type Asked = (typeof ASKED)[number]
-/** The snapshot that is made or gone back to has this name. */
-type AskedOf = Asked | { readonly verb: 'snapshot' | 'restore'; readonly name: string }
+/** The name of the snapshot to take or restore. */
+type RequestOf = Asked | { readonly verb: 'snapshot' | 'restore'; readonly name: string }
 
-export function ask({ manager }: CrashingManager, asked: AskedOf, id: SandboxId): Promise<unknown> {
-  if (asked === 'stop') return manager.stop(caller(), id, { graceMs: 2_000 })
-  if (typeof asked === 'string') return manager[asked](caller(), id)
-  const { verb, name } = asked
+export function ask({ manager }: CrashingManager, request: RequestOf, id: SandboxId): Promise<unknown> {
+  if (request === 'stop') return manager.stop(caller(), id, { graceMs: 2_000 })
+  if (typeof request === 'string') return manager[request](caller(), id)
+  const { verb, name } = request
   return verb === 'snapshot' ? manager.snapshot(caller(), id, { name }) : manager.restore(caller(), id, name)
 }
 
 export const pick = ({ boxes }: Model, n: number): [SandboxId, Box] => [...boxes][n % boxes.size]!
 
-/** Where the table leads, or undefined when it refuses. */
-export function expected(verb: Verb, state: SandboxState): SandboxState | 'removed' | undefined {
+/** Returns the state that the table leads to, or `undefined` when the table refuses the verb. */
+export function expectedState(verb: Verb, state: SandboxState): SandboxState | 'removed' | undefined {
   const chosen = verbFor(verb, state)
   const { from, already } = TRANSITIONS[chosen]
   if (already.includes(state)) return state
@@ -53,47 +53,57 @@ export function move(model: Model, id: SandboxId, to: SandboxState | 'removed'):
   }
 }
 
-export function spelled({ afterWrites, isLastDone }: { afterWrites: number; isLastDone: boolean }): string {
+export function formatCrash({
+  afterWrites,
+  isLastDone,
+}: {
+  afterWrites: number
+  isLastDone: boolean
+}): string {
   return `crash after ${afterWrites}${isLastDone ? ' and a half' : ''}`
 }
 
-/** How often the log says that it was done. */
-export async function passed({ store }: CrashingManager, operation: string, id: SandboxId): Promise<number> {
+/** Counts the operations that the log records as passed. */
+export async function countPassed(
+  { store }: CrashingManager,
+  operation: string,
+  id: SandboxId,
+): Promise<number> {
   const ends = (await store.bodies()).filter((body) => body.phase === 'end' && body.status === 'passed')
   return ends.filter((body) => body.operation === operation && body.links.sandbox_id === id).length
 }
 
 export async function requireAccounted(model: Model, real: CrashingManager): Promise<void> {
   const { manager, store } = real
-  const { boxes, kept } = model
+  const { boxes, kept: stored } = model
   const listed = (await manager.list()).map(({ id, state }) => [id, state])
   expect(Object.fromEntries(listed)).toEqual(
     Object.fromEntries([...boxes].map(([id, { state }]) => [id, state])),
   )
   expect(real.folders().toSorted()).toEqual([...boxes.keys()].toSorted())
   const snapshots = await manager.snapshots.list()
-  expect(snapshots.map(({ name }) => name).toSorted()).toEqual([...kept.keys()].toSorted())
+  expect(snapshots.map(({ name }) => name).toSorted()).toEqual([...stored.keys()].toSorted())
   expect(namesIn(store.home.snapshots)).toEqual(snapshots.map(({ id }) => id).toSorted())
   for (const id of boxes.keys())
     expect(
       namesIn(join(real.folder, 'sandboxes', id)).filter((name) => /\.(next|before)$/.test(name)),
     ).toEqual([])
   for (const [id, { state }] of boxes) {
-    const hasPlace = state === 'running' || state === 'paused'
-    expect([id, isAlive(real.backend.pids.get(id)!)]).toEqual([id, hasPlace])
+    const hasInstance = state === 'running' || state === 'paused'
+    expect([id, isAlive(real.backend.pids.get(id)!)]).toEqual([id, hasInstance])
     if (state === 'running')
       await eventually(async () => ((await manager.get(id)).connected ? true : undefined))
   }
   expect(manager.busy).toBe(
     [...boxes.values()].some(({ state }) => state === 'running' || state === 'paused'),
   )
-  // Every beginning has one end, but for what goes on.
+  // Every begin has exactly one end, except those of running jobs.
   const bodies = await store.bodies()
   const begins = bodies.filter(({ phase }) => phase === 'begin').map(({ id }) => id)
   const ends = bodies.filter(({ phase }) => phase === 'end').map(({ begin_id }) => begin_id)
   expect(new Set(ends).size).toBe(ends.length)
   const open = begins.filter((id) => !ends.includes(id))
-  // The end of a snapshot’s use is written for processes that are really dead, when the store is opened.
+  // The end of a snapshot’s use is written only for processes that really died, when the store is opened.
   const uses = bodies.filter(({ operation }) => operation === 'use').map(({ id }) => id)
   expect(open.filter((id) => !uses.includes(id))).toHaveLength(
     [...boxes.values()].reduce((sum, { jobs }) => sum + jobs.length, 0),
@@ -110,7 +120,7 @@ function namesIn(folder: string): string[] {
   return existsSync(folder) ? readdirSync(folder).toSorted() : []
 }
 
-/** A process that has ended keeps its number until it is asked for its exit code. */
+/** An ended process keeps its id until its parent reads its exit code. */
 function isAlive(pid: number): boolean {
   try {
     return !/^State:\t[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))

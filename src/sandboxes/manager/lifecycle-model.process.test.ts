@@ -1,4 +1,7 @@
-/** Any order of commands, crashes between and within them: the state is always what the table says, and all is accounted for. */
+/**
+ * Commands in any order, with crashes between and within them: the state always follows the table, and receipts account
+ * for everything.
+ */
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { SandboxState } from '../lifecycle/transitions.ts'
@@ -8,12 +11,12 @@ import {
   type Asked,
   ask,
   type Command,
-  expected,
+  expectedState,
+  formatCrash,
   type Model,
   move,
   pick,
   requireAccounted,
-  spelled,
 } from './lifecycle-model.fixture.ts'
 import { Snapshot, snapshotCommands } from './lifecycle-model-snapshots.fixture.ts'
 import { allowCreate, caller, eventually, exec, jobId, REQUEST, readAll } from './manager.fixture.ts'
@@ -43,7 +46,7 @@ class Do implements Command {
   check = ({ boxes }: Readonly<Model>) => boxes.size > 0
   async run(model: Model, real: CrashingManager) {
     const [id, { state }] = pick(model, this.n)
-    const to = expected(this.verb, state)
+    const to = expectedState(this.verb, state)
     if (to === undefined) await expect(ask(real, this.verb, id)).rejects.toMatchObject({ code: 'conflict' })
     else {
       await ask(real, this.verb, id)
@@ -54,7 +57,10 @@ class Do implements Command {
   toString = () => `${this.verb}(${this.n})`
 }
 
-/** A command writes, or is told that nothing runs; what was written is there whenever it runs again. */
+/**
+ * Runs a command that writes, or expects an error when the sandbox is stopped. The written lines are there whenever it
+ * runs again.
+ */
 class Exec implements Command {
   readonly n: number
   constructor(n: number) {
@@ -93,7 +99,7 @@ class Detach implements Command {
   toString = () => `detach(${this.n})`
 }
 
-/** Somebody ends it who is not Craik. */
+/** Kills the sandbox from outside Craik. */
 class Kill implements Command {
   readonly n: number
   constructor(n: number) {
@@ -120,9 +126,9 @@ class Crash implements Command {
   toString = () => 'crash'
 }
 
-/** What is not known to have been begun is as it was; what was begun is finished or undone, as the table says. */
+/** An operation without a recorded begin changes nothing. A begun one is finished or undone, as the table says. */
 class CrashDuring implements Command {
-  /** Which of those that the state allows. */
+  /** Selects one of the verbs that the state allows. */
   readonly which: number
   readonly n: number
   readonly afterWrites: number
@@ -137,16 +143,16 @@ class CrashDuring implements Command {
   async run(model: Model, real: CrashingManager) {
     const [id, { state }] = pick(model, this.n)
     const { which, afterWrites, isLastDone } = this
-    const possible = ASKED.filter((one) => (expected(one, state) ?? state) !== state)
+    const possible = ASKED.filter((one) => (expectedState(one, state) ?? state) !== state)
     const verb = possible[which % possible.length]!
     await real.crash({ work: () => ask(real, verb, id), afterWrites, isLastDone })
     const found = (await real.manager.list()).find((listed) => listed.id === id)?.state ?? 'removed'
-    const to = expected(verb, state)
+    const to = expectedState(verb, state)
     expect([state, ...(to === undefined ? [] : [to])]).toContain(found)
     move(model, id, found as SandboxState)
     await requireAccounted(model, real)
   }
-  toString = () => `verb ${this.which} of (${this.n}), ${spelled(this)}`
+  toString = () => `verb ${this.which} of (${this.n}), ${formatCrash(this)}`
 }
 
 const n = fc.nat(MAX_SANDBOXES - 1)
@@ -156,7 +162,7 @@ const crashDuring = fc
   .map(([which, of, writes, done]) => new CrashDuring(which, of, writes, done))
 const COMMANDS = [
   fc.constant(new Create()),
-  fc.tuple(verb, n).map(([asked, of]) => new Do(asked, of)),
+  fc.tuple(verb, n).map(([requested, of]) => new Do(requested, of)),
   n.map((of) => new Exec(of)),
   n.map((of) => new Detach(of)),
   n.map((of) => new Kill(of)),
@@ -167,7 +173,7 @@ const COMMANDS = [
   ...snapshotCommands(n),
 ]
 
-it('keeps to the table, whatever is asked of it and whenever it dies', { timeout: 600_000 }, async () => {
+it('follows the table for any order of commands and any crash', { timeout: 600_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.commands(COMMANDS, { maxCommands: MAX_COMMANDS, size: 'max' }), async (commands) => {
       await using real = new CrashingManager()

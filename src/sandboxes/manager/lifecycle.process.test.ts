@@ -64,10 +64,10 @@ describe('creating', () => {
   it('is undone whole when the caller leaves', async () => {
     await using scene = managerScene(plainBackend({ program: ['/bin/sleep', '60'] }))
     await allowCreate(scene.store)
-    const leaving = new AbortController()
-    const creating = scene.manager.create(caller(OPERATOR, leaving.signal), REQUEST)
+    const controller = new AbortController()
+    const creating = scene.manager.create(caller(OPERATOR, controller.signal), REQUEST)
     await eventually(async () => (await scene.manager.list())[0])
-    leaving.abort()
+    controller.abort()
     await expect(creating).rejects.toThrow()
     await nothingLeft(scene)
   })
@@ -233,15 +233,15 @@ describe('holding', () => {
     await using scene = managerScene()
     const id = await scene.create()
     await scene.restart()
-    const leaving = new AbortController()
+    const controller = new AbortController()
     const seen: string[] = []
-    for await (const { type } of scene.manager.events(id, true, leaving.signal)) {
+    for await (const { type } of scene.manager.events(id, true, controller.signal)) {
       seen.push(type)
       if (type === 'recovered') {
         const { output } = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('true') })
         await readAll(output)
       }
-      if (type === 'job_ended') leaving.abort()
+      if (type === 'job_ended') controller.abort()
     }
     expect(seen.filter((type) => !type.endsWith('connected'))).toEqual([
       'created',

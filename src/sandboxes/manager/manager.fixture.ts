@@ -15,7 +15,7 @@ import type { Store } from '../../store/store.ts'
 import type { SandboxBackend } from '../backend.ts'
 import { createSandboxManager, type SupervisedSandboxes } from '../manager.ts'
 import type { CreateRequest, ManagerCaller } from '../manager-types.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
 import { type PlainBackend, plainBackend } from './plain-instance.fixture.ts'
 
 export const OPERATOR = 'local-user:ada'

@@ -3,7 +3,7 @@ import { CraikError } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { Boundary } from '../boundary/boundary.ts'
-import { deniedOperation } from '../lifecycle/denied.ts'
+import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import {
   type BeginOperationInput,
   type BeginOperationOutput,
@@ -14,8 +14,8 @@ import {
   endOperation,
 } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
-import type { ManagerOptions } from './options.ts'
-import type { BoundarySession } from './session.ts'
+import type { BoundarySession } from './boundary-session.ts'
+import type { ManagerOptions } from './manager-options.ts'
 
 export type CrossingName = BeginOperationInput['operation']
 type Asked = Pick<BeginOperationInput, 'job' | 'pinned' | 'metadata'>
@@ -28,7 +28,7 @@ export async function startOperation(
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  asked: Asked,
+  request: Asked,
 ): Promise<Allowed> {
   const answer = await store.write(beginOperation, {
     id: session.id,
@@ -37,9 +37,9 @@ export async function startOperation(
     ...(caller.grantId !== undefined && { grantId: caller.grantId }),
     epoch: session.epoch,
     owner: log.owner,
-    ...asked,
+    ...request,
   })
-  if (answer.effect === 'denied') throw deniedOperation(answer)
+  if (answer.effect === 'denied') throw deniedOperationError(answer)
   return answer
 }
 
@@ -49,7 +49,7 @@ export async function check(
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  asked: Pick<Asked, 'metadata'>,
+  request: Pick<Asked, 'metadata'>,
 ): Promise<void> {
   const denied = await store.write(checkOperation, {
     id: session.id,
@@ -58,9 +58,9 @@ export async function check(
     ...(caller.grantId !== undefined && { grantId: caller.grantId }),
     epoch: session.epoch,
     owner: log.owner,
-    ...asked,
+    ...request,
   })
-  if (denied !== undefined) throw deniedOperation(denied)
+  if (denied !== undefined) throw deniedOperationError(denied)
 }
 
 export interface OpenOperation {
@@ -75,9 +75,9 @@ export async function open(
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  asked: Asked,
+  request: Asked,
 ): Promise<OpenOperation> {
-  const { begun } = await startOperation(options, session, caller, operation, asked)
+  const { begun } = await startOperation(options, session, caller, operation, request)
   const beganAtMs = options.clock.nowMs()
   let ended: Promise<void> | undefined
   return {
@@ -88,7 +88,7 @@ export async function open(
           id: session.id,
           begun,
           status,
-          measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs), ...measures],
+          measures: [observedMeasure('duration_ms', options.clock.nowMs() - beganAtMs), ...measures],
           ...(metadata && { metadata }),
         })
         .then(
@@ -107,12 +107,12 @@ export async function ask<T>(
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  asked: Asked,
+  request: Asked,
   work: (boundary: Boundary, until: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const release = session.hold()
   try {
-    const operated = await open(options, session, caller, operation, asked)
+    const operated = await open(options, session, caller, operation, request)
     let boundary: Boundary | undefined
     try {
       boundary = await session.boundary(caller.signal)
@@ -148,11 +148,11 @@ export function isCertain(error: unknown): boolean {
   )
 }
 
-export function observed(name: string, value: number): Measure {
+export function observedMeasure(name: string, value: number): Measure {
   return { name, value: Math.max(0, Math.round(value)), source: 'observed' }
 }
 
-export function claimed(name: string, value: number): Measure {
+export function claimedMeasure(name: string, value: number): Measure {
   return { name, value, source: 'claimed' }
 }
 

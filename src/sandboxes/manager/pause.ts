@@ -4,13 +4,13 @@ import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { beginTransitionOf, end, transitionError } from './transition.ts'
 
 export async function pauseSandbox(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   caller: ManagerCaller,
   id: SandboxId,
 ): Promise<SandboxRecord> {
@@ -18,47 +18,47 @@ export async function pauseSandbox(
   if (answer.effect === 'already') return answer.record
   const { record } = answer
   try {
-    const held = requireHeld(holder, record)
-    const { place } = held.session
-    if (place?.pause === undefined) throw cannotPause(record)
+    const active = requireHeld(registry, record)
+    const { instance } = active.session
+    if (instance?.pause === undefined) throw cannotPause(record)
     // Before it stands still: from then on its sidecar does not answer, and is not asked.
-    held.paused = true
+    active.paused = true
     try {
-      await place.pause()
+      await instance.pause()
     } catch (error) {
-      held.paused = false
+      active.paused = false
       throw error
     }
-    held.session.events.add('paused')
+    active.session.events.add('paused')
   } catch (error) {
-    await end(options, holder, { id, status: 'failed' })
+    await end(options, registry, { id, status: 'failed' })
     throw transitionError(error, `sandbox ${record.name} could not be paused`)
   }
-  return end(options, holder, { id, status: 'passed' })
+  return end(options, registry, { id, status: 'passed' })
 }
 
 export async function unpauseInstance(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<SandboxRecord> {
   const { id } = record
   try {
-    const held = requireHeld(holder, record)
-    await held.session.place?.unpause?.()
-    held.paused = false
-    held.activity.activeAtMs = options.clock.nowMs()
-    held.session.events.add('resumed')
+    const active = requireHeld(registry, record)
+    await active.session.instance?.unpause?.()
+    active.paused = false
+    active.activity.activeAtMs = options.clock.nowMs()
+    active.session.events.add('resumed')
   } catch (error) {
-    await end(options, holder, { id, status: 'failed' })
+    await end(options, registry, { id, status: 'failed' })
     throw transitionError(error, `sandbox ${record.name} could not be resumed`)
   }
-  return end(options, holder, { id, status: 'passed' })
+  return end(options, registry, { id, status: 'passed' })
 }
 
-function requireHeld(holder: SandboxRegistry, { id, name }: SandboxRecord): ActiveSandbox {
-  const held = holder.get(id)
-  if (held !== undefined && !held.session.closing.aborted) return held
+function requireHeld(registry: SandboxRegistry, { id, name }: SandboxRecord): ActiveSandbox {
+  const active = registry.get(id)
+  if (active !== undefined && !active.session.closing.aborted) return active
   throw new CraikError('unavailable', `sandbox ${name} is not active in this supervisor`)
 }
 

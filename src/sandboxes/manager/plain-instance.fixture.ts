@@ -9,7 +9,7 @@ import { ownerOf } from '../../lib/owner.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import { SIDECAR_ENV } from '../../sidecar/protocol.ts'
 import type { InstanceHandle, SandboxBackend, SandboxInstance, SandboxSpec } from '../backend.ts'
-import { folderDisks } from '../backends/process/disks.ts'
+import { folderDisks } from '../backends/process/folder-disks.ts'
 
 export interface PlainBackend extends SandboxBackend {
   /** Its processes, to be killed by a test. */
@@ -47,10 +47,10 @@ export function plainBackend(changes: { readonly program?: readonly string[] } =
       })
       child.unref()
       pids.set(spec.id, child.pid!)
-      return placeOf({ pid: child.pid!, startedAt: startOf(child.pid!) ?? 'gone' }, spec)
+      return instanceOf({ pid: child.pid!, startedAt: startOf(child.pid!) ?? 'gone' }, spec)
     },
     async recover(handle, spec) {
-      return isAlive(handle) ? placeOf(handle, spec) : undefined
+      return isAlive(handle) ? instanceOf(handle, spec) : undefined
     },
     disks: folderDisks({
       ownerOf: () => undefined,
@@ -66,7 +66,7 @@ export function plainBackend(changes: { readonly program?: readonly string[] } =
   }
 }
 
-function placeOf(handle: InstanceHandle, spec: SandboxSpec): SandboxInstance {
+function instanceOf(handle: InstanceHandle, spec: SandboxSpec): SandboxInstance {
   const ended = (async () => {
     while (isAlive(handle)) await sleep(50, undefined, { ref: false })
     return 'its process ended'

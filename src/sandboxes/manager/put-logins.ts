@@ -2,8 +2,8 @@
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
+import type { LoginSetup, ManagerOptions } from './manager-options.ts'
 import { ask } from './operation.ts'
-import type { LoginSetup, ManagerOptions } from './options.ts'
 import { reasonOf } from './transition.ts'
 
 const DEADLINE_MS = 15_000
@@ -11,9 +11,9 @@ const DEADLINE_MS = 15_000
 /**
  * When it begins to run. A sandbox without its logins is one all the same: what is missing is told where it is missed.
  */
-export async function bringLogins(
+export async function sendLogins(
   options: ManagerOptions,
-  held: ActiveSandbox,
+  active: ActiveSandbox,
   record: SandboxRecord,
   { operator, signal }: ManagerCaller,
 ): Promise<void> {
@@ -22,15 +22,15 @@ export async function bringLogins(
   // The grant that a request brought is for what it asked; this one came with the sandbox.
   const caller = { operator, signal: AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]) }
   try {
-    const given = await logins.files(record, caller.signal)
-    held.accounts = given.accounts
-    if (given.leftOut.length > 0 || given.files.some(({ content }) => content !== null))
-      await putLogins(options, held, caller, async () => given)
+    const provided = await logins.files(record, caller.signal)
+    active.accounts = provided.accounts
+    if (provided.leftOut.length > 0 || provided.files.some(({ content }) => content !== null))
+      await putLogins(options, active, caller, async () => provided)
   } catch (error) {
     const why = `could not copy its logins into the sandbox: ${reasonOf(error)}`
-    held.session.events.add('logins_missing', { message: reasonOf(error) })
-    held.leftOut = why
-    delete held.accounts
+    active.session.events.add('logins_missing', { message: reasonOf(error) })
+    active.leftOut = why
+    delete active.accounts
     options.logger('warn', why, { sandbox: record.id })
   }
 }
@@ -40,28 +40,28 @@ const NOTHING: LoginSetup = { files: [], accounts: [], leftOut: [] }
 /** When somebody asks for it: as they are now. Decided before any of them is read. */
 export function putLogins(
   options: ManagerOptions,
-  held: ActiveSandbox,
+  active: ActiveSandbox,
   caller: ManagerCaller,
   read: (until: AbortSignal) => Promise<LoginSetup> = async (until) =>
-    held.owned === undefined || held.owned.spec.credentials === 'none'
+    active.owned === undefined || active.owned.spec.credentials === 'none'
       ? NOTHING
-      : ((await options.logins?.files(held.owned, until)) ?? NOTHING),
+      : ((await options.logins?.files(active.owned, until)) ?? NOTHING),
 ): Promise<readonly string[]> {
-  const { session, owned } = held
+  const { session, owned } = active
   const metadata = { logins: owned?.spec.credentials ?? 'none' }
   return ask(options, session, caller, 'put_logins', { metadata }, async (boundary, until) => {
     const { files, accounts, leftOut } = await read(until)
     await boundary.inside.putLogins(files, until)
-    held.accounts = accounts
-    tellOf(held, leftOut)
+    active.accounts = accounts
+    messageOf(active, leftOut)
     return files.flatMap(({ name, content }) => (content === null ? [] : [name]))
   })
 }
 
 /** Once, until something else is left out. */
-function tellOf(held: ActiveSandbox, leftOut: readonly string[]): void {
+function messageOf(active: ActiveSandbox, leftOut: readonly string[]): void {
   const message = leftOut.join('; ')
-  if (message !== '' && message !== held.leftOut) held.session.events.add('logins_left_out', { message })
-  if (message === '') delete held.leftOut
-  else held.leftOut = message
+  if (message !== '' && message !== active.leftOut) active.session.events.add('logins_left_out', { message })
+  if (message === '') delete active.leftOut
+  else active.leftOut = message
 }

@@ -87,13 +87,13 @@ describe('a sandbox that is left alone', () => {
 
   it('is left as it is when it is paused, or was to be left alone', async () => {
     await using test = scene()
-    const [paused, kept] = [
+    const [paused, stored] = [
       await test.create({ ends: { idleMs: MINUTE_MS } }),
       await test.create({ ends: never }),
     ]
     await test.manager.pause(caller(), paused)
     expect(await test.after(60 * 24 * MINUTE_MS, paused)).toMatchObject({ state: 'paused' })
-    expect(await test.manager.get(kept)).toMatchObject({ state: 'running', stopsAtMs: null })
+    expect(await test.manager.get(stored)).toMatchObject({ state: 'running', stopsAtMs: null })
     await test.manager.resume(caller(), paused)
     expect(await test.after(MINUTE_MS / 2, paused)).toMatchObject({ state: 'running' })
   })

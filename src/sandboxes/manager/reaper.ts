@@ -7,7 +7,7 @@ import { changeSandbox } from '../lifecycle/tokens.ts'
 import { OPERABLE, STATES } from '../lifecycle/transitions.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { reasonOf } from './transition.ts'
 
@@ -30,17 +30,17 @@ export interface ReaperActs {
 
 export class Reaper {
   readonly #options: ManagerOptions
-  readonly #holder: SandboxRegistry
+  readonly #registry: SandboxRegistry
   readonly #acts: ReaperActs
-  readonly #leaving = new AbortController()
+  readonly #closing = new AbortController()
   readonly #putOff = new Map<SandboxId, { readonly untilMs: number; readonly pauseMs: number }>()
   #timer: NodeJS.Timeout | undefined
   #ticking: Promise<void> | undefined
   #lookedAtMs: number | undefined
 
-  constructor(options: ManagerOptions, holder: SandboxRegistry, acts: ReaperActs) {
+  constructor(options: ManagerOptions, registry: SandboxRegistry, acts: ReaperActs) {
     this.#options = options
-    this.#holder = holder
+    this.#registry = registry
     this.#acts = acts
   }
 
@@ -50,7 +50,7 @@ export class Reaper {
 
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    this.#leaving.abort(new CraikError('interrupted', 'the manager is closing'))
+    this.#closing.abort(new CraikError('interrupted', 'the manager is closing'))
     await this.#ticking
   }
 
@@ -69,24 +69,24 @@ export class Reaper {
     const sinceMs = nowMs - (this.#lookedAtMs ?? nowMs)
     this.#lookedAtMs = nowMs
     for (const { record } of await listSandboxes(this.#options)) {
-      if (this.#leaving.signal.aborted) return
+      if (this.#closing.signal.aborted) return
       if (record !== undefined) await this.#lookAt(record, nowMs, sinceMs)
     }
   }
 
   async #lookAt(record: SandboxRecord, nowMs: number, sinceMs: number): Promise<void> {
     const { id, ends } = record
-    const held = this.#holder.get(id)
-    if (held !== undefined) await this.#notice(record, held, nowMs, sinceMs)
+    const active = this.#registry.get(id)
+    if (active !== undefined) await this.#notice(record, active, nowMs, sinceMs)
     const putOff = this.#putOff.get(id)
     if (putOff !== undefined && nowMs < putOff.untilMs) return
-    const caller = { operator: record.operator, signal: this.#leaving.signal }
-    const isKept = record.pending === null && !STATES[record.state].takesRoom
+    const caller = { operator: record.operator, signal: this.#closing.signal }
+    const isRetained = record.pending === null && !STATES[record.state].takesRoom
     const keptSinceMs = record.stopped_at_ms
     try {
-      if (isKept && ends.keep_ms !== null && keptSinceMs !== null && nowMs - keptSinceMs >= ends.keep_ms)
+      if (isRetained && ends.keep_ms !== null && keptSinceMs !== null && nowMs - keptSinceMs >= ends.keep_ms)
         await this.#acts.delete(caller, id)
-      const reason = held && stopReason(record, held, nowMs)
+      const reason = active && stopReason(record, active, nowMs)
       if (reason !== undefined) await this.#acts.stop(caller, id, reason)
       this.#putOff.delete(id)
     } catch (error) {
@@ -99,10 +99,10 @@ export class Reaper {
   }
 
   /** A job that runs, a stream that is open, a call since the last look, or work that no job tells of. */
-  async #notice(record: SandboxRecord, held: ActiveSandbox, nowMs: number, sinceMs: number): Promise<void> {
-    const { session, book, activity } = held
-    if (held.paused || held.ending) return
-    const { cpuMs } = (await session.place?.observe().catch(() => undefined)) ?? {}
+  async #notice(record: SandboxRecord, active: ActiveSandbox, nowMs: number, sinceMs: number): Promise<void> {
+    const { session, book, activity } = active
+    if (active.paused || active.ending) return
+    const { cpuMs } = (await session.instance?.observe().catch(() => undefined)) ?? {}
     const worked = cpuMs !== undefined && activity.cpuMs !== undefined ? cpuMs - activity.cpuMs : 0
     const isActive =
       book.running > 0 ||
@@ -120,11 +120,11 @@ export class Reaper {
 }
 
 /** What is paused is not idle: somebody wants it to go on where it stands. Its lifetime goes on. */
-function stopReason(record: SandboxRecord, held: ActiveSandbox, nowMs: number): StopReason | undefined {
+function stopReason(record: SandboxRecord, active: ActiveSandbox, nowMs: number): StopReason | undefined {
   const { ends, started_at_ms, state, pending } = record
-  if (pending !== null || held.ending) return undefined
+  if (pending !== null || active.ending) return undefined
   const isPast = (sinceMs: number | null, spanMs: number | null) =>
     sinceMs !== null && spanMs !== null && nowMs - sinceMs >= spanMs
   if (isPast(started_at_ms, ends.lifetime_ms)) return 'lifetime'
-  return state === OPERABLE && isPast(held.activity.activeAtMs, ends.idle_ms) ? 'idle' : undefined
+  return state === OPERABLE && isPast(active.activity.activeAtMs, ends.idle_ms) ? 'idle' : undefined
 }

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxId } from '../../lib/ids.ts'
 import { currentOwner, type Owner, ownerState, usesAnother } from '../../lib/owner.ts'
-import { signReceipts } from '../../receipts/log.ts'
+import { signReceipts } from '../../receipts/receipt-log.ts'
 import type { SandboxInstance } from '../backend.ts'
 import { getSandbox, listSandboxes } from '../lifecycle/read-records.ts'
 import { isDamage, type SandboxRecord } from '../lifecycle/sandbox-record.ts'
@@ -17,7 +17,7 @@ import {
   forgetJobs,
 } from '../lifecycle/tokens.ts'
 import { OPERABLE, STATES, TRANSITIONS, verbInProgress } from '../lifecycle/transitions.ts'
-import { backendCalled, type ManagerOptions } from './options.ts'
+import { backendCalled, type ManagerOptions } from './manager-options.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
 import { undoRestore } from './restore.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
@@ -30,7 +30,7 @@ const POLL_MS = 10
 
 export async function recoverSandboxes(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   retries: RecoveryRetries,
 ): Promise<void> {
   for (const backend of Object.values(options.backends))
@@ -44,7 +44,7 @@ export async function recoverSandboxes(
       continue
     }
     try {
-      await recoverOne(options, holder, listed.record)
+      await recoverOne(options, registry, listed.record)
     } catch (error) {
       retryLater(options, retries, listed.record.id, error)
     }
@@ -58,7 +58,7 @@ export async function recoverSandboxes(
 /** A further try of what could not be taken over. What is gone, or was changed outside Craik, needs none. */
 export async function recoverAgain(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   id: SandboxId,
 ): Promise<void> {
   let record: SandboxRecord
@@ -67,7 +67,7 @@ export async function recoverAgain(
   } catch {
     return
   }
-  await recoverOne(options, holder, record)
+  await recoverOne(options, registry, record)
 }
 
 /** That it could not be reached is no reason to believe that it is gone. */
@@ -78,23 +78,23 @@ function retryLater(options: ManagerOptions, retries: RecoveryRetries, id: Sandb
 
 async function recoverOne(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<void> {
-  if (holder.get(record.id) !== undefined) return
+  if (registry.get(record.id) !== undefined) return
   if (record.pending !== null && !(await isLeft(options, record.pending.owner))) return
-  const settled = record.pending === null ? record : await settle(options, holder, record)
+  const settled = record.pending === null ? record : await settle(options, registry, record)
   if (settled === undefined) return
   // Of a restore that was on record as done and not cleared up.
-  await backendCalled(options.backends, settled.backend).disks?.settle(holder.specOf(settled))
-  if (STATES[settled.state].takesRoom) await hold(options, holder, settled)
+  await backendCalled(options.backends, settled.backend).disks?.settle(registry.specOf(settled))
+  if (STATES[settled.state].takesRoom) await hold(options, registry, settled)
   else await closeLeft(options, settled)
 }
 
 /** What was in progress is finished or undone, as the table says; the record as it is then, if there is one. */
 async function settle(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<SandboxRecord | undefined> {
   const { store } = options
@@ -105,25 +105,25 @@ async function settle(
   switch (verb) {
     case 'create':
     case 'delete':
-      await clearInstance(options, holder, record)
-      await removeDisk(options, holder, record)
+      await clearInstance(options, registry, record)
+      await removeDisk(options, registry, record)
       await store.write(closeLeftEpochs, { id })
       if (verb === 'create') await store.write(endCreate, { id, status: 'indeterminate' })
       else await store.write(endDelete, { id, status: 'passed' })
       return undefined
     case 'stop':
     case 'resume':
-      await clearInstance(options, holder, record)
+      await clearInstance(options, registry, record)
       break
     case 'restore':
-      await undoRestore(options, holder, record)
+      await undoRestore(options, registry, record)
       break
     case 'pause':
     case 'unpause':
     case 'snapshot':
       // What was running goes on, whoever made it stand still.
       if (verb !== 'snapshot' || pending!.from === OPERABLE)
-        await (await found(options, holder, record))?.unpause?.()
+        await (await findInstance(options, registry, record))?.unpause?.()
       break
   }
   return (await store.write(endTransition, { id, status })).record
@@ -140,26 +140,30 @@ async function closeLeft(options: ManagerOptions, { id }: SandboxRecord): Promis
 }
 
 /** Throws when that cannot be told now. */
-async function found(
+async function findInstance(
   { backends }: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<SandboxInstance | undefined> {
-  const handle = holder.handleOf(record)
-  return handle && (await backendCalled(backends, record.backend).recover(handle, holder.specOf(record)))
+  const handle = registry.handleOf(record)
+  return handle && (await backendCalled(backends, record.backend).recover(handle, registry.specOf(record)))
 }
 
-async function hold(options: ManagerOptions, holder: SandboxRegistry, record: SandboxRecord): Promise<void> {
+async function hold(
+  options: ManagerOptions,
+  registry: SandboxRegistry,
+  record: SandboxRecord,
+): Promise<void> {
   const { store, log, backends } = options
   const { id } = record
   const open = await store.read((tables) => tables.sandboxJobs.open(id))
   for (const { owner } of open) if (owner !== null && !(await isLeft(options, owner))) return
-  const place = await found(options, holder, record)
-  if (place === undefined) {
-    const notice = await whyLost(options, holder, record)
+  const instance = await findInstance(options, registry, record)
+  if (instance === undefined) {
+    const notice = await whyLost(options, registry, record)
     await closeLeft(options, record)
     await store.write(changeSandbox, { id, state: 'lost', notice })
-    await backendCalled(backends, record.backend).sweep(holder.specOf(record), holder.handleOf(record))
+    await backendCalled(backends, record.backend).sweep(registry.specOf(record), registry.handleOf(record))
     return
   }
   const jobs = await store.write(adoptJobs, {
@@ -168,28 +172,28 @@ async function hold(options: ManagerOptions, holder: SandboxRegistry, record: Sa
     owner: log.owner,
   })
   const beganAtMs = new Map(open.map((row) => [row.jobId, row.createdAtMs]))
-  const held = await holder.take(
+  const active = await registry.take(
     record,
     jobs.map((job) => ({ ...job, beganAtMs: beganAtMs.get(job.jobId)! })),
   )
-  held.session.events.add('recovered')
+  active.session.events.add('recovered')
   const left = open.length - jobs.length
   const notice = `the records of ${left} of its jobs were changed outside Craik; Craik does not modify them`
   if (left > 0) options.logger('error', notice, { sandbox: id })
-  await store.write(changeSandbox, { id, epoch: held.session.epoch, ...(left > 0 && { notice }) })
-  await store.write(closeLeftEpochs, { id, except: held.session.epoch })
+  await store.write(changeSandbox, { id, epoch: active.session.epoch, ...(left > 0 && { notice }) })
+  await store.write(closeLeftEpochs, { id, except: active.session.epoch })
   await store.write(forgetJobs, { id })
-  holder.watch(held, place)
+  registry.watch(active, instance)
 }
 
 async function whyLost(
   { backends }: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<string> {
-  const handle = holder.handleOf(record)
+  const handle = registry.handleOf(record)
   const backend = backendCalled(backends, record.backend)
-  const other = handle && (await backend.elsewhere?.(handle, holder.specOf(record)))
+  const other = handle && (await backend.elsewhere?.(handle, registry.specOf(record)))
   if (other === undefined)
     return 'it ended while no supervisor was running, for example when the machine restarted'
   const where = other.path === undefined ? '' : ` (${other.path.slice(0, 300)})`

@@ -1,7 +1,7 @@
 /** Removes a sandbox: what runs in it, what holds it, its folder, and then its record. */
 import type { SandboxId } from '../../lib/ids.ts'
 import { type BackendName, type Isolation, type SandboxSpec, SUPPORTED_ISOLATION } from '../backend.ts'
-import { deniedOperation } from '../lifecycle/denied.ts'
+import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import { isDamage, type SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import {
   type BeginDeleteInput,
@@ -13,16 +13,16 @@ import {
   endDeleteDamaged,
 } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
-import { removeFolder, sandboxFolder } from './folders.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
+import { removeFolder, sandboxFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { clearInstance, removeDisk } from './start-instance.ts'
 import { reasonOf, transitionError } from './transition.ts'
 
 export async function deleteSandbox(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   retries: RecoveryRetries,
   caller: ManagerCaller,
   id: SandboxId,
@@ -42,29 +42,29 @@ export async function deleteSandbox(
     answer = await options.store.write(beginDelete, input)
   } catch (error) {
     if (!isDamage(error)) throw error
-    return deleteDamaged(options, holder, input)
+    return deleteDamaged(options, registry, input)
   }
-  if (answer.effect === 'denied') throw deniedOperation(answer)
+  if (answer.effect === 'denied') throw deniedOperationError(answer)
   retries.drop(id)
   // From here on it is not given up when the caller leaves: half a sandbox is of no use to anybody.
-  await finishDelete(options, holder, answer.record)
+  await finishDelete(options, registry, answer.record)
 }
 
 /** What its record says is not believed: the place is found by the id alone, as every kind of place it can be. */
 async function deleteDamaged(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   input: BeginDeleteInput,
 ): Promise<void> {
   const { store, home, backends } = options
   const { id } = input
   const answer = await store.write(beginDeleteDamaged, input)
-  if (answer.effect === 'denied') throw deniedOperation(answer)
+  if (answer.effect === 'denied') throw deniedOperationError(answer)
   const { begun } = answer
   try {
-    const held = holder.get(id)
-    if (held !== undefined) await holder.letGo(held)
-    await held?.session.place?.destroy()
+    const active = registry.get(id)
+    if (active !== undefined) await registry.letGo(active)
+    await active?.session.instance?.destroy()
     for (const [name, isolations] of Object.entries(SUPPORTED_ISOLATION)) {
       const backend = backends[name as BackendName]
       for (const isolation of isolations) {
@@ -95,11 +95,11 @@ export function bareSpec(sandboxes: string, id: SandboxId, isolation: Isolation)
 
 async function finishDelete(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<void> {
   try {
-    await takeDown(options, holder, record)
+    await takeDown(options, registry, record)
   } catch (error) {
     await options.store.write(endDelete, {
       id: record.id,
@@ -114,17 +114,17 @@ async function finishDelete(
 /** Nothing of it runs and nothing of it is left, whatever state it was in. */
 async function takeDown(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<void> {
-  const held = holder.get(record.id)
-  if (held !== undefined) {
-    held.ending = true
+  const active = registry.get(record.id)
+  if (active !== undefined) {
+    active.ending = true
     // What stands still would not end.
-    if (held.paused) await held.session.place?.unpause?.().catch(() => {})
+    if (active.paused) await active.session.instance?.unpause?.().catch(() => {})
   }
-  await clearInstance(options, holder, record)
-  await removeDisk(options, holder, record)
+  await clearInstance(options, registry, record)
+  await removeDisk(options, registry, record)
   await options.store.write(closeLeftEpochs, { id: record.id })
   await options.forget?.(record)
 }

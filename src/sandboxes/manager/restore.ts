@@ -7,21 +7,21 @@ import { closeLeftEpochs, closeOrphans } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
-import { requireSandboxFolder } from './folders.ts'
-import { observed } from './operation.ts'
-import { backendCalled, type ManagerOptions } from './options.ts'
-import { bringLogins } from './put-logins.ts'
+import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { observedMeasure } from './operation.ts'
+import { sendLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
+import { requireSandboxFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { disksOf } from './snapshot.ts'
 import { clearInstance, type Started, startInstance, undoInstance } from './start-instance.ts'
 import { GRACE_MS, windDown } from './stop.ts'
+import { disksOf } from './take-snapshot.ts'
 import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
 import { fillDisk, requireFit } from './use-snapshot.ts'
 
 export async function restoreSandbox(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   retries: RecoveryRetries,
   caller: ManagerCaller,
   id: SandboxId,
@@ -46,16 +46,16 @@ export async function restoreSandbox(
         : undefined,
     })
   } catch (error) {
-    await end(options, holder, { id, status: 'failed' })
+    await end(options, registry, { id, status: 'failed' })
     throw error
   }
-  return exchange(options, holder, retries, caller, record, found)
+  return exchange(options, registry, retries, caller, record, found)
 }
 
 /** What is thrown after the old place is gone has put the old disk back, and started it again if it ran. */
 async function exchange(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   retries: RecoveryRetries,
   caller: ManagerCaller,
   record: SandboxRecord,
@@ -63,7 +63,7 @@ async function exchange(
 ): Promise<SandboxRecord> {
   const { id } = record
   const disks = disksOf(options, record)
-  const spec = holder.specOf(record)
+  const spec = registry.specOf(record)
   const ran = record.pending?.from === 'running'
   const beganAtMs = options.clock.nowMs()
   const made: Started = {}
@@ -74,27 +74,27 @@ async function exchange(
     const leftOut = await fillDisk(options, caller, snapshot, spec, record.backend)
     caller.signal.throwIfAborted()
     isCleared = true
-    await windDown(options, holder, id, GRACE_MS)
-    await clearInstance(options, holder, record)
+    await windDown(options, registry, id, GRACE_MS)
+    await clearInstance(options, registry, record)
     await closeLeft(options, id)
     await disks.exchange(spec)
-    const place = ran ? await startInstance(options, holder, record, made, NEVER) : undefined
-    const restored = await end(options, holder, {
+    const instance = ran ? await startInstance(options, registry, record, made, NEVER) : undefined
+    const restored = await end(options, registry, {
       id,
       status: 'passed',
-      ...(place && { place }),
-      measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs)],
+      ...(instance && { place: instance }),
+      measures: [observedMeasure('duration_ms', options.clock.nowMs() - beganAtMs)],
       notice: `restored from snapshot ${snapshot.name}${leftOut === undefined ? '' : `, ${leftOut}`}`,
     })
-    watch(holder, made, 'restored')
-    if (made.held !== undefined) await bringLogins(options, made.held, record, caller)
+    watch(registry, made, 'restored')
+    if (made.held !== undefined) await sendLogins(options, made.held, record, caller)
     await disks.settle(spec).catch((error) => complain(options, id, error))
     return restored
   } catch (error) {
     try {
       // What is on record as done is not undone, also when nobody heard that it was written.
       if ((await getSandbox(options, id)).pending === null) throw error
-      await undo(options, holder, record, made, isCleared)
+      await undo(options, registry, record, made, isCleared)
     } catch (left) {
       // The record stays as `restoring`: what is left is undone as soon as that works.
       complain(options, id, left)
@@ -106,50 +106,50 @@ async function exchange(
 
 async function undo(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
   made: Started,
   isCleared: boolean,
 ): Promise<void> {
   const { id } = record
-  const spec = holder.specOf(record)
+  const spec = registry.specOf(record)
   const ran = record.pending?.from === 'running'
   if (isCleared) {
-    await undoInstance(holder, spec, backendCalled(options.backends, record.backend), made)
-    await clearInstance(options, holder, record)
+    await undoInstance(registry, spec, backendCalled(options.backends, record.backend), made)
+    await clearInstance(options, registry, record)
   }
   await disksOf(options, record).revert(spec)
   const again: Started = {}
-  let place: RecordedInstance | undefined
+  let instance: RecordedInstance | undefined
   if (isCleared && ran) {
     try {
-      place = await startInstance(options, holder, record, again, NEVER)
+      instance = await startInstance(options, registry, record, again, NEVER)
     } catch (error) {
       complain(options, id, error)
-      await undoInstance(holder, spec, backendCalled(options.backends, record.backend), again)
+      await undoInstance(registry, spec, backendCalled(options.backends, record.backend), again)
     }
   }
-  await end(options, holder, { id, status: 'failed', ...(place && { place }) })
-  if (place !== undefined) watch(holder, again, 'resumed')
+  await end(options, registry, { id, status: 'failed', ...(instance && { place: instance }) })
+  if (instance !== undefined) watch(registry, again, 'resumed')
 }
 
 /** What an earlier process left in the middle: the disk is the one before, and what ran before goes on if it still does. */
 export async function undoRestore(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<void> {
   const disks = disksOf(options, record)
-  const spec = holder.specOf(record)
+  const spec = registry.specOf(record)
   const isUntouched = record.pending?.from === 'running' && !(await disks.isExchanged(spec))
-  if (!isUntouched) await clearInstance(options, holder, record)
+  if (!isUntouched) await clearInstance(options, registry, record)
   await disks.revert(spec)
 }
 
-function watch(holder: SandboxRegistry, { held, place }: Started, event: string): void {
-  if (held === undefined || place === undefined) return
-  held.session.events.add(event)
-  holder.watch(held, place)
+function watch(registry: SandboxRegistry, { held: active, instance }: Started, event: string): void {
+  if (active === undefined || instance === undefined) return
+  active.session.events.add(event)
+  registry.watch(active, instance)
 }
 
 /** Of the place that was: jobs that nobody knew of yet, and what its boundary counted. */

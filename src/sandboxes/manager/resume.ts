@@ -2,19 +2,19 @@
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { ManagerCaller } from '../manager-types.ts'
-import { requireSandboxFolder } from './folders.ts'
-import { observed } from './operation.ts'
-import { backendCalled, type ManagerOptions } from './options.ts'
+import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { observedMeasure } from './operation.ts'
 import { unpauseInstance } from './pause.ts'
-import { bringLogins } from './put-logins.ts'
+import { sendLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
+import { requireSandboxFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { clearInstance, type Started, startInstance, undoInstance } from './start-instance.ts'
 import { beginTransitionOf, end, reasonOf } from './transition.ts'
 
 export async function resumeSandbox(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   retries: RecoveryRetries,
   caller: ManagerCaller,
   id: SandboxId,
@@ -24,14 +24,14 @@ export async function resumeSandbox(
     ...(options.admission && { admission: await options.admission() }),
   })
   if (answer.effect === 'already') return answer.record
-  if (answer.verb === 'unpause') return unpauseInstance(options, holder, answer.record)
-  return startAgain(options, holder, retries, caller, answer.record)
+  if (answer.verb === 'unpause') return unpauseInstance(options, registry, answer.record)
+  return startAgain(options, registry, retries, caller, answer.record)
 }
 
 /** With the spec that was recorded when it was created: its image, its limits and its environment are the same. */
 async function startAgain(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   retries: RecoveryRetries,
   caller: ManagerCaller,
   record: SandboxRecord,
@@ -42,22 +42,27 @@ async function startAgain(
   try {
     await requireSandboxFolder(options.home.sandboxes, id)
     // Of one that was lost something may still run, and nothing of it may meet the new one.
-    await clearInstance(options, holder, record)
-    const place = await startInstance(options, holder, record, made, caller.signal)
-    const resumed = await end(options, holder, {
+    await clearInstance(options, registry, record)
+    const instance = await startInstance(options, registry, record, made, caller.signal)
+    const resumed = await end(options, registry, {
       id,
       status: 'passed',
-      place,
-      measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs)],
+      place: instance,
+      measures: [observedMeasure('duration_ms', options.clock.nowMs() - beganAtMs)],
     })
     made.held!.session.events.add('resumed')
-    holder.watch(made.held!, made.place!)
-    await bringLogins(options, made.held!, record, caller)
+    registry.watch(made.held!, made.instance!)
+    await sendLogins(options, made.held!, record, caller)
     return resumed
   } catch (error) {
     try {
-      await undoInstance(holder, holder.specOf(record), backendCalled(options.backends, record.backend), made)
-      await end(options, holder, {
+      await undoInstance(
+        registry,
+        registry.specOf(record),
+        backendCalled(options.backends, record.backend),
+        made,
+      )
+      await end(options, registry, {
         id,
         status: 'failed',
         notice: `it could not be resumed: ${reasonOf(error)}`,

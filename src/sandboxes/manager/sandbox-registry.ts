@@ -19,16 +19,16 @@ import {
   saveCounts,
 } from '../lifecycle/tokens.ts'
 import { notRunning, OPERABLE } from '../lifecycle/transitions.ts'
-import type { ActiveSandbox, SandboxHold } from './active-sandbox.ts'
-import { AttachedStreams } from './attached.ts'
-import { EventLog } from './events.ts'
-import { closeFolder, sandboxFolder } from './folders.ts'
-import { describeRefused, describeSurplus, destinationsOf, refuseAll } from './inbound.ts'
+import type { ActiveSandbox, SandboxAccess } from './active-sandbox.ts'
+import { AttachedStreams } from './attached-streams.ts'
+import { BoundarySession } from './boundary-session.ts'
+import { EventLog } from './event-log.ts'
 import { JobBook } from './job-book.ts'
 import type { KeyedMutex } from './keyed-mutex.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
 import { unreachable } from './recovery-retries.ts'
-import { BoundarySession } from './session.ts'
+import { describeRefused, describeSurplus, destinationsOf, refuseAll } from './refuse-inbound.ts'
+import { closeFolder, sandboxFolder } from './sandbox-folder.ts'
 
 const LOOK_DEADLINE_MS = 10_000
 /** After so many more have ended, those that ended long before are forgotten. */
@@ -39,7 +39,7 @@ const STARTS_PER_CORE = 2
 /** A sandbox, or a place that waits to be one. */
 export type Startable = Pick<SandboxRecord, 'id' | 'spec'> & { readonly late?: HotMountFolders | null }
 
-export class SandboxRegistry implements SandboxHold {
+export class SandboxRegistry implements SandboxAccess {
   readonly #options: ManagerOptions
   readonly #turns: KeyedMutex
   readonly #waitingFor: (id: SandboxId) => string | undefined
@@ -69,8 +69,8 @@ export class SandboxRegistry implements SandboxHold {
   }
 
   async require(id: SandboxId): Promise<ActiveSandbox> {
-    const held = this.#held.get(id)
-    if (held !== undefined && !held.session.closing.aborted && !held.paused) return held
+    const active = this.#held.get(id)
+    if (active !== undefined && !active.session.closing.aborted && !active.paused) return active
     const reason = this.#waitingFor(id)
     if (reason !== undefined) throw unreachable(id, reason)
     const record = await getSandbox(this.#options, id)
@@ -80,7 +80,7 @@ export class SandboxRegistry implements SandboxHold {
     })
   }
 
-  specOf({ id, spec, late }: Startable): SandboxSpec {
+  specOf({ id, spec, late: hotMounts }: Startable): SandboxSpec {
     return {
       id,
       isolation: spec.isolation,
@@ -91,15 +91,15 @@ export class SandboxRegistry implements SandboxHold {
       limits: spec.limits as SandboxSpec['limits'],
       harnesses: spec.harnesses,
       hostUser: spec.hostUser ?? undefined,
-      ...(late && { late }),
+      ...(hotMounts && { late: hotMounts }),
       ...(spec.container && { container: spec.container }),
     }
   }
 
   /** What the backend finds it again by: the recorded handle without what is the manager's own. */
-  handleOf({ place }: Pick<SandboxRecord, 'place'>): InstanceHandle | undefined {
-    if (place === null) return undefined
-    const { sidecar: _, ...handle } = place.handle
+  handleOf({ place: instance }: Pick<SandboxRecord, 'place'>): InstanceHandle | undefined {
+    if (instance === null) return undefined
+    const { sidecar: _, ...handle } = instance.handle
     return handle
   }
 
@@ -108,10 +108,10 @@ export class SandboxRegistry implements SandboxHold {
     record: SandboxRecord,
     jobs: readonly (OpenJob & { readonly beganAtMs: number })[] = [],
   ): Promise<ActiveSandbox> {
-    const held = await this.prepare(record)
-    this.adopt(held, record)
+    const active = await this.prepare(record)
+    this.adopt(active, record)
     for (const job of jobs) {
-      held.book.add({
+      active.book.add({
         id: job.jobId,
         operation: job.operation,
         operator: job.operator,
@@ -121,18 +121,18 @@ export class SandboxRegistry implements SandboxHold {
         ...(job.endsWhenLeftMs !== undefined && { endsWhenLeftMs: job.endsWhenLeftMs }),
       })
     }
-    return held
+    return active
   }
 
   /** What was prepared is this sandbox from now on. */
-  adopt(held: ActiveSandbox, record: SandboxRecord): void {
-    held.isWarm = false
-    held.record = record
-    held.owned = record
-    held.paused = record.state === 'paused'
-    held.activity.activeAtMs = record.active_at_ms ?? this.#options.clock.nowMs()
-    held.activity.savedAtMs = held.activity.activeAtMs
-    this.#held.set(record.id, held)
+  adopt(active: ActiveSandbox, record: SandboxRecord): void {
+    active.isWarm = false
+    active.record = record
+    active.owned = record
+    active.paused = record.state === 'paused'
+    active.activity.activeAtMs = record.active_at_ms ?? this.#options.clock.nowMs()
+    active.activity.savedAtMs = active.activity.activeAtMs
+    this.#held.set(record.id, active)
   }
 
   /** The same before it is anybody's. */
@@ -143,11 +143,11 @@ export class SandboxRegistry implements SandboxHold {
     await closeFolder(this.#options.home.sandboxes, id)
     const epoch = newId('epoch', clock.nowMs())
     const events = await EventLog.open(folder, () => clock.nowMs())
-    const written = async (work: Promise<unknown>) => {
+    const reportFailure = async (work: Promise<unknown>) => {
       try {
         await work
       } catch (error) {
-        this.#complain(held, error)
+        this.#complain(active, error)
         throw error
       }
     }
@@ -155,16 +155,16 @@ export class SandboxRegistry implements SandboxHold {
       async (refused) => {
         const { count } = refused
         const destinations = destinationsOf(refused)
-        await written(store.write(refuseInbound, { id, epoch, count, destinations, owner: log.owner }))
+        await reportFailure(store.write(refuseInbound, { id, epoch, count, destinations, owner: log.owner }))
         events.add('refused', { message: describeRefused(refused) }, 'rare')
       },
-      (count) => written(store.write(noteInbound, { id, epoch, count })),
+      (count) => reportFailure(store.write(noteInbound, { id, epoch, count })),
       async (count) => {
-        await written(store.write(refuseSurplus, { id, epoch, count }))
+        await reportFailure(store.write(refuseSurplus, { id, epoch, count }))
         events.add('refused', { message: describeSurplus(count) }, 'rare')
       },
     )
-    const handle = inbound?.({ id, epoch, record: () => held.owned }, refusals) ?? refusals.handle
+    const handle = inbound?.({ id, epoch, record: () => active.owned }, refusals) ?? refusals.handle
     const session = await BoundarySession.open({
       id,
       epoch,
@@ -174,16 +174,16 @@ export class SandboxRegistry implements SandboxHold {
           ? { kind: 'dial' }
           : { kind: 'socket', folder: join(folder, 'socket') },
       inbound: (stream, isSurplus) => (isSurplus ? refusals.surplus(stream) : handle(stream)),
-      onConnected: (boundary) => this.#connected(held, boundary),
-      onTick: (boundary) => this.#tick(held, boundary),
+      onConnected: (boundary) => this.#onConnect(active, boundary),
+      onTick: (boundary) => this.#tick(active, boundary),
     })
     const book = new JobBook(
       this.#options,
       () => session,
-      () => held.instance,
+      () => active.instance,
     )
     const instance = record.place?.handle.sidecar
-    const held: ActiveSandbox = {
+    const active: ActiveSandbox = {
       record,
       session,
       book,
@@ -195,99 +195,99 @@ export class SandboxRegistry implements SandboxHold {
       ending: false,
       activity: { activeAtMs: clock.nowMs(), savedAtMs: clock.nowMs(), uses: 0, cpuMs: undefined },
     }
-    return held
+    return active
   }
 
   /** The place is known: where the host has to dial it, it begins to. */
-  attach(held: ActiveSandbox, place: SandboxInstance): void {
-    held.session.place = place
-    if (place.line.kind === 'dial') held.session.keepDialling(place.line.dial)
+  attach(active: ActiveSandbox, instance: SandboxInstance): void {
+    active.session.instance = instance
+    if (instance.line.kind === 'dial') active.session.keepDialling(instance.line.dial)
   }
 
   /** From now on its end is noticed. */
-  watch(held: ActiveSandbox, place: SandboxInstance): void {
-    this.attach(held, place)
-    void place.observe().then(
-      (use) => held.book.remember(use.outOfMemoryKills),
+  watch(active: ActiveSandbox, instance: SandboxInstance): void {
+    this.attach(active, instance)
+    void instance.observe().then(
+      (use) => active.book.remember(use.outOfMemoryKills),
       () => {},
     )
-    const { id } = held.session
-    void place.ended
+    const { id } = active.session
+    void instance.ended
       // In its turn: what is left of the place goes before another one may be started.
-      .then((why) => this.#turns.take(id, () => this.#lost(held, why)))
-      .catch((error) => this.#complain(held, error))
+      .then((why) => this.#turns.take(id, () => this.#onLost(active, why)))
+      .catch((error) => this.#complain(active, error))
   }
 
   /** Lets go: the sandbox goes on, or is about to be ended by the caller. The counts are final and on record. */
-  async letGo(held: ActiveSandbox): Promise<void> {
-    const { id, epoch } = held.session
-    await held.session.close()
-    await held.refusals.close()
-    await held.book.quiet()
-    if (!held.isWarm)
+  async letGo(active: ActiveSandbox): Promise<void> {
+    const { id, epoch } = active.session
+    await active.session.close()
+    await active.refusals.close()
+    await active.book.quiet()
+    if (!active.isWarm)
       await this.#options.store
-        .write(closeEpoch, { id, epoch, counts: held.session.counts() })
-        .catch((error) => this.#complain(held, error))
-    await held.session.events.close()
-    if (this.#held.get(id) === held) this.#held.delete(id)
+        .write(closeEpoch, { id, epoch, counts: active.session.counts() })
+        .catch((error) => this.#complain(active, error))
+    await active.session.events.close()
+    if (this.#held.get(id) === active) this.#held.delete(id)
   }
 
   /** It ended although nobody told it to. */
-  async #lost(held: ActiveSandbox, why: string): Promise<void> {
-    const { session, book } = held
-    if (session.closing.aborted || held.ending) return
+  async #onLost(active: ActiveSandbox, why: string): Promise<void> {
+    const { session, book } = active
+    if (session.closing.aborted || active.ending) return
     session.events.add('lost', { message: why })
     await session.close()
     await book.lose('lost')
-    await this.letGo(held)
+    await this.letGo(active)
     await this.#options.store.write(changeSandbox, {
       id: session.id,
       state: 'lost',
       notice: why.slice(0, 500),
     })
-    await session.place?.destroy()
+    await session.instance?.destroy()
   }
 
-  async #connected(held: ActiveSandbox, boundary: Boundary): Promise<void> {
-    held.instance ??= boundary.hello.instance
-    if (held.instance !== boundary.hello.instance) {
-      held.session.events.add('sidecar_changed', {
+  async #onConnect(active: ActiveSandbox, boundary: Boundary): Promise<void> {
+    active.instance ??= boundary.hello.instance
+    if (active.instance !== boundary.hello.instance) {
+      active.session.events.add('sidecar_changed', {
         message: 'another sidecar answered; the jobs of the previous one are lost',
       })
     }
-    await this.#look(held, boundary)
+    await this.#look(active, boundary)
   }
 
-  async #tick(held: ActiveSandbox, boundary: Boundary | undefined): Promise<void> {
-    if (held.isWarm) return
-    const { id, epoch } = held.session
+  async #tick(active: ActiveSandbox, boundary: Boundary | undefined): Promise<void> {
+    if (active.isWarm) return
+    const { id, epoch } = active.session
     try {
-      const counts = held.session.counts()
+      const counts = active.session.counts()
       const key = savable(counts)
-      if (held.saved !== key) {
+      if (active.saved !== key) {
         await this.#options.store.write(saveCounts, { id, epoch, counts })
-        held.saved = key
+        active.saved = key
       }
-      if (held.book.ended - (held.forgotAt ?? 0) >= FORGET_EVERY) {
-        held.forgotAt = held.book.ended
+      if (active.book.ended - (active.forgotAt ?? 0) >= FORGET_EVERY) {
+        active.forgotAt = active.book.ended
         await this.#options.store.write(forgetJobs, { id })
       }
     } catch (error) {
-      this.#complain(held, error)
+      this.#complain(active, error)
     }
-    if (boundary !== undefined && !held.paused) await this.#look(held, boundary)
+    if (boundary !== undefined && !active.paused) await this.#look(active, boundary)
   }
 
   /** A sidecar that does not tell is asked again a second later. */
-  async #look(held: ActiveSandbox, boundary: Boundary): Promise<void> {
-    const { book, session } = held
+  async #look(active: ActiveSandbox, boundary: Boundary): Promise<void> {
+    const { book, session } = active
     if (book.size === 0) return
     try {
       const until = AbortSignal.any([session.closing, AbortSignal.timeout(LOOK_DEADLINE_MS)])
       await book.look(boundary, until)
       await book.endLeft(boundary, until)
     } catch (error) {
-      if (!session.closing.aborted) this.#complain(held, error)
+      if (!session.closing.aborted) this.#complain(active, error)
     }
   }
 

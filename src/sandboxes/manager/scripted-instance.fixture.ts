@@ -15,7 +15,7 @@ export interface ScriptedBackend extends SandboxBackend {
   redial(): void
 }
 
-export function scriptedBackend(): ScriptedBackend {
+export function createScriptedBackend(): ScriptedBackend {
   let socketPath = ''
   let socket: Socket | undefined
   const dial = () => {
@@ -30,7 +30,7 @@ export function scriptedBackend(): ScriptedBackend {
       else if (what !== 'POST /accept') backend.answer(stream, what, headers)
     })
   }
-  const placeOf = (spec: SandboxSpec): SandboxInstance => {
+  const instanceOf = (spec: SandboxSpec): SandboxInstance => {
     const ended = Promise.withResolvers<string>()
     return {
       handle: { scripted: 1 },
@@ -56,7 +56,7 @@ export function scriptedBackend(): ScriptedBackend {
     async create(spec) {
       socketPath = join(spec.folder, 'socket', 'host.sock')
       dial()
-      return placeOf(spec)
+      return instanceOf(spec)
     },
     async recover(_, spec) {
       // Until somebody listens there again.
@@ -66,7 +66,7 @@ export function scriptedBackend(): ScriptedBackend {
         socket!.once('error', again).once('connect', () => socket!.off('error', again))
       }
       setTimeout(dialUntilConnected, 20)
-      return placeOf(spec)
+      return instanceOf(spec)
     },
     async sweep() {},
     async endLeftovers() {},

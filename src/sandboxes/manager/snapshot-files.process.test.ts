@@ -7,9 +7,9 @@ import { zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { SnapshotId } from '../../lib/ids.ts'
 import { rawArchive } from '../../lib/safe-tar/archive.fixture.ts'
-import { formatManifest } from '../snapshots/manifest.ts'
+import { formatManifest } from '../snapshots/snapshot-manifest.ts'
+import { allowImport, filesOf, flipByte, inside } from './managed-snapshots.fixture.ts'
 import { allowCreate, caller, managerScene } from './manager.fixture.ts'
-import { allowImport, filesOf, flipped, inside } from './snapshots.fixture.ts'
 
 describe('a snapshot as a file', () => {
   it('comes back bit by bit as it went out, and makes the same sandbox', async () => {
@@ -65,10 +65,10 @@ describe('a snapshot as a file', () => {
     )
     await allowImport(scene)
     await manager.snapshots.import(caller(), Readable.from([bundle]), { name: 'odd' })
-    const told =
+    const reported =
       'left out 5 entries: "project/n0" (link to nothing), "project/n1" (link to nothing), "project/n2" (link to nothing) and 2 more'
     expect(await manager.restore(caller(), id, 'odd')).toMatchObject({
-      notice: `restored from snapshot odd, ${told}`,
+      notice: `restored from snapshot odd, ${reported}`,
     })
     expect(await inside(scene, id, 'ls')).toBe('a\n')
     const [used] = await scene.receipts({ operation: 'use', phase: 'end' })
@@ -82,7 +82,7 @@ describe('a snapshot as a file', () => {
       environment: {},
     } as const
     expect(await manager.create(caller(), { ...request, from: 'odd' })).toMatchObject({
-      notice: `created from a snapshot, ${told}`,
+      notice: `created from a snapshot, ${reported}`,
     })
   })
 
@@ -93,10 +93,10 @@ describe('a snapshot as a file', () => {
     await inside(scene, id, 'head -c 3000 /dev/urandom > a')
     const { id: snapshot, digest } = await manager.snapshot(caller(), id)
     const file = await buffer((await manager.snapshots.open(caller(), snapshot)).body)
-    const kept = filesOf(scene)
+    const stored = filesOf(scene)
     for (let at = 0; at < file.length; at += 397) {
       await allowImport(scene)
-      const changed = flipped(file, at)
+      const changed = flipByte(file, at)
       const taken = manager.snapshots.import(caller(), Readable.from([changed]), { name: `n${at}`, digest })
       // What stands behind the end of an archive is nothing.
       const isAfterEnd = at >= file.length - 1024 || isPadding(file, at)
@@ -105,7 +105,7 @@ describe('a snapshot as a file', () => {
     }
     for (const { id: left } of await manager.snapshots.list())
       if (left !== (snapshot as string)) await manager.snapshots.delete(caller(), left)
-    expect(filesOf(scene)).toEqual(kept)
+    expect(filesOf(scene)).toEqual(stored)
   })
 
   it('is refused when it is cut off, has something else in it, or is not the one asked for', async () => {

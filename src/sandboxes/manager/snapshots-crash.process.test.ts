@@ -25,8 +25,8 @@ async function withSandbox(): Promise<{ real: CrashingManager; id: SandboxId }> 
 async function requireConsistent(real: CrashingManager): Promise<void> {
   const listed = (await real.manager.snapshots.list()).map(({ id }) => id as string)
   const { snapshots } = real.store.home
-  const kept = existsSync(snapshots) ? readdirSync(snapshots) : []
-  expect(kept.toSorted()).toEqual(listed.toSorted())
+  const stored = existsSync(snapshots) ? readdirSync(snapshots) : []
+  expect(stored.toSorted()).toEqual(listed.toSorted())
   for (const folder of real.folders())
     expect(
       readdirSync(join(real.folder, 'sandboxes', folder)).filter((name) => /\.(next|before)$/.test(name)),
@@ -52,8 +52,8 @@ it.each(Array.from({ length: 3 }, (_, k) => k))('of a snapshot, after %i writes'
     const work = () => real.manager.snapshot(caller(), id, { name: 'before' })
     await real.crash({ work, afterWrites, isLastDone })
     await requireConsistent(real)
-    const isKept = (await real.manager.snapshots.list()).length === 1
-    expect(isKept).toBe((await lastEnd(real, 'snapshot')) === 'passed')
+    const isRetained = (await real.manager.snapshots.list()).length === 1
+    expect(isRetained).toBe((await lastEnd(real, 'snapshot')) === 'passed')
     expect(await real.manager.get(id)).toMatchObject({ state: 'running' })
     expect(await inside(real, id, 'cat a')).toBe('one\n')
   }

@@ -4,8 +4,8 @@ import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { ManagerCaller, StopRequest } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
-import { observed } from './operation.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
+import { observedMeasure } from './operation.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { clearInstance } from './start-instance.ts'
 import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
@@ -17,7 +17,7 @@ const LOOK_PAUSE_MS = 50
 
 export async function stopSandbox(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   caller: ManagerCaller,
   id: SandboxId,
   { graceMs = GRACE_MS, reason }: StopRequest & { readonly reason?: 'idle' | 'lifetime' },
@@ -30,12 +30,12 @@ export async function stopSandbox(
   // From here on it is not given up when the caller leaves.
   return answer.effect === 'already'
     ? answer.record
-    : finishStop(options, holder, answer.record, graceMs, reason)
+    : finishStop(options, registry, answer.record, graceMs, reason)
 }
 
 async function finishStop(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   record: SandboxRecord,
   graceMs: number,
   reason?: 'idle' | 'lifetime',
@@ -43,17 +43,17 @@ async function finishStop(
   const beganAtMs = options.clock.nowMs()
   const { id } = record
   try {
-    await windDown(options, holder, id, graceMs)
-    await clearInstance(options, holder, record)
+    await windDown(options, registry, id, graceMs)
+    await clearInstance(options, registry, record)
   } catch (error) {
     const notice = `it could not be stopped: ${reasonOf(error)}`
-    await end(options, holder, { id, status: 'failed', notice })
+    await end(options, registry, { id, status: 'failed', notice })
     throw transitionError(error, `sandbox ${record.name} could not be stopped`)
   }
-  return end(options, holder, {
+  return end(options, registry, {
     id,
     status: 'passed',
-    measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs)],
+    measures: [observedMeasure('duration_ms', options.clock.nowMs() - beganAtMs)],
     ...(reason && { notice: NOTICES[reason] }),
   })
 }
@@ -66,37 +66,37 @@ const NOTICES = {
 /** What is still there when the time is over ends with the place, and its receipt says `stopped` like the others'. */
 export async function windDown(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   id: SandboxId,
   graceMs: number,
 ): Promise<void> {
-  const held = holder.get(id)
-  if (held === undefined) return
-  held.ending = true
-  held.book.stop()
-  held.session.events.add('stopping')
-  if (held.paused) {
-    await held.session.place?.unpause?.()
-    held.paused = false
+  const active = registry.get(id)
+  if (active === undefined) return
+  active.ending = true
+  active.book.stop()
+  active.session.events.add('stopping')
+  if (active.paused) {
+    await active.session.instance?.unpause?.()
+    active.paused = false
   }
-  await askJobsToEnd(held, graceMs).catch((error) =>
+  await askJobsToEnd(active, graceMs).catch((error) =>
     options.logger('warn', `could not signal its jobs to end: ${reasonOf(error)}`, { sandbox: id }),
   )
-  await held.session.close()
-  await held.book.lose('stopped', 'failed')
-  held.session.events.add('stopped')
+  await active.session.close()
+  await active.book.lose('stopped', 'failed')
+  active.session.events.add('stopped')
 }
 
 async function askJobsToEnd({ book, session }: ActiveSandbox, graceMs: number): Promise<void> {
-  if (book.size === 0 || graceMs === 0 || !session.connected) return
+  if (book.size === 0 || graceMs === 0 || !session.isConnected) return
   const endsMs = performance.now() + graceMs
   const until = AbortSignal.any([session.closing, AbortSignal.timeout(graceMs + ASK_DEADLINE_MS)])
   const boundary = await session.boundary(until, ASK_DEADLINE_MS)
   const asking = book
-    .started()
+    .listStarted()
     .map(({ id }) => boundary.jobs.control(id, { signal: 'SIGTERM' }, until).catch(() => {}))
   await Promise.race([Promise.all(asking), sleep(ASK_DEADLINE_MS)])
-  while (book.started().length > 0 && performance.now() < endsMs) {
+  while (book.listStarted().length > 0 && performance.now() < endsMs) {
     await book.look(boundary, until)
     await sleep(LOOK_PAUSE_MS)
   }

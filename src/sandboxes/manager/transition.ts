@@ -1,7 +1,7 @@
 /** Doing something to a sandbox as a whole: decided and on record first, ended on record whatever came of it. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import { deniedOperation } from '../lifecycle/denied.ts'
+import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import {
   type BeginTransitionInput,
@@ -13,7 +13,7 @@ import {
 } from '../lifecycle/tokens.ts'
 import { LOSS } from '../lifecycle/transitions.ts'
 import type { ManagerCaller } from '../manager-types.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 
 type Begun = Exclude<BeginTransitionOutput, { effect: 'denied' }>
@@ -23,34 +23,34 @@ export async function beginTransitionOf(
   { store, log }: ManagerOptions,
   caller: ManagerCaller,
   id: SandboxId,
-  asked: Pick<BeginTransitionInput, 'verb' | 'metadata' | 'unlessBusy' | 'admission' | 'links'>,
+  request: Pick<BeginTransitionInput, 'verb' | 'metadata' | 'unlessBusy' | 'admission' | 'links'>,
 ): Promise<Begun> {
   const answer = await store.write(beginTransition, {
     id,
     operator: caller.operator,
     ...(caller.grantId !== undefined && { grantId: caller.grantId }),
     owner: log.owner,
-    ...asked,
+    ...request,
   })
-  if (answer.effect === 'denied') throw deniedOperation(answer)
+  if (answer.effect === 'denied') throw deniedOperationError(answer)
   return answer
 }
 
 /** A place may end while something else is on record as being in progress: then it is lost when that is over. */
 export async function end(
   { store }: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   input: EndTransitionInput,
 ): Promise<SandboxRecord> {
   const { record } = await store.write(endTransition, input)
-  const isGone = (LOSS.from as readonly string[]).includes(record.state) && !isHeld(holder, record.id)
+  const isGone = (LOSS.from as readonly string[]).includes(record.state) && !isHeld(registry, record.id)
   if (!isGone) return record
   return store.write(changeSandbox, { id: record.id, state: 'lost', notice: 'it ended by itself' })
 }
 
-function isHeld(holder: SandboxRegistry, id: SandboxId): boolean {
-  const held = holder.get(id)
-  return held !== undefined && !held.session.closing.aborted
+function isHeld(registry: SandboxRegistry, id: SandboxId): boolean {
+  const active = registry.get(id)
+  return active !== undefined && !active.session.closing.aborted
 }
 
 export function reasonOf(error: unknown): string {

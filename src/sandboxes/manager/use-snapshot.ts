@@ -3,18 +3,18 @@ import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { UnpackReport } from '../../lib/safe-tar/unpack.ts'
 import { isOwnImageName, type SandboxSpec } from '../backend.ts'
-import { deniedOperation } from '../lifecycle/denied.ts'
+import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Begun } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import { readArchive, whyUnusable } from '../snapshots/archive.ts'
-import { SNAPSHOT_LIMITS } from '../snapshots/manifest.ts'
 import { openArchive } from '../snapshots/snapshot-files.ts'
+import { SNAPSHOT_LIMITS } from '../snapshots/snapshot-manifest.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
 import { beginSnapshotAction, endSnapshotAction, type SnapshotAction } from '../snapshots/tokens.ts'
-import { observed } from './operation.ts'
-import type { ManagerOptions } from './options.ts'
-import { DISK_DEADLINE_MS, disksOf } from './snapshot.ts'
+import type { ManagerOptions } from './manager-options.ts'
+import { observedMeasure } from './operation.ts'
+import { DISK_DEADLINE_MS, disksOf } from './take-snapshot.ts'
 
 /** Throws when it is denied: nothing was done. */
 export async function beginAction(
@@ -32,7 +32,7 @@ export async function beginAction(
     owner: log.owner,
     ...about,
   })
-  if (answer.effect === 'denied') throw deniedOperation(answer)
+  if (answer.effect === 'denied') throw deniedOperationError(answer)
   return answer.begun
 }
 
@@ -62,17 +62,17 @@ export async function fillDisk(
         .write(spec, archive.content, { signal: until, limits })
         .catch(async (error) => {
           throw isMalformed(error) && !until.aborted
-            ? await explained(options, snapshot, error, until)
+            ? await explainDamage(options, snapshot, error, until)
             : error
         })
-      await archive.verified()
+      await archive.waitUntilVerified()
       const measures = [
-        observed('content_bytes', report.bytes),
-        observed('files', report.files),
-        ...(report.skippedCount > 0 ? [observed('entries_left_out', report.skippedCount)] : []),
+        observedMeasure('content_bytes', report.bytes),
+        observedMeasure('files', report.files),
+        ...(report.skippedCount > 0 ? [observedMeasure('entries_left_out', report.skippedCount)] : []),
       ]
       await store.write(endSnapshotAction, { id, begun, action: 'use', status: 'passed', measures })
-      return leftOut(report)
+      return describeSkipped(report)
     } finally {
       await file.close().catch(() => {})
     }
@@ -84,7 +84,7 @@ export async function fillDisk(
 }
 
 /** The first names, and why; the text of a notice has an end. */
-function leftOut({
+function describeSkipped({
   skipped,
   skippedCount,
 }: Pick<UnpackReport, 'skipped' | 'skippedCount'>): string | undefined {
@@ -95,7 +95,7 @@ function leftOut({
   return `left out ${what}: ${named.join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
 }
 
-async function explained(
+async function explainDamage(
   { home }: ManagerOptions,
   { id, name, manifest: { archive } }: SnapshotRecord,
   error: unknown,
@@ -127,7 +127,7 @@ export function requireFit(
     manifest.backend !== into.backend
       ? `it comes from a ${manifest.backend} sandbox, and this is a ${into.backend} sandbox`
       : manifest.spec.workspace !== into.workspace
-        ? `its workspace is ${told(manifest.spec.workspace)}, and the sandbox’s workspace is ${told(into.workspace)}`
+        ? `its workspace is ${describeWorkspace(manifest.spec.workspace)}, and the sandbox’s workspace is ${describeWorkspace(into.workspace)}`
         : manifest.image !== null && into.image !== undefined && !isSameImage(manifest.image, into.image)
           ? `it was created with the image ${manifest.image.name} (${manifest.image.id.slice(7, 19)}), and the sandbox uses another one`
           : undefined
@@ -147,6 +147,6 @@ function isSameImage(one: Image, other: Image): boolean {
   return one.id === other.id || (one.name === other.name && isOwnImageName(one.name))
 }
 
-function told(workspace: 'copy' | 'in-place'): string {
+function describeWorkspace(workspace: 'copy' | 'in-place'): string {
   return workspace === 'copy' ? 'a copy' : 'a host folder'
 }

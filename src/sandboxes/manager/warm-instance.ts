@@ -1,15 +1,15 @@
 /** One place that waits for a sandbox: started like any other, and ended without a trace. */
 import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
 import { type BackendName, type ContainerSpec, SUPPORTED_ISOLATION } from '../backend.ts'
-import type { Shape } from '../pool/shape.ts'
+import type { Shape } from '../pool/instance-shape.ts'
 import { beginWarm, dropWarm, leaveWarm, readyWarm } from '../pool/tokens.ts'
 import type { WarmRecord } from '../pool/warm-record.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
-import { makeSandboxFolder, removeFolder } from './folders.ts'
-import { backendCalled, type ManagerOptions } from './options.ts'
+import { backendCalled, type ManagerOptions } from './manager-options.ts'
 import { bareSpec } from './remove.ts'
+import { makeSandboxFolder, removeFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { bringUpInstance, type Started } from './start-instance.ts'
+import { launchInstance, type Started } from './start-instance.ts'
 
 const EXERCISE_MS = 20_000
 
@@ -22,7 +22,7 @@ export interface WarmInstance {
 /** It is connected and on record as ready. What was made is in `made`, also when it fails, for `endWarm` to undo. */
 export async function startWarm(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   id: SandboxId,
   shape: Shape,
   container: ContainerSpec | undefined,
@@ -30,55 +30,66 @@ export async function startWarm(
   until: AbortSignal,
 ): Promise<WarmInstance> {
   const { store, log, home, admission } = options
-  const { backend, isolation, limits, hostUser, late } = shape
+  const { backend, isolation, limits, hostUser, late: hotMounts } = shape
   const record = await store.write(beginWarm, {
     id,
     backend,
     isolation,
     limits,
     hostUser,
-    late,
+    late: hotMounts,
     owner: log.owner,
     ...(container && { container }),
     ...(admission && { admission: await admission() }),
   })
   await makeSandboxFolder(home.sandboxes, id)
-  const held = await holder.prepare(record)
-  made.held = held
+  const active = await registry.prepare(record)
+  made.held = active
   // Until it is ready it is found by its id, which is on record.
-  const place = await bringUpInstance(options, holder, record, { held, made }, until, async () => {})
-  await exercise(held, options.clock.nowMs(), until)
-  return { shape, record: await store.write(readyWarm, { id, place, owner: log.owner }), held }
+  const instance = await launchInstance(
+    options,
+    registry,
+    record,
+    { held: active, made },
+    until,
+    async () => {},
+  )
+  await exercise(active, options.clock.nowMs(), until)
+  return {
+    shape,
+    record: await store.write(readyWarm, { id, place: instance, owner: log.owner }),
+    held: active,
+  }
 }
 
 /** The first command takes a sidecar twice as long as the next, so the first is nobody's, and does nothing. */
 async function exercise({ session }: ActiveSandbox, nowMs: number, until: AbortSignal): Promise<void> {
-  const patience = AbortSignal.any([until, AbortSignal.timeout(EXERCISE_MS)])
-  const boundary = await session.boundary(patience)
+  const deadline = AbortSignal.any([until, AbortSignal.timeout(EXERCISE_MS)])
+  const boundary = await session.boundary(deadline)
   const job = newId<JobId>('job', nowMs)
-  const { output } = await boundary.jobs.start(job, { kind: 'exec', argv: ['true'] }, patience)
+  const { output } = await boundary.jobs.start(job, { kind: 'exec', argv: ['true'] }, deadline)
   for await (const _ of output);
-  await boundary.jobs.forget(job, patience)
+  await boundary.jobs.forget(job, deadline)
 }
 
 /** Whether it is over with it; false while another process that lives has it. Throws when it could not be ended. */
 export async function endWarm(
   options: ManagerOptions,
-  holder: SandboxRegistry,
+  registry: SandboxRegistry,
   id: SandboxId,
-  { held, place }: Started,
+  { held: active, instance }: Started,
 ): Promise<boolean> {
   const { store, log, home, backends } = options
   const answer = await store.write(leaveWarm, { id, owner: log.owner })
-  if (held !== undefined) await holder.letGo(held)
+  if (active !== undefined) await registry.letGo(active)
   if (answer.effect !== 'left') return answer.effect === 'gone'
   const { record } = answer
-  await place?.destroy()
+  await instance?.destroy()
   if (record === undefined) await sweepByName(options, id)
   else {
     const backend = backendCalled(backends, record.backend)
-    const spec = holder.specOf(record)
-    await backend.sweep(spec, holder.handleOf(record))
+    const spec = registry.specOf(record)
+    await backend.sweep(spec, registry.handleOf(record))
     await backend.discard?.(spec)
   }
   await removeFolder(home.sandboxes, id)

@@ -6,7 +6,7 @@ import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxBackend } from '../backend.ts'
 import { createSandboxManager, type SupervisedSandboxes } from '../manager.ts'
 import type { CreateRequest } from '../manager-types.ts'
-import { LATELY_MS } from '../pool/demand.ts'
+import { LATELY_MS } from '../pool/warm-demand.ts'
 import {
   allowCreate,
   caller,
@@ -18,7 +18,7 @@ import {
   REQUEST,
   readAll,
 } from './manager.fixture.ts'
-import type { ManagerOptions } from './options.ts'
+import type { ManagerOptions } from './manager-options.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
 
 const SLOW = { timeout: 60_000 }
@@ -36,7 +36,7 @@ interface PoolScene {
   readonly clock: LeapingClock
   readonly backend: ReturnType<typeof plainBackend>
   /** How often the backend was asked to start something. */
-  started(): number
+  countStarted(): number
   readonly options: Partial<ManagerOptions>
 }
 
@@ -59,7 +59,7 @@ function poolScene(warmPlaces: number, more: Partial<ManagerOptions> = {}): Pool
   const options = { warmPlaces, poolQuietMs: 1, ...more }
   const scene = managerScene(backend, clock, options)
   scenes.push(scene)
-  return { scene, clock, backend: plain, started: () => count, options }
+  return { scene, clock, backend: plain, countStarted: () => count, options }
 }
 
 const waiting = (manager: SupervisedSandboxes, count: number) =>
@@ -111,15 +111,15 @@ describe('a place that waits', () => {
     'is a sandbox at once, with its name, environment and policy, and nothing is started for it',
     SLOW,
     async () => {
-      const { scene, started } = poolScene(1)
+      const { scene, countStarted: started } = poolScene(1)
       await scene.create()
       await waiting(scene.manager, 1)
       const before = started()
       const [member] = await rows(scene)
       expect(await scene.manager.list()).toHaveLength(1)
       const environment = { COLOUR: 'blue', HOME: '/elsewhere' }
-      const asked: Partial<CreateRequest> = { name: 'parser', environment }
-      const id = await scene.create(asked)
+      const request: Partial<CreateRequest> = { name: 'parser', environment }
+      const id = await scene.create(request)
       expect(started()).toBe(before)
       expect(id).toBe(member?.id)
       expect(await scene.manager.get('parser')).toMatchObject({ id, state: 'running', connected: true })
@@ -149,8 +149,10 @@ describe('a place that waits', () => {
       const warm = await warmIds(scene)
       expect(new Set(warm)).toEqual(new Set(members))
       expect(warm).toHaveLength(3)
-      const said = await Promise.all(made.map((id) => run(scene, id, 'pwd')))
-      expect(said).toEqual(made.map((id) => `${join(scene.folder, 'sandboxes', id, 'data/home/project')}\n`))
+      const output = await Promise.all(made.map((id) => run(scene, id, 'pwd')))
+      expect(output).toEqual(
+        made.map((id) => `${join(scene.folder, 'sandboxes', id, 'data/home/project')}\n`),
+      )
     },
   )
 
@@ -195,7 +197,7 @@ describe('a place that waits', () => {
     'is not for a sandbox that is made from a snapshot, and none waits for another of it',
     SLOW,
     async () => {
-      const { scene, clock, started } = poolScene(1)
+      const { scene, clock, countStarted: started } = poolScene(1)
       const origin = await scene.create()
       await run(scene, origin, 'sh', '-c', 'echo kept > a')
       await scene.manager.snapshot(caller(), origin, { name: 'before' })
@@ -247,7 +249,7 @@ describe('the number that wait', () => {
   })
 
   it('is none where nobody wants any', SLOW, async () => {
-    const { scene, started } = poolScene(0)
+    const { scene, countStarted: started } = poolScene(0)
     await scene.create()
     await scene.manager.reap()
     expect([scene.manager.warm, started()]).toEqual([0, 1])

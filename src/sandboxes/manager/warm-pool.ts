@@ -10,10 +10,10 @@ import { newId, type SandboxId } from '../../lib/ids.ts'
 import type { ContainerSpec } from '../backend.ts'
 import { isOverfull } from '../lifecycle/admission.ts'
 import { MAX_SANDBOXES, sandboxId } from '../lifecycle/sandbox-record.ts'
-import { type CreatedSandbox, wantedInstances } from '../pool/demand.ts'
-import { isFor, isSame, type Shape } from '../pool/shape.ts'
+import { isFor, isSame, type Shape } from '../pool/instance-shape.ts'
+import { type CreatedSandbox, planWarmInstances } from '../pool/warm-demand.ts'
 import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
-import { backendCalled, type ManagerOptions } from './options.ts'
+import { backendCalled, type ManagerOptions } from './manager-options.ts'
 import { RecoveryRetries } from './recovery-retries.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import type { Started } from './start-instance.ts'
@@ -29,25 +29,25 @@ const MAX_PAUSE_MS = 300_000
 
 export class WarmPool {
   readonly #options: ManagerOptions
-  readonly #holder: SandboxRegistry
+  readonly #registry: SandboxRegistry
   readonly #isBusy: () => boolean
   readonly #most: number
-  readonly #places = new Map<SandboxId, WarmInstance>()
-  readonly #leaving = new AbortController()
+  readonly #instances = new Map<SandboxId, WarmInstance>()
+  readonly #closing = new AbortController()
   readonly #endings = new Set<Promise<void>>()
   readonly #retries: RecoveryRetries
   /** Of an earlier process. */
   #left: SandboxId[] = []
   #made: readonly CreatedSandbox[] = []
   #working: Promise<void> | undefined
-  #isAsked = false
+  #isRequested = false
   #timer: NodeJS.Timeout | undefined
   #putOff = { untilMs: 0, pauseMs: 0 }
 
   /** `isBusy`: whether something is being done for somebody, which goes first. */
-  constructor(options: ManagerOptions, holder: SandboxRegistry, isBusy: () => boolean) {
+  constructor(options: ManagerOptions, registry: SandboxRegistry, isBusy: () => boolean) {
     this.#options = options
-    this.#holder = holder
+    this.#registry = registry
     this.#isBusy = isBusy
     this.#most = options.warmPlaces ?? 0
     this.#retries = new RecoveryRetries((id) => this.#end(id, {}), options.recoveryPauseMs)
@@ -55,7 +55,7 @@ export class WarmPool {
 
   /** That wait now. */
   get size(): number {
-    return this.#places.size
+    return this.#instances.size
   }
 
   /** Those of a process that is gone are ended, in the background. Its own are all that a process offers. */
@@ -67,18 +67,18 @@ export class WarmPool {
   }
 
   /** The oldest that is what was asked for. It is the caller's: adopted, given back, or let go of. */
-  take(asked: Shape): WarmInstance | undefined {
-    for (const place of this.#places.values()) {
-      const { record, held, shape } = place
-      if (!held.session.connected || !isFor(asked, shape, record.spec.container)) continue
-      this.#places.delete(record.id)
-      return place
+  take(request: Shape): WarmInstance | undefined {
+    for (const instance of this.#instances.values()) {
+      const { record, held: active, shape } = instance
+      if (!active.session.isConnected || !isFor(request, shape, record.spec.container)) continue
+      this.#instances.delete(record.id)
+      return instance
     }
     return undefined
   }
 
-  giveBack(place: WarmInstance): void {
-    this.#places.set(place.record.id, place)
+  giveBack(instance: WarmInstance): void {
+    this.#instances.set(instance.record.id, instance)
     this.#wake()
   }
 
@@ -96,10 +96,10 @@ export class WarmPool {
   /** Nothing of them is left, or the next process finds what is. Idempotent. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    this.#leaving.abort(new CraikError('interrupted', 'the manager is closing'))
+    this.#closing.abort(new CraikError('interrupted', 'the manager is closing'))
     this.#retries.close()
     await this.#working
-    for (const place of this.#places.values()) void this.#giveUp(place)
+    for (const instance of this.#instances.values()) void this.#giveUp(instance)
     await Promise.all(this.#endings)
   }
 
@@ -112,7 +112,7 @@ export class WarmPool {
 
   /** What would be started now may be another thing than what waits, such as of a newer image. */
   async #look(): Promise<void> {
-    const shapes = [...this.#places.values()].map(({ shape }) => shape)
+    const shapes = [...this.#instances.values()].map(({ shape }) => shape)
     const distinct = shapes.filter((shape, at) => shapes.findIndex((other) => isSame(shape, other)) === at)
     for (const shape of distinct) {
       try {
@@ -124,9 +124,9 @@ export class WarmPool {
   }
 
   #outdate(shape: Shape, container: ContainerSpec | null): void {
-    for (const place of this.#places.values())
-      if (isSame(place.shape, shape) && !isDeepStrictEqual(place.record.spec.container, container))
-        void this.#giveUp(place)
+    for (const instance of this.#instances.values())
+      if (isSame(instance.shape, shape) && !isDeepStrictEqual(instance.record.spec.container, container))
+        void this.#giveUp(instance)
   }
 
   #plan({ backend, container }: Shape): Promise<ContainerSpec | undefined> {
@@ -137,33 +137,33 @@ export class WarmPool {
 
   /** One thing after the other, until there is nothing to do. */
   #wake(): void {
-    this.#isAsked = true
+    this.#isRequested = true
     this.#working ??= this.#work()
       .catch((error) => this.#complain(error))
       .finally(() => {
         this.#working = undefined
-        if (this.#isAsked && !this.#leaving.signal.aborted) this.#wake()
+        if (this.#isRequested && !this.#closing.signal.aborted) this.#wake()
       })
   }
 
   async #work(): Promise<void> {
-    while (this.#isAsked && !this.#leaving.signal.aborted) {
-      this.#isAsked = false
+    while (this.#isRequested && !this.#closing.signal.aborted) {
+      this.#isRequested = false
       for (const id of this.#left.splice(0)) await this.#remove(id, {})
-      for (const place of await this.#spare()) await this.#giveUp(place)
+      for (const instance of await this.#spare()) await this.#giveUp(instance)
       while (await this.#fillOne());
     }
   }
 
   /** More than are wanted, or than there is room for besides the sandboxes; the oldest first. */
   async #spare(): Promise<readonly WarmInstance[]> {
-    if (this.#places.size === 0) return []
-    const wanted = [...this.#wanted()]
-    const unwanted = [...this.#places.values()].filter(({ shape }) => !taken(wanted, shape))
+    if (this.#instances.size === 0) return []
+    const wanted = [...this.#planShapes()]
+    const unwanted = [...this.#instances.values()].filter(({ shape }) => !removeFirst(wanted, shape))
     if (unwanted.length > 0) return unwanted
     const { admission } = this.#options
     if (admission === undefined || !isOverfull(await this.#rows(), await admission())) return []
-    return [...this.#places.values()].slice(0, 1)
+    return [...this.#instances.values()].slice(0, 1)
   }
 
   async #rows() {
@@ -173,19 +173,19 @@ export class WarmPool {
     ])
   }
 
-  #wanted(): readonly Shape[] {
-    return wantedInstances(this.#made, this.#options.clock.nowMs(), this.#most)
+  #planShapes(): readonly Shape[] {
+    return planWarmInstances(this.#made, this.#options.clock.nowMs(), this.#most)
   }
 
   #lacking(): Shape | undefined {
-    const waiting = [...this.#places.values()].map(({ shape }) => shape)
-    return this.#wanted().find((shape) => !taken(waiting, shape))
+    const waiting = [...this.#instances.values()].map(({ shape }) => shape)
+    return this.#planShapes().find((shape) => !removeFirst(waiting, shape))
   }
 
   /** Whether it was of use to try; only while nobody waits for anything else. */
   async #fillOne(): Promise<boolean> {
     if (this.#lacking() === undefined || this.#options.clock.nowMs() < this.#putOff.untilMs) return false
-    const { signal } = this.#leaving
+    const { signal } = this.#closing
     do await sleep(this.#options.poolQuietMs ?? QUIET_MS, undefined, { signal }).catch(() => {})
     while (this.#isBusy() && !signal.aborted)
     const shape = this.#lacking()
@@ -194,9 +194,9 @@ export class WarmPool {
     const made: Started = {}
     try {
       const container = await this.#plan(shape)
-      const place = await startWarm(this.#options, this.#holder, id, shape, container, made, signal)
-      this.#places.set(id, place)
-      void made.place!.ended.then(() => this.#ended(place))
+      const instance = await startWarm(this.#options, this.#registry, id, shape, container, made, signal)
+      this.#instances.set(id, instance)
+      void made.instance!.ended.then(() => this.#onEnd(instance))
       this.#putOff = { untilMs: 0, pauseMs: 0 }
       this.#outdate(shape, container ?? null)
       return true
@@ -204,29 +204,30 @@ export class WarmPool {
       await this.#remove(id, made)
       // Perhaps only those cannot be: they are tried again when the next sandbox is made that could have had one.
       if (shape.late !== null) this.#made = this.#made.filter((one) => one.shape.late === null)
-      this.#failed(error)
+      this.#onFailure(error)
       return false
     }
   }
 
-  #failed(error: unknown): void {
-    if (this.#leaving.signal.aborted) return
+  #onFailure(error: unknown): void {
+    if (this.#closing.signal.aborted) return
     const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#putOff.pauseMs))
     this.#putOff = { untilMs: this.#options.clock.nowMs() + pauseMs, pauseMs }
     // That there is no room is what room is counted for.
     if (!(error instanceof CraikError && error.code === 'limit_reached')) this.#complain(error)
   }
 
-  #ended(place: WarmInstance): void {
-    if (this.#places.get(place.record.id) === place) void this.#giveUp(place).then(() => this.#wake())
+  #onEnd(instance: WarmInstance): void {
+    if (this.#instances.get(instance.record.id) === instance)
+      void this.#giveUp(instance).then(() => this.#wake())
   }
 
-  #giveUp(place: WarmInstance): Promise<void> {
-    const { record, held } = place
+  #giveUp(instance: WarmInstance): Promise<void> {
+    const { record, held: active } = instance
     // From now on nobody is offered it.
-    if (this.#places.get(record.id) === place) this.#places.delete(record.id)
-    const running = held.session.place
-    return this.#remove(record.id, { held, ...(running && { place: running }) })
+    if (this.#instances.get(record.id) === instance) this.#instances.delete(record.id)
+    const running = active.session.instance
+    return this.#remove(record.id, { held: active, ...(running && { instance: running }) })
   }
 
   /** Tried again until it works. */
@@ -240,7 +241,7 @@ export class WarmPool {
   }
 
   async #end(id: SandboxId, made: Started): Promise<void> {
-    if (await endWarm(this.#options, this.#holder, id, made)) return
+    if (await endWarm(this.#options, this.#registry, id, made)) return
     throw new CraikError('conflict', `the warm instance ${id} is in use by another process`)
   }
 
@@ -250,7 +251,7 @@ export class WarmPool {
 }
 
 /** Takes one like it out of those that there are; false when there is none. */
-function taken(from: Shape[], shape: Shape): boolean {
+function removeFirst(from: Shape[], shape: Shape): boolean {
   const at = from.findIndex((one) => isSame(one, shape))
   if (at >= 0) from.splice(at, 1)
   return at >= 0

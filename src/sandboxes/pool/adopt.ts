@@ -1,23 +1,23 @@
 /** A place that waited becomes a sandbox's: in the transaction that decides about the sandbox, so that it happens once. */
 import { isDeepStrictEqual } from 'node:util'
-import { NOTHING_COUNTED } from '../lifecycle/counts.ts'
-import { saveCounts } from '../lifecycle/procedures-counts.ts'
-import { sameOwner } from '../lifecycle/procedures-recovery.ts'
+import { saveCounts } from '../lifecycle/count-procedures.ts'
+import { NOTHING_COUNTED } from '../lifecycle/count-receipts.ts'
+import { sameOwner } from '../lifecycle/recovery-procedures.ts'
 import type { RecordedInstance } from '../lifecycle/sandbox-record.ts'
 import type { SandboxRecords } from '../lifecycle/sandbox-records.ts'
 import type { BeginCreateInput } from '../lifecycle/tokens.ts'
-import { findWarmInstance } from './procedures.ts'
-import { hotMountsFor } from './shape.ts'
+import { hotMountsFor } from './instance-shape.ts'
+import { findWarmInstance } from './pool-procedures.ts'
 import type { WarmRecord } from './warm-record.ts'
 
 export type ReadyInstance = WarmRecord & { readonly place: RecordedInstance }
 
 /** The one that was offered, if it is still there for this process, and is what would be started for the request. */
 export async function isOffered(
-  keeper: SandboxRecords,
+  records: SandboxRecords,
   input: BeginCreateInput,
 ): Promise<ReadyInstance | undefined> {
-  const warm = input.adopt && (await findWarmInstance(keeper, input.adopt.id))
+  const warm = input.adopt && (await findWarmInstance(records, input.adopt.id))
   if (warm?.state !== 'ready' || warm.place === null) return undefined
   const { spec } = warm
   const isFitting =
@@ -36,10 +36,10 @@ export async function isOffered(
 
 /** The sandbox is on record, and its epoch begins; there is no such place any more. */
 export async function takeInstance(
-  keeper: SandboxRecords,
+  records: SandboxRecords,
   { id }: ReadyInstance,
   epoch: string,
 ): Promise<void> {
-  await keeper.tables.warmPlaces.remove(id)
-  await saveCounts(keeper, { id, epoch, counts: NOTHING_COUNTED })
+  await records.tables.warmPlaces.remove(id)
+  await saveCounts(records, { id, epoch, counts: NOTHING_COUNTED })
 }

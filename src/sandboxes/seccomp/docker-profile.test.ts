@@ -1,22 +1,22 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type DockerArgument, type DockerProfile, dockerProfile } from './docker-profile.ts'
+import { evaluateFilter } from './evaluate-filter.fixture.ts'
 import { seccompFilter } from './filter.ts'
-import { judge } from './judge.fixture.ts'
-import { MACHINES } from './profile.ts'
+import { MACHINES } from './seccomp-profile.ts'
 
 const ALLOW = 0x7fff_0000
 const ERRNO = 0x0005_0000
 const LOW_HALF = 0xffff_ffffn
 
 /** What the engine's library makes of the rules: any that fits decides; arguments have 64 bits. */
-function judgeRules(profile: DockerProfile, call: string, args: readonly bigint[]): number {
+function evaluateRules(profile: DockerProfile, call: string, args: readonly bigint[]): number {
   const fits = ({ index, op, value, valueTwo = 0 }: DockerArgument) => {
-    const given = BigInt.asUintN(64, args[index] ?? 0n)
-    if (op === 'SCMP_CMP_EQ') return given === BigInt(value)
-    if (op === 'SCMP_CMP_NE') return given !== BigInt(value)
-    if (op === 'SCMP_CMP_GT') return given > BigInt(value)
-    return (given & BigInt(value)) === BigInt(valueTwo)
+    const provided = BigInt.asUintN(64, args[index] ?? 0n)
+    if (op === 'SCMP_CMP_EQ') return provided === BigInt(value)
+    if (op === 'SCMP_CMP_NE') return provided !== BigInt(value)
+    if (op === 'SCMP_CMP_GT') return provided > BigInt(value)
+    return (provided & BigInt(value)) === BigInt(valueTwo)
   }
   const verdicts = profile.syscalls
     .filter(({ names, args: wanted = [] }) => names.includes(call) && wanted.every(fits))
@@ -37,7 +37,7 @@ describe.each(['x64', 'arm64'])('the profile for engines on %s', (name) => {
   const profile = dockerProfile(name)!
   const named = Object.entries(calls)
   const filterVerdict = (number: number, args: readonly bigint[]) =>
-    judge(filter, { architecture, number, args: args.map((arg) => Number(arg & LOW_HALF)) })
+    evaluateFilter(filter, { architecture, number, args: args.map((arg) => Number(arg & LOW_HALF)) })
 
   it('judges every call as the filter for bubblewrap does', () => {
     fc.assert(
@@ -46,7 +46,7 @@ describe.each(['x64', 'arm64'])('the profile for engines on %s', (name) => {
         fc.array(half, { minLength: 6, maxLength: 6 }),
         ([call, number], low) => {
           const args = low.map(BigInt)
-          expect(judgeRules(profile, call, args)).toBe(filterVerdict(number, args))
+          expect(evaluateRules(profile, call, args)).toBe(filterVerdict(number, args))
         },
       ),
       { numRuns: 2000 },
@@ -60,7 +60,8 @@ describe.each(['x64', 'arm64'])('the profile for engines on %s', (name) => {
         fc.array(fc.tuple(half, half), { minLength: 6, maxLength: 6 }),
         ([call, number], halves) => {
           const args = halves.map(([high, low]) => (BigInt(high) << 32n) | BigInt(low))
-          if (filterVerdict(number, args) !== ALLOW) expect(judgeRules(profile, call, args)).not.toBe(ALLOW)
+          if (filterVerdict(number, args) !== ALLOW)
+            expect(evaluateRules(profile, call, args)).not.toBe(ALLOW)
         },
       ),
       { numRuns: 2000 },

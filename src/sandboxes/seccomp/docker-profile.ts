@@ -7,7 +7,7 @@ import {
   REFUSED_CALLS,
   REFUSED_IOCTLS,
   SOCKET_FAMILIES,
-} from './profile.ts'
+} from './seccomp-profile.ts'
 
 interface DockerRule {
   readonly names: readonly string[]
@@ -55,12 +55,14 @@ export function dockerProfile(architecture: string = process.arch): DockerProfil
     defaultAction: 'SCMP_ACT_ALLOW',
     architectures: [name],
     syscalls: [
-      refused(REFUSED_CALLS, EPERM),
+      refuseCalls(REFUSED_CALLS, EPERM),
       // Its flags are behind a pointer, where no filter sees them; libc then uses `clone`.
-      refused(['clone3'], ENOSYS),
-      ...bitsOf(NEW_NAMESPACES).map((flag) => refused(['clone'], EPERM, [masked(0, flag, flag)])),
-      ...REFUSED_IOCTLS.map((request) => refused(['ioctl'], EPERM, [masked(1, LOW_HALF, request)])),
-      refused(['socketpair'], EAFNOSUPPORT, [argument(0, 'SCMP_CMP_NE', SOCKET_FAMILIES.unix)]),
+      refuseCalls(['clone3'], ENOSYS),
+      ...bitsOf(NEW_NAMESPACES).map((flag) => refuseCalls(['clone'], EPERM, [maskedArgument(0, flag, flag)])),
+      ...REFUSED_IOCTLS.map((request) =>
+        refuseCalls(['ioctl'], EPERM, [maskedArgument(1, LOW_HALF, request)]),
+      ),
+      refuseCalls(['socketpair'], EAFNOSUPPORT, [argument(0, 'SCMP_CMP_NE', SOCKET_FAMILIES.unix)]),
       ...familyRules(),
       ...rawRules(),
     ],
@@ -77,13 +79,16 @@ function familyRules(): DockerRule[] {
   return [
     ...between.map((family) => argument(0, 'SCMP_CMP_EQ', family)),
     argument(0, 'SCMP_CMP_GT', highest),
-  ].map((one) => refused(['socket'], EAFNOSUPPORT, [one]))
+  ].map((one) => refuseCalls(['socket'], EAFNOSUPPORT, [one]))
 }
 
 function rawRules(): DockerRule[] {
   return NO_RAW_FAMILIES.flatMap((family) =>
     RAW_SOCKET_TYPES.map((type) =>
-      refused(['socket'], EPERM, [argument(0, 'SCMP_CMP_EQ', family), masked(1, SOCKET_TYPE, type)]),
+      refuseCalls(['socket'], EPERM, [
+        argument(0, 'SCMP_CMP_EQ', family),
+        maskedArgument(1, SOCKET_TYPE, type),
+      ]),
     ),
   )
 }
@@ -92,7 +97,11 @@ function bitsOf(flags: number): number[] {
   return Array.from({ length: 31 }, (_, bit) => 1 << bit).filter((flag) => (flags & flag) !== 0)
 }
 
-function refused(names: readonly string[], errnoRet: number, args?: readonly DockerArgument[]): DockerRule {
+function refuseCalls(
+  names: readonly string[],
+  errnoRet: number,
+  args?: readonly DockerArgument[],
+): DockerRule {
   return { names, action: 'SCMP_ACT_ERRNO', errnoRet, ...(args && { args }) }
 }
 
@@ -101,7 +110,7 @@ const argument = (index: number, op: DockerArgument['op'], value: number): Docke
   op,
   value,
 })
-const masked = (index: number, mask: number, left: number): DockerArgument => ({
+const maskedArgument = (index: number, mask: number, left: number): DockerArgument => ({
   index,
   op: 'SCMP_CMP_MASKED_EQ',
   value: mask,

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { evaluateFilter } from './evaluate-filter.fixture.ts'
 import { seccompFilter } from './filter.ts'
-import { judge } from './judge.fixture.ts'
-import { MACHINES, REFUSED_CALLS } from './profile.ts'
+import { MACHINES, REFUSED_CALLS } from './seccomp-profile.ts'
 
 const ALLOW = 0x7fff_0000
 const KILL = 0x8000_0000
@@ -17,7 +17,7 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
   const program = seccompFilter({ unixSockets: true }, name)!
   const closed = seccompFilter({ unixSockets: false }, name)!
   const ask = (number: number, args: readonly number[] = [], filter = program) =>
-    judge(filter, { architecture, number, args })
+    evaluateFilter(filter, { architecture, number, args })
 
   it('gives every call a number of its own', () => {
     expect(new Set(Object.values(calls)).size).toBe(Object.keys(calls).length)
@@ -90,7 +90,8 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
 
   it('ends a program that speaks to the kernel as another machine would', () => {
     for (const other of [0, 0x4000_0003, 0xc000_003e, 0xc000_00b7])
-      if (other !== architecture) expect(judge(program, { architecture: other, number: 0 })).toBe(KILL)
+      if (other !== architecture)
+        expect(evaluateFilter(program, { architecture: other, number: 0 })).toBe(KILL)
   })
 })
 
@@ -98,7 +99,7 @@ it('of x64 knows no other spelling of its calls', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 0x3fff_ffff }), (number) => {
       const call = { architecture: 0xc000_003e, number: 0x4000_0000 + number }
-      expect(judge(seccompFilter({ unixSockets: true }, 'x64')!, call)).toBe(ENOSYS)
+      expect(evaluateFilter(seccompFilter({ unixSockets: true }, 'x64')!, call)).toBe(ENOSYS)
     }),
   )
 })

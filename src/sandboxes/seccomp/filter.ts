@@ -8,7 +8,7 @@ import {
   REFUSED_IOCTLS,
   type SeccompMachine,
   SOCKET_FAMILIES,
-} from './profile.ts'
+} from './seccomp-profile.ts'
 
 /** Classic BPF: `struct sock_filter { u16 code; u8 jt; u8 jf; u32 k; }`. */
 type Instruction = readonly [code: number, jumpTrue: number, jumpFalse: number, k: number]
@@ -64,28 +64,30 @@ function instructionsFor(
     [JUMP_EQUAL, 1, 0, architecture],
     answer(KILL_PROCESS),
     [LOAD_WORD, 0, 0, NUMBER],
-    ...(foreignFrom === undefined ? [] : guarded([JUMP_AT_LEAST, 0, 0, foreignFrom], [errno(ENOSYS)])),
-    ...REFUSED_CALLS.flatMap((name) => guarded(equals(calls[name]), [errno(EPERM)])),
+    ...(foreignFrom === undefined
+      ? []
+      : guardInstructions([JUMP_AT_LEAST, 0, 0, foreignFrom], [errno(ENOSYS)])),
+    ...REFUSED_CALLS.flatMap((name) => guardInstructions(equals(calls[name]), [errno(EPERM)])),
     // Its flags are behind a pointer, where no filter sees them; libc then uses `clone`.
-    ...guarded(equals(calls.clone3), [errno(ENOSYS)]),
-    ...guarded(equals(calls.clone), [
+    ...guardInstructions(equals(calls.clone3), [errno(ENOSYS)]),
+    ...guardInstructions(equals(calls.clone), [
       [LOAD_WORD, 0, 0, FIRST_ARGUMENT],
-      ...guarded([JUMP_ANY_BIT, 0, 0, NEW_NAMESPACES], [errno(EPERM)]),
+      ...guardInstructions([JUMP_ANY_BIT, 0, 0, NEW_NAMESPACES], [errno(EPERM)]),
       answer(ALLOW),
     ]),
-    ...guarded(equals(calls.ioctl), [
+    ...guardInstructions(equals(calls.ioctl), [
       [LOAD_WORD, 0, 0, SECOND_ARGUMENT],
-      ...REFUSED_IOCTLS.flatMap((request) => guarded(equals(request), [errno(EPERM)])),
+      ...REFUSED_IOCTLS.flatMap((request) => guardInstructions(equals(request), [errno(EPERM)])),
       answer(ALLOW),
     ]),
-    ...guarded(equals(calls.socketpair), [
+    ...guardInstructions(equals(calls.socketpair), [
       [LOAD_WORD, 0, 0, FIRST_ARGUMENT],
-      ...guarded(equals(unix), [answer(ALLOW)]),
+      ...guardInstructions(equals(unix), [answer(ALLOW)]),
       errno(EAFNOSUPPORT),
     ]),
-    ...guarded(equals(calls.socket), [
+    ...guardInstructions(equals(calls.socket), [
       [LOAD_WORD, 0, 0, FIRST_ARGUMENT],
-      ...families.flatMap((family) => guarded(equals(family), afterFamily(family))),
+      ...families.flatMap((family) => guardInstructions(equals(family), afterFamily(family))),
       errno(EAFNOSUPPORT),
     ]),
     answer(ALLOW),
@@ -97,13 +99,13 @@ function afterFamily(family: number): Instruction[] {
   return [
     [LOAD_WORD, 0, 0, SECOND_ARGUMENT],
     [AND, 0, 0, SOCKET_TYPE],
-    ...RAW_SOCKET_TYPES.flatMap((type) => guarded(equals(type), [errno(EPERM)])),
+    ...RAW_SOCKET_TYPES.flatMap((type) => guardInstructions(equals(type), [errno(EPERM)])),
     answer(ALLOW),
   ]
 }
 
 /** The instructions run when the condition holds, and are passed over otherwise. */
-function guarded([code, , , k]: Instruction, then: readonly Instruction[]): Instruction[] {
+function guardInstructions([code, , , k]: Instruction, then: readonly Instruction[]): Instruction[] {
   return [[code, 0, then.length, k], ...then]
 }
 

@@ -16,7 +16,7 @@ import {
   parseManifest,
   SNAPSHOT_LIMITS,
   type SnapshotManifest,
-} from './manifest.ts'
+} from './snapshot-manifest.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'craik-archive-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -60,7 +60,7 @@ async function examine(tar: Buffer, content: Partial<SnapshotManifest['content']
   try {
     const archive = readArchive(file, manifest, until)
     await examineArchive(archive.content, manifest, until)
-    await archive.verified()
+    await archive.waitUntilVerified()
   } finally {
     await file.close().catch(() => {})
   }

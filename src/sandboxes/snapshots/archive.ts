@@ -6,10 +6,10 @@ import { type Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { CraikError } from '../../errors.ts'
-import { componentsOf } from '../../lib/safe-tar/names.ts'
-import { readTar } from '../../lib/safe-tar/reader.ts'
-import { notASnapshot, SNAPSHOT_LIMITS, type SnapshotManifest } from './manifest.ts'
+import { componentsOf } from '../../lib/safe-tar/entry-names.ts'
+import { readTar } from '../../lib/safe-tar/read-tar.ts'
 import { asWriteError } from './snapshot-files.ts'
+import { notASnapshot, SNAPSHOT_LIMITS, type SnapshotManifest } from './snapshot-manifest.ts'
 
 export interface WrittenArchive {
   readonly bytes: number
@@ -63,7 +63,7 @@ export function readArchive(
   done.catch(() => {})
   return {
     content,
-    async verified() {
+    async waitUntilVerified() {
       await done.catch((cause) => {
         if (until.aborted) throw until.reason
         throw (cause as NodeJS.ErrnoException).syscall === undefined ? notAsWritten(cause) : cause
@@ -78,7 +78,7 @@ export interface CheckedArchive {
   /** The tar archive. */
   readonly content: Readable
   /** After all of it was read. */
-  verified(): Promise<void>
+  waitUntilVerified(): Promise<void>
 }
 
 /** Walks an archive of unknown origin and holds it against what its manifest says; nothing is unpacked. */
@@ -98,16 +98,16 @@ export async function examineArchive(
     else if (entry.kind === 'symlink' || entry.kind === 'hardlink') seen.links++
     else throw notASnapshot(`it contains a ${entry.kind}`)
     if (entry.kind === 'hardlink') componentsOf(entry.link)
-    for (const [what, most] of Object.entries(seenAtMost(manifest)))
+    for (const [what, most] of Object.entries(limitsOf(manifest)))
       if (seen[what as keyof typeof seen] > most)
         throw notASnapshot(`it contains more ${what} than its manifest says`)
   }
-  for (const [what, said] of Object.entries(seenAtMost(manifest)))
-    if (seen[what as keyof typeof seen] !== said)
+  for (const [what, reply] of Object.entries(limitsOf(manifest)))
+    if (seen[what as keyof typeof seen] !== reply)
       throw notASnapshot(`it contains fewer ${what} than its manifest says`)
 }
 
-function seenAtMost({ content: { files, folders, links, bytes } }: SnapshotManifest) {
+function limitsOf({ content: { files, folders, links, bytes } }: SnapshotManifest) {
   return { files, folders, links, bytes }
 }
 

@@ -3,15 +3,15 @@ import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { BLOCK_BYTES, encodeHeader, paddingOf } from '../../lib/safe-tar/header.ts'
-import { readTar, type TarEntry } from '../../lib/safe-tar/reader.ts'
+import { readTar, type TarEntry } from '../../lib/safe-tar/read-tar.ts'
+import { ARCHIVE_NAME, MANIFEST_NAME } from './snapshot-files.ts'
 import {
   formatManifest,
   notASnapshot,
   parseManifest,
   SNAPSHOT_LIMITS,
   type SnapshotManifest,
-} from './manifest.ts'
-import { ARCHIVE_NAME, MANIFEST_NAME } from './snapshot-files.ts'
+} from './snapshot-manifest.ts'
 
 export interface Bundle {
   readonly bytes: number
@@ -54,24 +54,24 @@ export async function readBundle(
   keep: (manifest: SnapshotManifest, archive: Readable) => Promise<void>,
 ): Promise<SnapshotManifest> {
   let manifest: SnapshotManifest | undefined
-  let isKept = false
+  let isRetained = false
   try {
     for await (const entry of readTar(source, until)) {
       if (manifest === undefined) manifest = parseManifest(await textOf(entry))
-      else if (isKept || entry.kind !== 'file' || entry.name !== ARCHIVE_NAME)
+      else if (isRetained || entry.kind !== 'file' || entry.name !== ARCHIVE_NAME)
         throw notASnapshot('it contains something other than a manifest and a disk')
       else if (entry.bytes !== manifest.archive.bytes)
         throw notASnapshot('its disk does not have the size that its manifest says')
       else {
         await keep(manifest, Readable.from(entry.content(), { objectMode: false }))
-        isKept = true
+        isRetained = true
       }
     }
   } catch (error) {
     if (until.aborted) throw until.reason
     throw translateBundleError(error)
   }
-  if (manifest === undefined || !isKept) throw notASnapshot('it contains no disk')
+  if (manifest === undefined || !isRetained) throw notASnapshot('it contains no disk')
   return manifest
 }
 

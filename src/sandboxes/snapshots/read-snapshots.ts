@@ -3,10 +3,10 @@ import { CraikError } from '../../errors.ts'
 import { checkRecord } from '../../receipts/record-seal.ts'
 import type { SealedRow } from '../../store/agent-tables.ts'
 import type { Home } from '../../store/home.ts'
-import type { RecordPlace } from '../lifecycle/read-records.ts'
-import { SNAPSHOT_LIMITS } from './manifest.ts'
+import type { ReadDeps } from '../lifecycle/read-records.ts'
+import { SNAPSHOT_LIMITS } from './snapshot-manifest.ts'
 import {
-  damagedSnapshot,
+  damagedSnapshotError,
   parseSnapshot,
   type SnapshotRecord,
   sealOfSnapshot,
@@ -19,11 +19,11 @@ export type ListedSnapshot =
   | { readonly id: string; readonly record: undefined; readonly problem: string }
 
 /** Newest first. */
-export async function listSnapshots({ store, home }: RecordPlace): Promise<readonly ListedSnapshot[]> {
+export async function listSnapshots({ store, home }: ReadDeps): Promise<readonly ListedSnapshot[]> {
   const rows = await store.read((tables) => tables.snapshots.list({}, 2 * SNAPSHOT_LIMITS.snapshots))
   return rows.map((row) => {
     try {
-      return { id: row.id, record: checked(home, row) }
+      return { id: row.id, record: readVerified(home, row) }
     } catch (error) {
       if (!(error instanceof CraikError)) throw error
       return { id: row.id, record: undefined, problem: error.message }
@@ -32,16 +32,16 @@ export async function listSnapshots({ store, home }: RecordPlace): Promise<reado
 }
 
 /** By id, or by name. */
-export async function getSnapshot({ store, home }: RecordPlace, idOrName: string): Promise<SnapshotRecord> {
+export async function getSnapshot({ store, home }: ReadDeps, idOrName: string): Promise<SnapshotRecord> {
   const row = await store.read(
     async ({ snapshots }) =>
       (await snapshots.get(idOrName)) ?? (await snapshots.list({ name: idOrName }, 1)).at(0),
   )
   if (row === undefined) throw unknownSnapshot(idOrName)
-  return checked(home, row)
+  return readVerified(home, row)
 }
 
-function checked(home: Home, { id, document, seal }: SealedRow): SnapshotRecord {
-  if (checkRecord(home, sealOfSnapshot(id), document, seal) !== 'verified') throw damagedSnapshot(id)
+function readVerified(home: Home, { id, document, seal }: SealedRow): SnapshotRecord {
+  if (checkRecord(home, sealOfSnapshot(id), document, seal) !== 'verified') throw damagedSnapshotError(id)
   return parseSnapshot(document)
 }

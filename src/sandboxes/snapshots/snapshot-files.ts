@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
 import { ensurePrivateFolder, hasPrivateFolder } from '../../lib/private-files.ts'
-import { SNAPSHOT_ID } from './manifest.ts'
+import { SNAPSHOT_ID } from './snapshot-manifest.ts'
 
 export const ARCHIVE_NAME = 'disk.tar.zst'
 export const MANIFEST_NAME = 'manifest.json'
@@ -29,12 +29,12 @@ export async function beginSnapshotFiles(snapshots: string, id: SnapshotId): Pro
   ensurePrivateFolder(snapshots, LABEL)
   const folder = join(snapshots, `${PARTIAL}${id}`)
   const published = folderOf(snapshots, id)
-  await written(() => mkdir(folder, { mode: 0o700 }))
+  await withWriteErrors(() => mkdir(folder, { mode: 0o700 }))
   return {
     folder,
     archive: join(folder, ARCHIVE_NAME),
     async publish(manifest) {
-      await written(async () => {
+      await withWriteErrors(async () => {
         const file = await open(join(folder, MANIFEST_NAME), 'wx', 0o600)
         try {
           await file.writeFile(manifest)
@@ -93,7 +93,7 @@ async function syncFolder(path: string): Promise<void> {
   await folder.sync().finally(() => folder.close())
 }
 
-async function written<T>(work: () => Promise<T>): Promise<T> {
+async function withWriteErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (cause) {

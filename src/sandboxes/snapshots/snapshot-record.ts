@@ -2,8 +2,8 @@
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
-import { reference } from '../../policy/request.ts'
-import { manifestSchema, SNAPSHOT_ID, SNAPSHOT_NAME } from './manifest.ts'
+import { reference } from '../../policy/decision-request.ts'
+import { manifestSchema, SNAPSHOT_ID, SNAPSHOT_NAME } from './snapshot-manifest.ts'
 
 const snapshotRecord = z.strictObject({
   id: z.string().regex(SNAPSHOT_ID),
@@ -34,7 +34,7 @@ export function sealOfSnapshot(id: string): string {
   return `snapshot:${id}`
 }
 
-export function damagedSnapshot(id: string): CraikError {
+export function damagedSnapshotError(id: string): CraikError {
   return new CraikError('tampered', `the record of snapshot ${id} was changed outside Craik`, {
     hint: `nothing was done; check the log:  craik receipts verify   remove it:  craik snapshot delete ${id}`,
   })

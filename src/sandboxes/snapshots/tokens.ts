@@ -6,7 +6,7 @@ import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import { procedure } from '../../store/store.ts'
 import type { Begun, Denied } from '../lifecycle/tokens.ts'
-import type { SnapshotManifest } from './manifest.ts'
+import type { SnapshotManifest } from './snapshot-manifest.ts'
 import type { SnapshotRecord } from './snapshot-record.ts'
 
 /** `use`: what is in it becomes the disk of a sandbox. */

@@ -24,7 +24,7 @@ export function makeMountPoints(
         folder = next
       }
     } catch (cause) {
-      throw blocked(name, at, cause)
+      throw blockedError(name, at, cause)
     } finally {
       closeSync(folder)
     }
@@ -51,7 +51,7 @@ function isNew(path: string): boolean {
   }
 }
 
-function blocked(name: string, at: string, cause: unknown): CraikError {
+function blockedError(name: string, at: string, cause: unknown): CraikError {
   const { code } = cause as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new CraikError('disk_full', `no space left on the disk of the sandbox for ~/${at}`, { cause })

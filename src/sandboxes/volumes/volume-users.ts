@@ -9,8 +9,8 @@ export function refuseVolumesInUse(volumes: readonly VolumeSpec[], rows: readonl
   if (volumes.length === 0) return
   const holders = volumeUsers(rows)
   for (const { name } of volumes) {
-    const holder = holders.get(name)
-    if (holder !== undefined) throw volumeInUseError(name, holder)
+    const owner = holders.get(name)
+    if (owner !== undefined) throw volumeInUseError(name, owner)
   }
 }
 

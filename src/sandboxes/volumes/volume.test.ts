@@ -13,8 +13,28 @@ describe('the volumes of a sandbox', () => {
   )
 
   it.each([
-    ...['', '.', '..', '/', '/etc', 'a//b', 'a/', './a', 'a/..', 'a/../../b', '~/.local', 'a/b/c/d/e'],
-    ...['project', 'project/x', 'project/.git', '-x', 'a b', 'a\0b', 'a\nb', 'ä', 'a'.repeat(65), 'a:b'],
+    '',
+    '.',
+    '..',
+    '/',
+    '/etc',
+    'a//b',
+    'a/',
+    './a',
+    'a/..',
+    'a/../../b',
+    '~/.local',
+    'a/b/c/d/e',
+    'project',
+    'project/x',
+    'project/.git',
+    '-x',
+    'a b',
+    'a\0b',
+    'a\nb',
+    'ä',
+    'a'.repeat(65),
+    'a:b',
   ])('are never at %j', (path) => expect(at(path)).toBe(false))
 
   it('stay in the home and out of the workspace, whatever is asked', () => {

@@ -8,7 +8,7 @@ const MAX_SEGMENTS = 4
 /** Where the workspace is: what is kept of it is copied out, or is a folder in place. */
 const WORKSPACE = 'project'
 
-export const VOLUME_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
+export const VOLUME_NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/
 
 const at = z
   .string()
@@ -17,7 +17,9 @@ const at = z
   .refine((path) => path.split('/')[0] !== WORKSPACE, 'must not be in the workspace')
 
 export const volume = z.strictObject({
-  name: z.string().regex(VOLUME_NAME, 'must be lower-case letters, digits and -, at most 63 characters'),
+  name: z
+    .string()
+    .regex(VOLUME_NAME_PATTERN, 'must be lower-case letters, digits and -, at most 63 characters'),
   at,
 })
 

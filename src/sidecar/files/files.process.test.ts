@@ -254,7 +254,7 @@ describe('writing a file', () => {
     // In namespaces of its own anybody may mount a small disk, which then ends with the process.
     const inside = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" "$3" "$1"'
     const fixture = join(import.meta.dirname, 'full-disk.fixture.ts')
-    const told = execFileSync(
+    const message = execFileSync(
       'unshare',
       [
         '--user',
@@ -270,7 +270,7 @@ describe('writing a file', () => {
       ],
       { encoding: 'utf8' },
     )
-    expect(JSON.parse(told)).toEqual({ status: 507, code: 'full', left: [], after: 404, faults: [] })
+    expect(JSON.parse(message)).toEqual({ status: 507, code: 'full', left: [], after: 404, faults: [] })
   })
 
   it('does not write again what is in place, however many came after it', async () => {

@@ -2,8 +2,8 @@
 import type { BigIntStats } from 'node:fs'
 import { constants, type FileHandle, open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
-import { queryNumber, type RouteCall, SidecarError } from '../routes.ts'
-import { answerFor, pathOfQuery } from './paths.ts'
+import { queryNumber, type RouteCall, SidecarError } from '../router.ts'
+import { answerFor, pathOfQuery } from './request-path.ts'
 
 const CHUNK_BYTES = 256 * 1024
 

@@ -1,9 +1,9 @@
 /** The files of the sandbox, over the boundary. Everything is done with the rights of the sandbox's own user. */
 import type { Clock } from '../../lib/clock.ts'
-import type { Route } from '../routes.ts'
-import { makeFolder, move, remove } from './change.ts'
-import { answerList, answerStat } from './look.ts'
+import type { Route } from '../router.ts'
+import { makeFolder, move, remove } from './change-files.ts'
 import { readContent } from './read.ts'
+import { answerList, answerStat } from './stat-and-list.ts'
 import { Uploads } from './uploads.ts'
 import { Watches } from './watches.ts'
 

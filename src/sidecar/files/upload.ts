@@ -2,8 +2,8 @@
 import { constants, type FileHandle, lstat, open, realpath, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Upload } from '../protocol.ts'
-import { SidecarError } from '../routes.ts'
-import { answerFor } from './paths.ts'
+import { SidecarError } from '../router.ts'
+import { answerFor } from './request-path.ts'
 
 /** At most two lots are in memory: one that is written and one that is gathered. */
 const LOT_BYTES = 1024 * 1024
@@ -34,7 +34,7 @@ export class OpenUpload {
 
   static async begin(plan: UploadPlan): Promise<OpenUpload> {
     try {
-      const target = await placeOf(plan.path)
+      const target = await stagingPath(plan.path)
       const temporary = join(dirname(target), `.craik-upload-${plan.id}`)
       return new OpenUpload(plan, target, temporary, await openNew(temporary))
     } catch (error) {
@@ -131,7 +131,7 @@ function without(chunks: readonly Buffer[], bytes: number): readonly Buffer[] {
 }
 
 /** Where the file goes: through links that lead somewhere, and never where a folder is. */
-async function placeOf(path: string): Promise<string> {
+async function stagingPath(path: string): Promise<string> {
   const target = await realpath(path).catch(() => path)
   const stat = await lstat(target).catch(() => undefined)
   if (stat?.isDirectory()) throw new SidecarError('conflict', `${path}: is a folder`)

@@ -1,8 +1,8 @@
 /** The files on their way in, by the ids that the host gave them, so that each can be continued after a break. */
 import { constants } from 'node:http2'
 import { LIMITS, type Upload } from '../protocol.ts'
-import { queryNumber, type RouteCall, SidecarError } from '../routes.ts'
-import { pathOfQuery } from './paths.ts'
+import { queryNumber, type RouteCall, SidecarError } from '../router.ts'
+import { pathOfQuery } from './request-path.ts'
 import { OpenUpload, type UploadPlan } from './upload.ts'
 
 /** Remembered after they are in place, for a retry that did not hear so. */
@@ -70,14 +70,14 @@ export class Uploads {
   async #continue(slot: Slot, offset: number, call: RouteCall, stop: AbortSignal): Promise<Upload> {
     const { plan } = slot
     if (this.#committed.has(plan.id)) return { offset: plan.size, committed: true }
-    if (stop.aborted || this.#open.get(plan.id) !== slot) throw takenOver(plan)
+    if (stop.aborted || this.#open.get(plan.id) !== slot) throw takenOverError(plan)
     try {
       slot.upload ??= await OpenUpload.begin(plan)
       const known = slot.upload.state.offset
       if (offset > known)
         throw new SidecarError('conflict', `the upload ${plan.id} has only ${known} bytes, not ${offset}`)
       await slot.upload.write(offset, bodyOf(call, stop))
-      if (stop.aborted) throw takenOver(plan)
+      if (stop.aborted) throw takenOverError(plan)
       await slot.upload.commitWhenWhole()
     } catch (error) {
       // What arrived is kept for a retry, unless it is what fills the disk, or nothing can come of it.
@@ -144,12 +144,12 @@ function idOf(call: RouteCall): string {
   throw new SidecarError('usage', 'upload must be an id of letters, digits, _ and -, at most 64')
 }
 
-function requireSame(known: UploadPlan, given: UploadPlan): void {
-  if (known.path === given.path && known.size === given.size && known.mode === given.mode) return
-  throw new SidecarError('conflict', `the upload ${given.id} is for another path, size or mode`)
+function requireSame(known: UploadPlan, provided: UploadPlan): void {
+  if (known.path === provided.path && known.size === provided.size && known.mode === provided.mode) return
+  throw new SidecarError('conflict', `the upload ${provided.id} is for another path, size or mode`)
 }
 
-function takenOver(plan: UploadPlan): SidecarError {
+function takenOverError(plan: UploadPlan): SidecarError {
   return new SidecarError('conflict', `another request continues the upload ${plan.id}`)
 }
 

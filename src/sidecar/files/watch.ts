@@ -7,7 +7,7 @@ import { type FSWatcher, lstatSync, type Stats, statSync, watch } from 'node:fs'
 import { opendir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS, type WatchEvent } from '../protocol.ts'
-import { SidecarError } from '../routes.ts'
+import { SidecarError } from '../router.ts'
 
 /** Each takes a little memory of the kernel, which counts them by user. */
 const FOLDERS = 8192
@@ -26,7 +26,7 @@ export class Watch {
   #dropped: number
   #last: number
   /** The newest event that any reader was given. */
-  #told: number
+  #reported: number
   #rootIdentity = ''
   readonly #whenEnded = Promise.withResolvers<void>()
   #ended = false
@@ -37,7 +37,7 @@ export class Watch {
     this.#nextSeq = nextSeq
     this.#dropped = nextSeq()
     this.#last = this.#dropped
-    this.#told = this.#dropped
+    this.#reported = this.#dropped
   }
 
   /** Resolves when everything below is watched. */
@@ -77,7 +77,7 @@ export class Watch {
       const batch = this.#after(seen)
       if (batch.length > 0) {
         seen = batch.at(-1)!.seq
-        this.#told = Math.max(this.#told, seen)
+        this.#reported = Math.max(this.#reported, seen)
         yield batch
       } else if (this.#ended) return
       else await this.#more(until)
@@ -116,8 +116,8 @@ export class Watch {
     const watcher = watch(path, { persistent: false }, (event, name) => {
       if (this.#ended) return
       // A folder that is gone says so of itself, under its own name; the one that it was in tells it too.
-      if (event === 'rename' && path !== this.#root && lookAt(path) === undefined) this.#exclude(path)
-      else if (event === 'rename') this.#renamed(name === null ? path : pathOf(name))
+      if (event === 'rename' && path !== this.#root && statPath(path) === undefined) this.#exclude(path)
+      else if (event === 'rename') this.#onRename(name === null ? path : pathOf(name))
       else this.#add('changed', name === null ? path : pathOf(name))
     })
     watcher.on('error', () => this.#exclude(path))
@@ -125,19 +125,19 @@ export class Watch {
   }
 
   /** Made, moved or removed: which of them, only a look can tell. */
-  #renamed(path: string): void {
+  #onRename(path: string): void {
     if (!this.#rootIsThere()) {
       this.#add('removed', this.#root)
       this.close()
       return
     }
-    const found = lookAt(path)
+    const found = statPath(path)
     this.#exclude(path)
     this.#add(found === undefined ? 'removed' : 'created', path)
     if (found?.isDirectory() !== true || !this.#recursive) return
     // A folder that cannot be watched is a hole in what is seen.
     this.#include(path, true).catch(() => {
-      if (lookAt(path) !== undefined) this.#add('gap', path)
+      if (statPath(path) !== undefined) this.#add('gap', path)
     })
   }
 
@@ -165,7 +165,7 @@ export class Watch {
     const [type, path] = nameable ? [seenType, seenPath] : (['gap', this.#root] as const)
     const newest = this.#events.at(-1)
     // As long as nobody was told of it, once is enough.
-    if (newest?.path === path && newest.type === type && newest.seq > this.#told) return
+    if (newest?.path === path && newest.type === type && newest.seq > this.#reported) return
     this.#last = this.#nextSeq()
     this.#events.push({ seq: this.#last, type, path })
     this.#keptBytes += path.length
@@ -201,7 +201,7 @@ export class Watch {
   }
 }
 
-function lookAt(path: string): Stats | undefined {
+function statPath(path: string): Stats | undefined {
   try {
     return lstatSync(path)
   } catch {

@@ -2,8 +2,8 @@
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../../lib/clock.ts'
 import type { WatchEvent } from '../protocol.ts'
-import { queryFlag, queryNumber, type RouteCall, SidecarError } from '../routes.ts'
-import { answerFor, pathOfQuery } from './paths.ts'
+import { queryFlag, queryNumber, type RouteCall, SidecarError } from '../router.ts'
+import { answerFor, pathOfQuery } from './request-path.ts'
 import { Watch } from './watch.ts'
 
 const WATCHES = 32
@@ -41,7 +41,7 @@ export class Watches {
     } catch (error) {
       if (!call.signal.aborted) throw answerFor(error, path)
     } finally {
-      this.#leave(key, slot)
+      this.#scheduleRemoval(key, slot)
     }
   }
 
@@ -68,7 +68,7 @@ export class Watches {
     return slot
   }
 
-  #leave(key: string, slot: Slot): void {
+  #scheduleRemoval(key: string, slot: Slot): void {
     slot.readers--
     if (slot.readers > 0 || this.#slots.get(key) !== slot) return
     slot.linger = setTimeout(() => this.#close(key, slot), LINGER_MS).unref()

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
-import { SidecarError } from '../routes.ts'
+import { SidecarError } from '../router.ts'
 import { ChildPipes, type ChildStreams } from './child-pipes.ts'
 import type { Leaks } from './leaks.ts'
 import { preferForOutOfMemory } from './oom-score.ts'
@@ -51,7 +51,7 @@ export async function startChild(
 
 class ChildProgram implements Program {
   readonly pid: number
-  readonly farewell = 'SIGTERM'
+  readonly hangUpSignal = 'SIGTERM'
   readonly #stdin: Writable | undefined
   readonly #events: ProgramEvents
   readonly #open: Set<Readable>
@@ -76,11 +76,11 @@ class ChildProgram implements Program {
     this.#read('stderr', stderr)
     child.on('error', () => {})
     // A program that closes its input, or ends, before it has read all of it: what it did not want is dropped.
-    stdin?.on('error', () => events.onInputRoom())
-    stdin?.on('drain', () => events.onInputRoom())
+    stdin?.on('error', () => events.onInputDrain())
+    stdin?.on('drain', () => events.onInputDrain())
     child.once('exit', (exitCode, signal) => {
       this.#end = { exitCode, signal }
-      events.onInputRoom()
+      events.onInputDrain()
       this.#startGrace()
       events.onExit?.(this.#end)
       this.#finishIfDone()

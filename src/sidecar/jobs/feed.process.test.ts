@@ -94,11 +94,11 @@ describe('whose turn it is to feed a job', () => {
   it('is taken from one who waits for a program that does not read', async () => {
     const id = await host.start(sh('while [ ! -e go ]; do sleep 0.05; done; wc -c', { stdin: true }))
     const first = host.request('POST', `/jobs/${id}/input?offset=0&end=1&turn=one`)
-    const told = collect(first)
+    const reported = collect(first)
     first.write(Buffer.alloc(4 * 1024 * 1024))
     await until(async () => (await offsetOf(id)) > 0)
     const { offset } = await ask(id, 'offset=0&turn=two&take=1')
-    expect((await told).status).toBe(412)
+    expect((await reported).status).toBe(412)
     writeFileSync(join(host.workspace, 'go'), '')
     expect(await ask(id, `offset=${offset}&end=1&turn=two`, 'end')).toEqual({
       status: 200,

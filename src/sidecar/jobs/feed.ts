@@ -1,6 +1,6 @@
 /** Carries the body of one request into a job's input, until it ends or somebody else takes over. */
 import type { ServerHttp2Stream } from 'node:http2'
-import { SidecarError } from '../routes.ts'
+import { SidecarError } from '../router.ts'
 import type { Feeder, InputTurn } from './input-lock.ts'
 import type { Job } from './job.ts'
 
@@ -12,12 +12,12 @@ export async function feedFrom(
   turn: InputTurn,
 ): Promise<number> {
   const body = new Body(stream, job, offset)
-  if (!job.turns.begin(turn, body)) throw takenOver(job)
+  if (!job.turns.begin(turn, body)) throw takenOverError(job)
   try {
     return await body.carry()
   } finally {
     job.turns.end(body)
-    job.attended()
+    job.touch()
   }
 }
 
@@ -36,9 +36,9 @@ class Body implements Feeder {
     this.#offset = offset
   }
 
-  lost(): void {
+  onTakeOver(): void {
     // What lies here came before whoever takes over did. Not while the program is full: its memory has to stay bounded.
-    const chunk: Buffer | null = this.#job.hasInputRoom ? this.#stream.read() : null
+    const chunk: Buffer | null = this.#job.hasInputCapacity ? this.#stream.read() : null
     if (chunk !== null) this.#take(chunk).catch(() => {})
     this.#arrived = this.#job.inputOffset
     this.#lost.resolve()
@@ -50,7 +50,7 @@ class Body implements Feeder {
     for (const event of EVENTS) this.#stream.on(event, wake)
     try {
       for (;;) {
-        if (this.#arrived !== undefined) throw takenOver(this.#job, this.#arrived)
+        if (this.#arrived !== undefined) throw takenOverError(this.#job, this.#arrived)
         const chunk: Buffer | null = this.#stream.read()
         if (chunk === null) {
           if (this.#stream.readableEnded || this.#stream.destroyed) return this.#offset
@@ -79,7 +79,7 @@ class Body implements Feeder {
 
 const EVENTS = ['readable', 'end', 'close'] as const
 
-function takenOver(job: Job, offset?: number): SidecarError {
+function takenOverError(job: Job, offset?: number): SidecarError {
   return new SidecarError('changed', `another client now sends the input of ${job.id}`, {
     ...(offset !== undefined && { offset }),
   })

@@ -20,7 +20,7 @@ setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
 
 /** Without what is only waiting to be collected. */
-function heldBytes(): number {
+function arrayBufferBytes(): number {
   collect()
   return process.memoryUsage().arrayBuffers
 }
@@ -70,13 +70,13 @@ describe('following a job', () => {
 
   it('keeps what nobody reads on the disk, not in memory', async () => {
     const bytes = 64 * 1024 * 1024
-    const before = heldBytes()
+    const before = arrayBufferBytes()
     const id = await host.start(sh(`head -c ${bytes} /dev/zero`))
     // A reader that takes the beginning and then nothing more.
     const stalled = host.request('GET', `/jobs/${id}/output`)
     stalled.end()
     await until(async () => (await status(id)).state === 'ended')
-    expect(heldBytes() - before).toBeLessThan(32 * 1024 * 1024)
+    expect(arrayBufferBytes() - before).toBeLessThan(32 * 1024 * 1024)
     stalled.close()
     const { result, stdout } = await host.output(id)
     expect(result.stdoutBytes).toBe(bytes)
@@ -114,9 +114,9 @@ describe('following a job', () => {
     const { first } = await status(id)
     expect(position - first).toBeLessThan(2 * LIMITS.logMemoryBytes + 100_000)
     // Who comes late is told what is missing, and how it ended.
-    const late = framesOf((await host.ask('GET', `/jobs/${id}/output`)).body)
-    expect(JSON.parse(late[0]!.payload.toString())).toEqual({ from: 0, to: first })
-    expect(late.at(-1)?.type).toBe(FRAME.exit)
+    const later = framesOf((await host.ask('GET', `/jobs/${id}/output`)).body)
+    expect(JSON.parse(later[0]!.payload.toString())).toEqual({ from: 0, to: first })
+    expect(later.at(-1)?.type).toBe(FRAME.exit)
   })
 
   it('serves many readers at once, each from where it stands', async () => {

@@ -10,11 +10,11 @@ export interface InputTurn {
 
 export interface Feeder {
   /** Somebody else's turn begins when this returns: what has come by now still counts, and nothing after it. */
-  lost(): void
+  onTakeOver(): void
 }
 
 export class InputLock {
-  #holder: string | symbol | undefined
+  #owner: string | symbol | undefined
   #feeder: Feeder | undefined
 
   /** Somebody sends at this moment, or could. */
@@ -24,10 +24,10 @@ export class InputLock {
 
   /** False: it is the turn of somebody else, who took over. */
   begin({ id, take }: InputTurn, feeder: Feeder): boolean {
-    if (id !== undefined && !take && this.#holder !== undefined && this.#holder !== id) return false
-    this.#holder = id ?? Symbol('somebody new')
+    if (id !== undefined && !take && this.#owner !== undefined && this.#owner !== id) return false
+    this.#owner = id ?? Symbol('somebody new')
     // Also from an earlier request of the same sender, which is broken by now.
-    this.#feeder?.lost()
+    this.#feeder?.onTakeOver()
     this.#feeder = feeder
     return true
   }

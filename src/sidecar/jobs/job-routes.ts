@@ -1,8 +1,8 @@
 /** The requests that start, follow, feed and end jobs. */
-import { isBrokenOff, queryFlag, queryNumber, type Route, type RouteCall, SidecarError } from '../routes.ts'
+import { isBrokenOff, queryFlag, queryNumber, type Route, type RouteCall, SidecarError } from '../router.ts'
 import { feedFrom } from './feed.ts'
 import type { Job } from './job.ts'
-import type { JobRegistry } from './registry.ts'
+import type { JobRegistry } from './job-registry.ts'
 import { sendLog } from './send-log.ts'
 import { parseJobId, parseJobSpec, parseResize, parseSignal, parseTurn } from './spec.ts'
 

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FRAME } from '../../lib/frames.ts'
 import { type JobOutcome, type JobResult, type JobSpec, type JobStatus, LIMITS } from '../protocol.ts'
-import { SidecarError } from '../routes.ts'
+import { SidecarError } from '../router.ts'
 import { InputLock } from './input-lock.ts'
-import { JobLog, type LogMode } from './log.ts'
+import { JobLog, type LogMode } from './job-log.ts'
 import { NotStarted, type Program, type ProgramEnd, type ProgramEvents } from './program.ts'
 
 export type StartProgram = (spec: JobSpec, events: ProgramEvents) => Promise<Program>
@@ -72,7 +72,7 @@ export class Job {
   #inputOffset = 0
   #inputEnded = false
   #inputFull = false
-  #inputRoom = Promise.withResolvers<void>()
+  #inputDrain = Promise.withResolvers<void>()
   #lastBytes: number | undefined
   #attendedAtMs = performance.now()
   #attendance: NodeJS.Timeout | undefined
@@ -92,8 +92,8 @@ export class Job {
       memoryBytes: MEMORY[mode],
       spillFolder: options.spillFolder,
       aheadBytes: LIMITS.aheadBytes,
-      onRoom: () => {
-        if (this.log.hasRoom) this.#program?.resume()
+      onDrain: () => {
+        if (this.log.hasCapacity) this.#program?.resume()
       },
     })
     this.started = this.#start()
@@ -116,7 +116,7 @@ export class Job {
   }
 
   /** False: what was sent last waits for the program to read. */
-  get hasInputRoom(): boolean {
+  get hasInputCapacity(): boolean {
     return !this.#inputFull
   }
 
@@ -143,7 +143,7 @@ export class Job {
   }
 
   /** Somebody was here until now. */
-  attended(): void {
+  touch(): void {
     this.#attendedAtMs = performance.now()
   }
 
@@ -161,7 +161,7 @@ export class Job {
     this.log.wakeReaders()
     if (this.#result || this.#program?.write(fresh) !== false) return
     this.#inputFull = true
-    await this.#inputRoom.promise
+    await this.#inputDrain.promise
   }
 
   /** The input ends at that offset. */
@@ -199,7 +199,7 @@ export class Job {
     try {
       this.#program = await start(spec, {
         onOutput: (stream, chunk) => this.#onOutput(stream, chunk),
-        onInputRoom: () => this.#onInputRoom(),
+        onInputDrain: () => this.#onInputDrain(),
         onExit: (end) => this.#onExit(end),
         onEnd: (end) => this.#finish(end),
       })
@@ -221,7 +221,7 @@ export class Job {
 
   #onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void {
     if (this.#endedBy === 'output_limit' || this.#endedBy === 'cancelled') return
-    const left = this.#leftBytes()
+    const left = this.#remainingBytes()
     let taken = chunk.length > left ? chunk.subarray(0, left) : chunk
     if (this.#lastBytes !== undefined) {
       taken = taken.subarray(0, this.#lastBytes)
@@ -231,14 +231,14 @@ export class Job {
     else this.#stderrBytes += taken.length
     if (taken.length > 0) this.log.append(FRAME[stream], taken)
     if (chunk.length > left) this.#endBy('output_limit')
-    else if (!this.log.hasRoom && this.#lastBytes === undefined) this.#program?.pause()
+    else if (!this.log.hasCapacity && this.#lastBytes === undefined) this.#program?.pause()
   }
 
-  #leftBytes(): number {
+  #remainingBytes(): number {
     if (this.#maxOutputBytes !== undefined)
       return this.#maxOutputBytes - this.#stdoutBytes - this.#stderrBytes
-    const kept = this.log.position - this.log.acknowledged
-    return Math.max(0, (this.#options.defaultOutputBytes ?? LIMITS.defaultOutputBytes) - kept)
+    const stored = this.log.position - this.log.acknowledged
+    return Math.max(0, (this.#options.defaultOutputBytes ?? LIMITS.defaultOutputBytes) - stored)
   }
 
   /** What was killed leaves no more than what is in its pipes, and no reader has to come for that first. */
@@ -255,10 +255,10 @@ export class Job {
     else if (nowMs - this.#attendedAtMs >= idleMs) this.#endBy('cancelled')
   }
 
-  #onInputRoom(): void {
+  #onInputDrain(): void {
     this.#inputFull = false
-    this.#inputRoom.resolve()
-    this.#inputRoom = Promise.withResolvers()
+    this.#inputDrain.resolve()
+    this.#inputDrain = Promise.withResolvers()
   }
 
   #endBy(outcome: JobOutcome): void {
@@ -270,7 +270,7 @@ export class Job {
   async #bringDown(program: Program): Promise<void> {
     // Of a job that is cancelled or said too much nothing more is kept, so nothing has to be held up.
     if (this.#endedBy !== 'timeout') program.resume()
-    program.signalAll(program.farewell)
+    program.signalAll(program.hangUpSignal)
     await waitUntil(() => !program.isAlive(), GRACE_MS)
     program.signalAll('SIGKILL')
     await waitUntil(() => !program.isAlive(), KILL_WAIT_MS)
@@ -299,7 +299,7 @@ export class Job {
     this.#program = undefined
     this.log.append(FRAME.exit, Buffer.from(JSON.stringify(this.#result)))
     this.log.end()
-    this.#onInputRoom()
+    this.#onInputDrain()
     this.#ended.resolve()
     this.#options.onEnded(this)
   }

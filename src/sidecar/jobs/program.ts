@@ -17,14 +17,14 @@ export interface Program {
   /** Only a terminal has a size. */
   resize?(cols: number, rows: number): void
   /** What asks it politely to go. */
-  readonly farewell: NodeJS.Signals
+  readonly hangUpSignal: NodeJS.Signals
   /** Takes and drops what processes that it left behind still say; they would die of a closed pipe. */
   release(): void
 }
 
 export interface ProgramEvents {
   onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void
-  onInputRoom(): void
+  onInputDrain(): void
   /** Its process has ended; something of what it said may be held up. */
   onExit?(end: ProgramEnd): void
   /** Once, when it has ended and what it said has been handed over. */

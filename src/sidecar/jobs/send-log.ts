@@ -2,7 +2,7 @@
 import type { ServerHttp2Stream } from 'node:http2'
 import { encodeFrame, encodeJsonFrame, FRAME } from '../../lib/frames.ts'
 import { LIMITS } from '../protocol.ts'
-import type { JobLog, LogReader } from './log.ts'
+import type { JobLog, LogReader } from './job-log.ts'
 
 /** How much of the job's input has arrived, which the reader is told as it moves. */
 export type InputOffset = () => number
@@ -58,7 +58,7 @@ class LogSender implements LogReader {
       while (!this.#isGone()) {
         this.#woken = false
         const moved = this.#stream.writableLength < AHEAD_BYTES && (await this.#step())
-        if (this.#log.ended && this.#position === this.#log.position) break
+        if (this.#log.hasEnded && this.#position === this.#log.position) break
         if (!moved) await this.#nextWake()
       }
       if (!this.#isGone()) this.#stream.end()

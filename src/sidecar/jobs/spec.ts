@@ -1,7 +1,7 @@
 /** What a job has to look like to be taken. */
 import * as z from 'zod/mini'
 import { type JobSpec, LIMITS, REFUSED_VARIABLES } from '../protocol.ts'
-import { queryFlag, SidecarError } from '../routes.ts'
+import { queryFlag, SidecarError } from '../router.ts'
 import type { InputTurn } from './input-lock.ts'
 
 const MAX_CELLS = 10_000

@@ -17,7 +17,7 @@ export class Spill {
     this.#fileBytes = fileBytes
   }
 
-  get closed(): boolean {
+  get isClosed(): boolean {
     return this.#closed
   }
 

@@ -1,11 +1,11 @@
 /** What each kind of job runs. */
 import { mkdir } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import { SidecarError } from '../routes.ts'
+import { SidecarError } from '../router.ts'
 import { startChild } from './child-program.ts'
-import { environmentOf, type JobFolders } from './environment.ts'
 import { requireFolder } from './find-program.ts'
 import type { StartProgram } from './job.ts'
+import { environmentOf, type JobFolders } from './job-environment.ts'
 import type { Leaks } from './leaks.ts'
 import type { PipePool } from './pipes.ts'
 import { type Launch, NotStarted } from './program.ts'
@@ -15,17 +15,17 @@ import { startOnTerminal } from './terminal-program.ts'
 const DEFAULT_TERM = 'xterm-256color'
 
 /** What the programs of a sidecar share. */
-export interface Means {
+export interface ProgramDeps {
   readonly pipes: PipePool
   readonly leaks: Leaks
   readonly pty: PtyBinding | undefined
 }
 
-export function programStarter(place: JobFolders, { pipes, leaks, pty }: Means): StartProgram {
+export function programStarter(folders: JobFolders, { pipes, leaks, pty }: ProgramDeps): StartProgram {
   const launch = (argv: readonly string[], cwd = '.', env?: Readonly<Record<string, string>>): Launch => {
-    const folder = resolve(place.workspace, cwd)
+    const folder = resolve(folders.workspace, cwd)
     requireFolder(folder)
-    return { argv, cwd: folder, env: environmentOf(place, env) }
+    return { argv, cwd: folder, env: environmentOf(folders, env) }
   }
   return async (spec, events) => {
     switch (spec.kind) {
@@ -43,14 +43,14 @@ export function programStarter(place: JobFolders, { pipes, leaks, pty }: Means):
       }
       case 'tar-in':
         return startChild(
-          launch(await unpacking(resolve(place.workspace, spec.path)), '/', spec.env),
+          launch(await unpacking(resolve(folders.workspace, spec.path)), '/', spec.env),
           true,
           { pipes, leaks },
           events,
         )
       case 'tar-out':
         return startChild(
-          launch(packing(resolve(place.workspace, spec.path)), '/', spec.env),
+          launch(packing(resolve(folders.workspace, spec.path)), '/', spec.env),
           false,
           { pipes, leaks },
           events,

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, constants as files, openSync } from 'node:fs'
 import { constants } from 'node:os'
 import { ReadStream } from 'node:tty'
-import { SidecarError } from '../routes.ts'
+import { SidecarError } from '../router.ts'
 import { findProgram } from './find-program.ts'
 import type { Leaks } from './leaks.ts'
 import { preferForOutOfMemory } from './oom-score.ts'
@@ -62,7 +62,7 @@ export async function startOnTerminal(
 
 class TerminalProgram implements Program {
   readonly pid: number
-  readonly farewell = 'SIGHUP'
+  readonly hangUpSignal = 'SIGHUP'
   readonly #pty: PtyBinding
   readonly #master: number
   readonly #line: ReadStream
@@ -87,12 +87,12 @@ class TerminalProgram implements Program {
     line.on('data', (chunk: Buffer) => {
       if (!this.#done) events.onOutput('stdout', chunk)
     })
-    line.on('drain', () => events.onInputRoom())
+    line.on('drain', () => events.onInputDrain())
     // Its last read fails when nobody holds the other side any more.
     line.on('error', () => line.destroy())
     line.once('close', () => {
       this.#closed = true
-      events.onInputRoom()
+      events.onInputDrain()
       this.#finishIfDone()
     })
     child.on('error', () => {})

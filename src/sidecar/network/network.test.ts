@@ -9,8 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LIMITS } from '../protocol.ts'
-import { PortConnections } from './connections.ts'
-import { GatewayListener } from './gateway.ts'
+import { GatewayListener } from './gateway-listener.ts'
+import { PortConnections } from './port-connections.ts'
 import { networkRoutes } from './routes.ts'
 import { bodyOf, responseOf, Served } from './served.fixture.ts'
 
@@ -57,7 +57,7 @@ async function forward(port: number): Promise<ClientHttp2Stream> {
   return stream
 }
 
-const settled = async () => {
+const waitForClose = async () => {
   while (connections.open > 0) await sleep(5)
 }
 
@@ -77,7 +77,7 @@ describe('a port inside', () => {
       ),
       { numRuns: 20 },
     )
-    await settled()
+    await waitForClose()
   })
 
   it('can end its own direction and still be written to', async () => {
@@ -94,7 +94,7 @@ describe('a port inside', () => {
     await once(stream, 'end')
     stream.end('still here')
     expect(await promise).toBe('still here')
-    await settled()
+    await waitForClose()
   })
 
   it('is found on IPv6 when nothing is on IPv4', async () => {
@@ -132,7 +132,7 @@ describe('a port inside', () => {
     sockets[1]!.resetAndDestroy()
     await bodyOf(broken)
     expect(broken.rstCode).toBe(8)
-    await settled()
+    await waitForClose()
   })
 
   it('is not read further than the host takes', async () => {
@@ -152,7 +152,7 @@ describe('a port inside', () => {
     }
     expect(sent).toBeLessThan(64 * 1024 * 1024)
     stream.close(8)
-    await settled()
+    await waitForClose()
   })
 })
 
@@ -169,12 +169,12 @@ describe('the loopback port', () => {
     const socket = dial()
     socket.end('GET /')
     expect((await responseOf(stream))[':status']).toBe(200)
-    const asked = bodyOf(stream)
+    const pending = bodyOf(stream)
     stream.end('HTTP/1.1 403 Forbidden\r\n\r\n')
-    expect((await asked).toString()).toBe('GET /')
+    expect((await pending).toString()).toBe('GET /')
     const [answer] = await once(socket, 'data')
     expect(String(answer)).toContain('403')
-    await settled()
+    await waitForClose()
   })
 
   it('lets a connection wait for the host, which gets all of its bytes', async () => {
@@ -187,7 +187,7 @@ describe('the loopback port', () => {
     expect(String(chunk)).toBe('early')
     socket.destroy()
     stream.close()
-    await settled()
+    await waitForClose()
   })
 
   it('ends a connection that waits too long', async () => {
@@ -195,7 +195,7 @@ describe('the loopback port', () => {
     socket.resume()
     while (!socket.destroyed) await sleep(5)
     expect(socket.errored).toMatchObject({ code: 'ECONNRESET' })
-    await settled()
+    await waitForClose()
   })
 
   it('outlives the host: a new connection of the host serves it again', async () => {
@@ -210,7 +210,7 @@ describe('the loopback port', () => {
     const [answer] = await once(socket, 'data')
     expect(String(answer)).toBe('new host')
     socket.destroy()
-    await settled()
+    await waitForClose()
   })
 
   it('refuses more than may wait', async () => {
@@ -220,7 +220,7 @@ describe('the loopback port', () => {
     while (closed < 20) await sleep(5)
     // The others wait, and end when nobody comes.
     while (closed < sockets.length) await sleep(5)
-    await settled()
+    await waitForClose()
   })
 
   it('holds only so many idle streams of the host', async () => {
@@ -267,15 +267,15 @@ describe('the loopback port', () => {
       const socket = connect(join(folder, 'gateway.sock'))
       socket.end('by a file')
       await responseOf(stream)
-      const asked = bodyOf(stream)
+      const pending = bodyOf(stream)
       stream.end()
-      expect(String(await asked)).toBe('by a file')
+      expect(String(await pending)).toBe('by a file')
       socket.resume()
-      await settled()
+      await waitForClose()
       // Nobody serves this one, and there is no reset to tell it by.
       const waiting = connect(join(folder, 'gateway.sock')).resume()
       await once(waiting, 'close')
-      await settled()
+      await waitForClose()
     } finally {
       rmSync(folder, { recursive: true })
     }

@@ -2,7 +2,7 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { type Duplex, duplexPair } from 'node:stream'
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../protocol.ts'
-import { type Route, Router } from '../routes.ts'
+import { type Route, Router } from '../router.ts'
 import { serve } from '../server.ts'
 
 export interface Answer {

@@ -66,7 +66,7 @@ export function parseStat(stat: string): Process | undefined {
 }
 
 /** When the machine started, in milliseconds since 1970. */
-export function bootedAtMs(): number {
+export function readBootTimeMs(): number {
   const match = /^btime (\d+)$/m.exec(readFileSync('/proc/stat', 'latin1'))
   return match === null ? 0 : Number(match[1]) * 1000
 }

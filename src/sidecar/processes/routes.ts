@@ -2,9 +2,9 @@
 import { statfs } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { Metrics, ProcessInfo } from '../protocol.ts'
-import { type Route, type RouteCall, SidecarError } from '../routes.ts'
+import { type Route, type RouteCall, SidecarError } from '../router.ts'
 import { type JobOf, jobsOf, ofThisSandbox } from './family.ts'
-import { bootedAtMs, pageBytes, readProcesses } from './proc.ts'
+import { pageBytes, readBootTimeMs, readProcesses } from './proc.ts'
 
 export interface ProcessOptions {
   readonly home: string
@@ -28,7 +28,7 @@ export function processRoutes(options: ProcessOptions): readonly Route[] {
 function list({ jobOf }: ProcessOptions): readonly ProcessInfo[] {
   const everything = readProcesses()
   const jobs = jobsOf(everything, jobOf)
-  const booted = bootedAtMs()
+  const booted = readBootTimeMs()
   const page = pageBytes(everything.get(process.pid))
   return [...ofThisSandbox(everything, process.pid, jobOf).values()]
     .sort((a, b) => a.pid - b.pid)

@@ -1,5 +1,5 @@
 /** Operator logins, agent sessions, runs, their events and handoffs. */
-const sealed = (name: string, members: readonly string[]) => `
+const sealedTableSql = (name: string, members: readonly string[]) => `
   CREATE TABLE ${name} (
     id TEXT PRIMARY KEY,
     document TEXT NOT NULL,
@@ -20,9 +20,9 @@ export const agents = `
     ended_at_ms INTEGER
   ) STRICT;
   CREATE UNIQUE INDEX logins_active ON logins (issuer) WHERE ended_at_ms IS NULL;
-  ${sealed('sessions', ['status', 'operator_subject'])}
-  ${sealed('runs', ['status', 'session_id', 'task_id'])}
-  ${sealed('handoffs', ['status', 'session_id', 'run_id'])}
+  ${sealedTableSql('sessions', ['status', 'operator_subject'])}
+  ${sealedTableSql('runs', ['status', 'session_id', 'task_id'])}
+  ${sealedTableSql('handoffs', ['status', 'session_id', 'run_id'])}
   CREATE TABLE agent_events (
     seq INTEGER PRIMARY KEY,
     session_id TEXT,

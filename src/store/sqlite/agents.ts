@@ -39,7 +39,7 @@ export function loginTable(database: DatabaseSync): LoginTable {
 }
 
 /** Records of one kind, each with its seal. */
-export function sealedTable<Member extends string>(
+export function createSealedTable<Member extends string>(
   database: DatabaseSync,
   name: string,
 ): SealedTable<Member> {
@@ -75,9 +75,9 @@ export function sealedTable<Member extends string>(
   }
 }
 
-export const sessionTable = (database: DatabaseSync): SessionTable => sealedTable(database, 'sessions')
-export const runTable = (database: DatabaseSync): RunTable => sealedTable(database, 'runs')
-export const handoffTable = (database: DatabaseSync): HandoffTable => sealedTable(database, 'handoffs')
+export const sessionTable = (database: DatabaseSync): SessionTable => createSealedTable(database, 'sessions')
+export const runTable = (database: DatabaseSync): RunTable => createSealedTable(database, 'runs')
+export const handoffTable = (database: DatabaseSync): HandoffTable => createSealedTable(database, 'handoffs')
 
 export function agentEventTable(database: DatabaseSync): AgentEventTable {
   const columns = 'session_id AS sessionId, run_id AS runId, type, at_ms AS atMs, document'

@@ -75,7 +75,7 @@ afterEach(() => {
 async function inside<T>(work: (tables: Tables) => Promise<T>): Promise<T> {
   ours.exec('BEGIN IMMEDIATE')
   try {
-    rows.begun()
+    rows.onBegin()
     const result = await work(rows.tables)
     ours.exec('COMMIT')
     return result

@@ -11,7 +11,7 @@ const REMEMBERED_MAX = 128
 export interface CachedRows {
   readonly tables: Tables
   /** Inside every transaction, before anything is read. */
-  begun(): void
+  onBegin(): void
   /** After anything was undone. */
   undone(): void
 }
@@ -31,7 +31,7 @@ export function cacheRows(database: DatabaseSync, tables: Tables): CachedRows {
   const all = [envelopes, documents, grants, budgets, quotas]
   let seen: unknown
   return {
-    begun() {
+    onBegin() {
       // Of this connection's snapshot, which the transaction has fixed.
       const now = version.get()?.data_version
       if (now !== seen) for (const memory of all) memory.forget()
@@ -76,25 +76,25 @@ export function cacheRows(database: DatabaseSync, tables: Tables): CachedRows {
 
 /** What one reader answered. What was not found is looked for again each time. */
 class Memory<Asked extends readonly unknown[], Found> {
-  readonly #read: (...asked: Asked) => Promise<Found>
-  readonly #keyOf: (...asked: Asked) => string
+  readonly #read: (...request: Asked) => Promise<Found>
+  readonly #keyOf: (...request: Asked) => string
   readonly #found = new Map<string, Found>()
   #generation = 0
 
   constructor(
-    read: (...asked: Asked) => Promise<Found>,
-    keyOf: (...asked: Asked) => string = (...[id]) => id as string,
+    read: (...request: Asked) => Promise<Found>,
+    keyOf: (...request: Asked) => string = (...[id]) => id as string,
   ) {
     this.#read = read
     this.#keyOf = keyOf
   }
 
-  readonly get = async (...asked: Asked): Promise<Found> => {
-    const key = this.#keyOf(...asked)
+  readonly get = async (...request: Asked): Promise<Found> => {
+    const key = this.#keyOf(...request)
     const known = this.#found.get(key)
     if (known !== undefined) return known
     const generation = this.#generation
-    const found = await this.#read(...asked)
+    const found = await this.#read(...request)
     if (found === undefined || generation !== this.#generation) return found
     if (this.#found.size >= REMEMBERED_MAX) this.#found.clear()
     // Whoever gets it may keep what it derived from it for as long as the row is the same object.
@@ -112,10 +112,10 @@ class Memory<Asked extends readonly unknown[], Found> {
 
   /** A write of the same table. It is done when its function returns, so nothing is read in between. */
   forgetting<Given extends readonly unknown[], Answer>(
-    write: (...given: Given) => Promise<Answer>,
-  ): (...given: Given) => Promise<Answer> {
-    return (...given) => {
-      const answer = write(...given)
+    write: (...provided: Given) => Promise<Answer>,
+  ): (...provided: Given) => Promise<Answer> {
+    return (...provided) => {
+      const answer = write(...provided)
       this.forget()
       return answer
     }

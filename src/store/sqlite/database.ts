@@ -15,7 +15,7 @@ import {
   refuseNewer,
   STRICT,
   versionOf,
-} from './inspect.ts'
+} from './inspect-database.ts'
 
 /** How long a write waits for another process before it says that the store is busy. */
 const BUSY_TIMEOUT_MS = 30_000
@@ -24,7 +24,7 @@ const BUSY_TIMEOUT_MS = 30_000
 export async function openDatabase(home: Home): Promise<DatabaseSync> {
   ensurePrivateFolder(home.root, 'home folder')
   ensurePrivateFolder(home.state, 'state folder')
-  return withPatience(home, () => {
+  return withRetry(home, () => {
     createDatabase(home.database)
     inspectDatabase(home.database, BUSY_TIMEOUT_MS)
     const database = new DatabaseSync(home.database, { ...STRICT, timeout: BUSY_TIMEOUT_MS })
@@ -100,7 +100,7 @@ function migrate(database: DatabaseSync): void {
  * Switching to WAL and recovering after a crash answer "busy" at once, whatever the timeout; and a file that another
  * process is just checkpointing may look damaged. So try again.
  */
-async function withPatience<T>(home: Home, attempt: () => T): Promise<T> {
+async function withRetry<T>(home: Home, attempt: () => T): Promise<T> {
   const deadline = performance.now() + BUSY_TIMEOUT_MS
   let damaged = 0
   for (;;) {

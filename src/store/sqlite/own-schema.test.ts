@@ -6,7 +6,7 @@ import { tempFolder } from '../../../test/temp-folder.ts'
 import { type Home, homeAt } from '../home.ts'
 import { MIGRATIONS, VERSIONS_TABLE } from '../migrations.ts'
 import { openDatabase } from './database.ts'
-import { APPLICATION_ID } from './inspect.ts'
+import { APPLICATION_ID } from './inspect-database.ts'
 import { requireOwnSchema } from './own-schema.ts'
 
 let home: Home

@@ -25,11 +25,11 @@ export function requireOwnSchema(database: DatabaseSync, version: number): void 
   const own = ownSchemaAt(String(version))
   for (const found of objectsIn(database)) {
     const head = own.heads.get(keyOf(found))
-    if (head === undefined) throw foreign(`it has ${article(kindOf(found))} named ${quoted(found.name)}`)
-    if (head !== headOf(found)) throw foreign(`its ${kindOf(found)} ${quoted(found.name)} is not Craik’s`)
+    if (head === undefined) throw foreign(`it has ${article(kindOf(found))} named ${quote(found.name)}`)
+    if (head !== headOf(found)) throw foreign(`its ${kindOf(found)} ${quote(found.name)} is not Craik’s`)
   }
-  for (const found of computedIn(database))
-    if (!own.computed.has(found)) throw foreign(`it computes the column ${quoted(found)}`)
+  for (const found of findGeneratedColumns(database))
+    if (!own.computed.has(found)) throw foreign(`it computes the column ${quote(found)}`)
 }
 
 interface OwnSchema {
@@ -46,11 +46,11 @@ function makeOwnSchema(version: number): OwnSchema {
   database.exec(VERSIONS_TABLE)
   for (const step of MIGRATIONS) if (step.version <= version) database.exec(step.sql)
   const heads = new Map([...objectsIn(database)].map((one) => [keyOf(one), headOf(one)]))
-  return { heads, computed: new Set(computedIn(database)) }
+  return { heads, computed: new Set(findGeneratedColumns(database)) }
 }
 
 /** Only when all tables are known to be real ones: to list the columns of a virtual table, SQLite runs its module. */
-function* computedIn(database: DatabaseSync): Iterable<string> {
+function* findGeneratedColumns(database: DatabaseSync): Iterable<string> {
   const rows = database
     .prepare(
       `SELECT s.name || '.' || c.name AS name FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS c
@@ -93,7 +93,7 @@ function article(kind: string): string {
 }
 
 /** The name is a stranger's, and terminals obey what some characters say. */
-function quoted(name: string): string {
+function quote(name: string): string {
   return JSON.stringify(name.replace(/[^\x20-\x7e]/g, '?'))
 }
 

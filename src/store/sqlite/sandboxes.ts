@@ -8,7 +8,7 @@ import type {
   SandboxJobTable,
   SandboxTable,
 } from '../sandbox-tables.ts'
-import { sealedTable } from './agents.ts'
+import { createSealedTable } from './agents.ts'
 import { lazily } from './statement.ts'
 
 export function sandboxTable(database: DatabaseSync): SandboxTable {
@@ -19,7 +19,7 @@ export function sandboxTable(database: DatabaseSync): SandboxTable {
          OR EXISTS (SELECT 1 FROM sandboxes WHERE pending_begin_id = ?1) AS held`,
   )
   return {
-    ...sealedTable<'name' | 'state' | 'operator'>(database, 'sandboxes'),
+    ...createSealedTable<'name' | 'state' | 'operator'>(database, 'sandboxes'),
     holds: async (beginId) => (holds().get(beginId) as { held: number }).held === 1,
   }
 }
@@ -66,8 +66,15 @@ export function sandboxJobTable(database: DatabaseSync): SandboxJobTable {
   return {
     async insert({ sandboxId, jobId, beginId, document, seal, state, owner, adopted, createdAtMs }) {
       const done = insert().run(
-        ...[sandboxId, jobId, beginId, document, seal, state],
-        ...[JSON.stringify(owner), Number(adopted), createdAtMs],
+        sandboxId,
+        jobId,
+        beginId,
+        document,
+        seal,
+        state,
+        JSON.stringify(owner),
+        Number(adopted),
+        createdAtMs,
       )
       return done.changes === 1
     },
@@ -98,8 +105,8 @@ export function sandboxJobTable(database: DatabaseSync): SandboxJobTable {
 
 function jobRow(row: unknown): SandboxJobRow | undefined {
   if (row === undefined) return undefined
-  const kept = row as Omit<SandboxJobRow, 'owner' | 'adopted'> & { owner: string; adopted: number }
-  return { ...kept, owner: ownerIn(kept.owner), adopted: kept.adopted === 1 }
+  const stored = row as Omit<SandboxJobRow, 'owner' | 'adopted'> & { owner: string; adopted: number }
+  return { ...stored, owner: ownerIn(stored.owner), adopted: stored.adopted === 1 }
 }
 
 /** One row that was written by somebody else must not hide the others. */
@@ -153,6 +160,6 @@ export function boundaryEpochTable(database: DatabaseSync): BoundaryEpochTable {
 
 function epochRow(row: unknown): BoundaryEpochRow | undefined {
   if (row === undefined) return undefined
-  const kept = row as Omit<BoundaryEpochRow, 'closed'> & { closed: number }
-  return { ...kept, closed: kept.closed === 1 }
+  const stored = row as Omit<BoundaryEpochRow, 'closed'> & { closed: number }
+  return { ...stored, closed: stored.closed === 1 }
 }

@@ -1,12 +1,19 @@
 /** All tables over one connection. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tables } from '../store.ts'
-import { agentEventTable, handoffTable, loginTable, runTable, sealedTable, sessionTable } from './agents.ts'
+import {
+  agentEventTable,
+  createSealedTable,
+  handoffTable,
+  loginTable,
+  runTable,
+  sessionTable,
+} from './agents.ts'
 import { breakerTable } from './breakers.ts'
+import { commandTable, documentTable, envelopeTable, grantTable, secretTable } from './document-tables.ts'
 import { budgetTable, holdTable, quotaTable, quotaUseTable } from './ledger.ts'
 import { providerSettingTable } from './providers.ts'
 import { logKeyTable, openReceiptTable, receiptTable, treeTable } from './receipts.ts'
-import { commandTable, documentTable, envelopeTable, grantTable, secretTable } from './records.ts'
 import { boundaryEpochTable, sandboxJobTable, sandboxTable } from './sandboxes.ts'
 
 export function tablesOver(database: DatabaseSync): Tables {
@@ -34,9 +41,9 @@ export function tablesOver(database: DatabaseSync): Tables {
     sandboxes: sandboxTable(database),
     sandboxJobs: sandboxJobTable(database),
     boundaryEpochs: boundaryEpochTable(database),
-    snapshots: sealedTable<'name'>(database, 'snapshots'),
-    warmPlaces: sealedTable<never>(database, 'warm_places'),
-    promptRuns: sealedTable<'status' | 'sandbox_id'>(database, 'prompt_runs'),
-    egressRules: sealedTable<'operator' | 'scope'>(database, 'egress_rules'),
+    snapshots: createSealedTable<'name'>(database, 'snapshots'),
+    warmPlaces: createSealedTable<never>(database, 'warm_places'),
+    promptRuns: createSealedTable<'status' | 'sandbox_id'>(database, 'prompt_runs'),
+    egressRules: createSealedTable<'operator' | 'scope'>(database, 'egress_rules'),
   }
 }

@@ -13,7 +13,7 @@ import { tablesOver } from './tables.ts'
 import type { FromWriter, ToWriter, WriterAnswer, WriterCall } from './writer-messages.ts'
 
 /** Procedures that the thread runs by itself. */
-export interface Housekeeping {
+export interface Maintenance {
   readonly atStart: string
   readonly atClose: string
   /** Runs once, this long after a write, unless it ran meanwhile. */
@@ -32,7 +32,7 @@ export async function serveWriter(
   database: DatabaseSync,
   folder: string,
   procedures: Procedures,
-  housekeeping: Housekeeping,
+  housekeeping: Maintenance,
 ): Promise<void> {
   database.exec('PRAGMA busy_timeout = 0')
   const rows = cacheRows(database, tablesOver(database))
@@ -107,7 +107,7 @@ export async function serveWriter(
     const answers: WriterAnswer[] = []
     beginImmediate(begin)
     try {
-      rows.begun()
+      rows.onBegin()
       for (const call of calls) answers.push({ n: call.n, value: await run(call) })
       end.run()
       return answers

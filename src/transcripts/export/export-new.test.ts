@@ -272,7 +272,7 @@ describe('two exports at once', () => {
       async *read() {},
     }
     const first = run(slow)
-    await expect(run(home(), { patienceMs: 0 })).rejects.toMatchObject({ code: 'store_busy' })
+    await expect(run(home(), { timeoutMs: 0 })).rejects.toMatchObject({ code: 'store_busy' })
     const other = PATHS.kimi.replace('7c9e6679', '8c9e6679')
     expect(await run(home(TWO, other), { scope: 'sbx_2' })).toEqual([['written', FILE]])
     release()

@@ -8,13 +8,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import { type FileLock, takeFileLock } from '../../lib/file-lock.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
-import { idIn } from '../claimed.ts'
 import type { Conversation } from '../conversation.ts'
 import { conversationsIn, type FindOptions, type FoundFile, findTranscripts } from '../find-transcripts.ts'
 import { renderMarkdown } from '../markdown/render.ts'
 import { slugOf, timeFolderName } from '../slug.ts'
+import { idIn } from '../transcript-values.ts'
+import { ExportRecords } from './export-records.ts'
 import { Inbox } from './inbox.ts'
-import { ExportRecords } from './records.ts'
 
 export interface ExportOptions extends FindOptions {
   /** The user's folder; `conversations/` is made in it. */
@@ -26,7 +26,7 @@ export interface ExportOptions extends FindOptions {
   /** The sandbox that it is, if it is one. */
   readonly sandbox?: string
   /** How long another export is waited for. */
-  readonly patienceMs?: number
+  readonly timeoutMs?: number
 }
 
 export interface ExportedTranscripts {
@@ -76,7 +76,7 @@ export function excludeSessions(
 }
 
 async function waitForLock(
-  { records, signal, patienceMs = PATIENCE_MS }: ExportOptions,
+  { records, signal, timeoutMs: patienceMs = PATIENCE_MS }: ExportOptions,
   name: string,
 ): Promise<FileLock> {
   const until = performance.now() + patienceMs
@@ -166,19 +166,19 @@ class Export {
       this.#newBytes += work.text.length
     }
     const { harness, id, turns } = conversation
-    const done = (path: string, outcome: ExportedTranscripts['outcome']): ExportedTranscripts => ({
+    const finish = (path: string, outcome: ExportedTranscripts['outcome']): ExportedTranscripts => ({
       path,
       outcome,
       conversation: { harness, id, turns: turns.length },
     })
-    if (record === 'damaged') return done(this.#inbox.path, 'unknown')
+    if (record === 'damaged') return finish(this.#inbox.path, 'unknown')
     if (record === undefined) {
       const startedAtMs = conversation.startedAtMs ?? file.modifiedAtMs
       const { path, outcome } = await this.#create(key, work, {
         folder: timeFolderName(startedAtMs),
         slug: slugOf(conversation),
       })
-      return done(path, outcome)
+      return finish(path, outcome)
     }
     const { folder, name, digest, next } = record
     const path = this.#inbox.pathOf(folder, name)
@@ -186,21 +186,21 @@ class Export {
     if (found === 'missing') {
       // Killed before it was there: nobody can have taken it away.
       const isBegun = digest === null && next !== null
-      if (!isBegun) return done(path, 'gone')
+      if (!isBegun) return finish(path, 'gone')
       this.#records.write(key, { folder, name, digest: null, next: work.digest })
-      if (!(await this.#inbox.create(folder, name, work.text))) return done(path, 'edited')
+      if (!(await this.#inbox.create(folder, name, work.text))) return finish(path, 'edited')
       this.#records.write(key, { folder, name, digest: work.digest, next: null })
-      return done(path, 'written')
+      return finish(path, 'written')
     }
     if (typeof found === 'string' || (found.digest !== digest && found.digest !== next))
-      return done(path, 'edited')
+      return finish(path, 'edited')
     if (found.digest !== work.digest) {
       this.#records.write(key, { folder, name, digest: found.digest, next: work.digest })
       await this.#inbox.replace(folder, name, work.text)
     }
     if (found.digest !== work.digest || digest !== work.digest || next !== null)
       this.#records.write(key, { folder, name, digest: work.digest, next: null })
-    return done(path, found.digest === work.digest ? 'unchanged' : 'updated')
+    return finish(path, found.digest === work.digest ? 'unchanged' : 'updated')
   }
 
   /** Under the first name that nothing has. A file that is of this very conversation is one that records were lost of. */

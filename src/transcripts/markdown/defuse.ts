@@ -18,21 +18,21 @@ export function defuse(text: string): string {
   const out: string[] = []
   const lines = text.split('\n')
   for (let at = 0; at < lines.length; at++) {
-    const block = fencedBlock(lines, at)
+    const block = findFencedBlock(lines, at)
     if (block === undefined) {
       out.push(defuseLine(lines[at]!))
       continue
     }
     const margin = new RegExp(`^[ \\t]{0,${block.indentation}}`)
     const code = lines.slice(at + 1, block.end).map((line) => line.replace(margin, ''))
-    out.push(fenced(code.join('\n'), block.language))
+    out.push(fenceCode(code.join('\n'), block.language))
     at = block.end
   }
   return out.join('\n')
 }
 
 /** A block of code that nothing in it can end. */
-export function fenced(code: string, language = ''): string {
+export function fenceCode(code: string, language = ''): string {
   const longest = (code.match(/`+/g) ?? []).reduce((most, { length }) => Math.max(most, length), 2)
   const fence = '`'.repeat(longest + 1)
   return `${fence}${language}\n${code.replace(/\n$/, '').replace(SECTION, ' ')}\n${fence}`
@@ -47,7 +47,7 @@ export function htmlText(text: string): string {
  * Where a block of code that begins on this line ends: on its closing line, or with the text. What stands in a list is taken
  * out of it, because where a list ends is a matter of opinion among those who read Markdown.
  */
-function fencedBlock(
+function findFencedBlock(
   lines: readonly string[],
   at: number,
 ): { readonly end: number; readonly language: string; readonly indentation: number } | undefined {

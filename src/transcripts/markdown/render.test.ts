@@ -17,8 +17,8 @@ const conversation = (...turns: readonly (readonly Part[])[]): Conversation => (
   damage: { damaged: 0, oversized: 0, unfinished: false, cut: false },
 })
 /** As it is kept of a conversation. */
-const text = (said: string): Part => ({ type: 'text', text: cleanText(said) })
-const thinking = (said: string): Part => ({ type: 'thinking', text: cleanText(said) })
+const text = (output: string): Part => ({ type: 'text', text: cleanText(output) })
+const thinking = (output: string): Part => ({ type: 'thinking', text: cleanText(output) })
 const tool = (name: string, input: string, output: string): Part => ({
   type: 'tool',
   name,
@@ -113,9 +113,9 @@ describe('a section', () => {
       '\\',
       'word',
     )
-    const said = fc.array(pieces, { maxLength: 12 }).map((some) => some.join(''))
+    const reply = fc.array(pieces, { maxLength: 12 }).map((some) => some.join(''))
     fc.assert(
-      fc.property(said, said, said, (one, two, three) => {
+      fc.property(reply, reply, reply, (one, two, three) => {
         const markdown = renderMarkdown(
           conversation([text(one)], [tool('Bash', two, three), text(two), thinking(one)], [text(three)]),
         )
@@ -135,13 +135,13 @@ describe('a section', () => {
   })
 
   it('takes no longer than its length says', () => {
-    for (const said of [
+    for (const output of [
       '`'.repeat(200_000),
       '` '.repeat(100_000),
       '> '.repeat(100_000),
       '- '.repeat(100_000),
     ])
-      expect(defuse(said).length).toBeGreaterThan(0)
+      expect(defuse(output).length).toBeGreaterThan(0)
     expect(defuse(`${' '.repeat(100_000)}\`\`\`\n${' '.repeat(100_000)}x`)).toContain('x')
   })
 })

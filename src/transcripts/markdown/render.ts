@@ -1,7 +1,7 @@
 /** A conversation as Markdown: front matter, then one section for each turn, with thoughts and tools folded. */
 import type { Conversation, Part, RecordedToolCall, Turn } from '../conversation.ts'
 import { nameOf } from '../conversation.ts'
-import { defuse, fenced, htmlText } from './defuse.ts'
+import { defuse, fenceCode, htmlText } from './defuse.ts'
 
 export interface RenderOptions {
   /** The sandbox that it was held in; as the host knows it. */
@@ -20,13 +20,13 @@ function frontMatter(conversation: Conversation, { sandbox }: RenderOptions): st
   const { harness, id, startedAtMs, model, cwd, turns, usage } = conversation
   const name = nameOf(conversation)
   const facts: readonly (readonly [string, string | number | undefined])[] = [
-    ['title', name === '' ? undefined : quoted(name)],
+    ['title', name === '' ? undefined : quote(name)],
     ['harness', harness],
-    ['session', quoted(id)],
-    ['sandbox', sandbox === undefined ? undefined : quoted(sandbox)],
+    ['session', quote(id)],
+    ['sandbox', sandbox === undefined ? undefined : quote(sandbox)],
     ['started', startedAtMs === undefined ? undefined : new Date(startedAtMs).toISOString()],
-    ['model', model === undefined ? undefined : quoted(model)],
-    ['workspace', cwd === undefined ? undefined : quoted(cwd)],
+    ['model', model === undefined ? undefined : quote(model)],
+    ['workspace', cwd === undefined ? undefined : quote(cwd)],
     ['turns', turns.length],
     ['input_tokens', usage?.inputTokens],
     ['output_tokens', usage?.outputTokens],
@@ -36,7 +36,7 @@ function frontMatter(conversation: Conversation, { sandbox }: RenderOptions): st
 }
 
 /** JSON in double quotes is YAML in double quotes. */
-function quoted(text: string): string {
+function quote(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…`.toWellFormed() : text)
 }
 
@@ -46,7 +46,7 @@ function sectionOf({ role, parts }: Turn): string {
 
 function partOf(part: Part): string {
   if (part.type === 'text') return defuse(part.text)
-  return part.type === 'thinking' ? folded('thinking', defuse(part.text)) : toolOf(part)
+  return part.type === 'thinking' ? foldDetails('thinking', defuse(part.text)) : toolOf(part)
 }
 
 function toolOf({ name, input, output, ok }: RecordedToolCall): string {
@@ -54,10 +54,10 @@ function toolOf({ name, input, output, ok }: RecordedToolCall): string {
   const gist = gistOf(input)
   const summary = `${oneLine(name)}${gist === '' ? '' : ` · ${gist}`}${outcome}`
   const content = [
-    ...(input === '' ? [] : [fenced(input, input.startsWith('{') ? 'json' : '')]),
-    ...(output === undefined || output.trim() === '' ? [] : [fenced(output, 'text')]),
+    ...(input === '' ? [] : [fenceCode(input, input.startsWith('{') ? 'json' : '')]),
+    ...(output === undefined || output.trim() === '' ? [] : [fenceCode(output, 'text')]),
   ]
-  return folded(summary, content.join('\n\n'))
+  return foldDetails(summary, content.join('\n\n'))
 }
 
 /** Of what went into a tool, what a person would call it by. */
@@ -66,7 +66,7 @@ function gistOf(input: string): string {
     /"(?:command|cmd|file_path|path|pattern|query|url|description)": ("(?:[^"\\]|\\.){1,400}")/.exec(
       input.slice(0, 4096),
     )
-  const text = (named !== null && unquoted(named[1]!)) || input.slice(0, 4096).replace(/[{}"]/g, ' ')
+  const text = (named !== null && tryUnquote(named[1]!)) || input.slice(0, 4096).replace(/[{}"]/g, ' ')
   const line = oneLine(text)
   return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…`.toWellFormed() : line
 }
@@ -75,7 +75,7 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim()
 }
 
-function unquoted(text: string): string | undefined {
+function tryUnquote(text: string): string | undefined {
   try {
     return JSON.parse(text) as string
   } catch {
@@ -84,17 +84,17 @@ function unquoted(text: string): string | undefined {
 }
 
 /** Blank lines around what is inside, so that it is Markdown again. */
-function folded(summary: string, content: string): string {
+function foldDetails(summary: string, content: string): string {
   const head = `<details>\n<summary>${htmlText(summary)}</summary>`
   return [head, ...(content === '' ? [] : [content]), '</details>'].join('\n\n')
 }
 
 function notes({ damage }: Conversation): string[] {
   const { damaged, oversized, cut } = damage
-  const said = [
+  const output = [
     ...(damaged === 0 ? [] : [`${damaged.toLocaleString('en')} damaged entries were skipped`]),
     ...(oversized === 0 ? [] : [`${oversized.toLocaleString('en')} entries were too long to read`]),
     ...(cut ? ['the rest was too long to save'] : []),
   ]
-  return said.length === 0 ? [] : [`*Incomplete: ${said.join('; ')}.*`]
+  return output.length === 0 ? [] : [`*Incomplete: ${output.join('; ')}.*`]
 }

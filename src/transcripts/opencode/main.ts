@@ -5,8 +5,8 @@
  */
 import { once } from 'node:events'
 import { constants, DatabaseSync, type SQLOutputValue } from 'node:sqlite'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
-import { type DatabaseLine, ROW_BYTES } from './rows.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
+import { type DatabaseLine, ROW_BYTES } from './database-lines.ts'
 
 const HEAP_BYTES = 256 * 1024 * 1024
 const TABLES = {
@@ -27,14 +27,16 @@ void start()
 async function start(): Promise<void> {
   try {
     using database = open(process.argv[2]!)
-    for await (const line of linesOf(database)) await tell(line)
+    for await (const line of linesOf(database)) await writeLine(line)
   } catch (error) {
     const code = (error as { readonly errcode?: number }).errcode
-    await tell({ refused: error instanceof Refusal ? error.message : `SQLite error ${code ?? 'unknown'}` })
+    await writeLine({
+      refused: error instanceof Refusal ? error.message : `SQLite error ${code ?? 'unknown'}`,
+    })
   }
 }
 
-async function tell(line: DatabaseLine): Promise<void> {
+async function writeLine(line: DatabaseLine): Promise<void> {
   if (!process.stdout.write(`${JSON.stringify(line)}\n`)) await once(process.stdout, 'drain')
 }
 
@@ -80,9 +82,9 @@ async function* linesOf(database: DatabaseSync): AsyncGenerator<DatabaseLine> {
     if (cut) break
     if (typeof session.id !== 'string') continue
     yield { session: plain(session) } as unknown as DatabaseLine
-    let said = 0
+    let reply = 0
     for (const message of messages.iterate(session.id, TRANSCRIPT_LIMITS.turns)) {
-      if (++said >= TRANSCRIPT_LIMITS.turns) cut = true
+      if (++reply >= TRANSCRIPT_LIMITS.turns) cut = true
       if (typeof message.id !== 'string') continue
       yield { message: plain(message) } as unknown as DatabaseLine
       for (const part of parts.iterate(message.id, TRANSCRIPT_LIMITS.partsOfTurn))

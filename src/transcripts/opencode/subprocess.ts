@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { hostEnvironment } from '../../lib/child.ts'
 import { packageFile } from '../../lib/package-files.ts'
-import { fits, JsonLines } from '../lines.ts'
-import { type DatabaseLine, databaseLine, ROW_BYTES } from './rows.ts'
+import { fits, JsonLines } from '../transcript-lines.ts'
+import { type DatabaseLine, databaseLine, ROW_BYTES } from './database-lines.ts'
 
 /** With what is done meanwhile with what it says. */
 const DEADLINE_MS = 2 * 60_000

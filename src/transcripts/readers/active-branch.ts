@@ -1,14 +1,14 @@
 /** Of a tree of messages in the order of a file, the branch that the last message is on. */
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
 
-interface Place {
+interface BranchPoint {
   readonly parent: number | undefined
   readonly group: string | undefined
 }
 
 export class ActiveBranch {
   readonly #numbers = new Map<string, number>()
-  readonly #places: Place[] = []
+  readonly #branches: BranchPoint[] = []
   #leaf: number | undefined
   #isCut = false
   readonly #active = new Set<number>()
@@ -30,24 +30,24 @@ export class ActiveBranch {
     { isMessage, group }: { readonly isMessage: boolean; readonly group: string | undefined },
   ): void {
     if (this.#numbers.has(name)) return
-    if (this.#places.length >= TRANSCRIPT_LIMITS.lines) {
+    if (this.#branches.length >= TRANSCRIPT_LIMITS.lines) {
       this.#isCut = true
       return
     }
-    const number = this.#places.length
+    const number = this.#branches.length
     const before = number === 0 ? undefined : number - 1
     // A number is smaller than those that follow on it, so that there is no circle.
     const follows = parent === undefined ? undefined : (this.#numbers.get(parent) ?? before)
     this.#numbers.set(name, number)
-    this.#places.push({ parent: follows, group: isMessage ? group : undefined })
+    this.#branches.push({ parent: follows, group: isMessage ? group : undefined })
     if (isMessage) this.#leaf = number
   }
 
   /** When all are there. */
   close(): void {
-    for (let at = this.#leaf; at !== undefined; at = this.#places[at]!.parent) {
+    for (let at = this.#leaf; at !== undefined; at = this.#branches[at]!.parent) {
       this.#active.add(at)
-      const { group } = this.#places[at]!
+      const { group } = this.#branches[at]!
       if (group !== undefined) this.#groups.add(group)
     }
   }

@@ -13,7 +13,7 @@ async function read(
   const options = { source, signal, redact: (text: string) => text }
   return (await all(findConversations(options)))[0]
 }
-const said = (conversation: Conversation | undefined) => conversation?.turns.map(turnText)
+const turnTexts = (conversation: Conversation | undefined) => conversation?.turns.map(turnText)
 
 const user = (uuid: string, parentUuid: string | null, content: unknown, more = {}) => ({
   type: 'user',
@@ -43,7 +43,7 @@ describe('the tree', () => {
       user('e', 'b', 'what was meant'),
       assistant('f', 'e', words('two')),
     ])
-    expect(said(found)).toEqual(['first', 'one', 'what was meant', 'two'])
+    expect(turnTexts(found)).toEqual(['first', 'one', 'what was meant', 'two'])
   })
 
   it('leaves out what agents of the agent said', async () => {
@@ -54,7 +54,7 @@ describe('the tree', () => {
       assistant('t', 's', words('a part'), 't', aside),
       assistant('b', 'a', words('one')),
     ])
-    expect(said(found)).toEqual(['first', 'one'])
+    expect(turnTexts(found)).toEqual(['first', 'one'])
     expect(await read([user('a', null, 'x')], '.claude/projects/-x/agent-1.jsonl')).toBeUndefined()
     expect(
       await read([user('a', null, 'x')], `.claude/projects/-x/${SESSION}/subagents/agent-1.jsonl`),
@@ -114,7 +114,7 @@ describe('the tree', () => {
       user('c', 'y', 'second'),
       assistant('d', 'c', words('two')),
     ])
-    expect(said(found)).toEqual(['first', 'one', 'second', 'two'])
+    expect(turnTexts(found)).toEqual(['first', 'one', 'second', 'two'])
   })
 
   it('in which messages follow on themselves, on each other, or on nothing comes to an end', async () => {
@@ -124,12 +124,12 @@ describe('the tree', () => {
       user('c', 'b', 'second'),
       assistant('d', 'nowhere', words('two')),
     ])
-    expect(said(found)).toEqual(['first', 'one', 'second', 'two'])
+    expect(turnTexts(found)).toEqual(['first', 'one', 'second', 'two'])
   })
 
   it('takes a line that was written twice once', async () => {
     const lines = claudeLines([{ prompt: 'ask', answer: 'say' }])
-    expect(said(await read([...lines, ...lines]))).toEqual(['ask', 'say'])
+    expect(turnTexts(await read([...lines, ...lines]))).toEqual(['ask', 'say'])
   })
 })
 
@@ -141,7 +141,7 @@ describe('a prompt', () => {
       user('c', 'b', 'a reminder', { isMeta: true }),
       user('d', 'c', [words('<system-reminder>\nx'), words('look at this'), { type: 'image', source: {} }]),
     ])
-    expect(said(found)).toEqual(['/review the parser', 'look at this'])
+    expect(turnTexts(found)).toEqual(['/review the parser', 'look at this'])
   })
 
   it('is named by the title that was given', async () => {

@@ -4,10 +4,10 @@
  * follows whom, then what was said.
  */
 import { z } from 'zod'
-import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
-import type { TranscriptEntry } from '../entries.ts'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
-import { anything, fits, type JsonLines } from '../lines.ts'
+import type { TranscriptEntry } from '../transcript-entries.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
+import { anything, fits, type JsonLines } from '../transcript-lines.ts'
+import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { ActiveBranch } from './active-branch.ts'
 import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
@@ -87,9 +87,9 @@ export const claudeCodeReader: TranscriptReader = {
       const type = (value as { type?: unknown } | null)?.type
       if (TITLES.has(type)) yield* titleOf(value)
       if (type !== 'user' && type !== 'assistant') continue
-      const said = fits(message, value)
-      if (said === undefined) lines.countDamaged()
-      else yield* entriesOf(said, branch, usage)
+      const reply = fits(message, value)
+      if (reply === undefined) lines.countDamaged()
+      else yield* entriesOf(reply, branch, usage)
     }
     yield { type: 'facts', usage: usage.total() }
     yield damageOf(lines, file, branch.isCut)
@@ -116,26 +116,26 @@ function* titleOf(value: unknown): Generator<TranscriptEntry> {
   if (name !== undefined) yield { type: 'facts', title: name }
 }
 
-function* entriesOf(said: Message, branch: ActiveBranch, usage: Usage): Generator<TranscriptEntry> {
-  if (said.isSidechain) return
-  const atMs = timeOf(said.timestamp)
-  const { content, id, model } = said.message
+function* entriesOf(reply: Message, branch: ActiveBranch, usage: Usage): Generator<TranscriptEntry> {
+  if (reply.isSidechain) return
+  const atMs = timeOf(reply.timestamp)
+  const { content, id, model } = reply.message
   const blocks =
-    typeof content === 'string' ? [{ type: 'text', text: content } as Block] : knownBlocks(content)
+    typeof content === 'string' ? [{ type: 'text', text: content } as Block] : parseBlocks(content)
   // Tools that ran at the same time have results on branches of their own.
   for (const { type, tool_use_id: callId, content: output, is_error: failed } of blocks)
     if (type === 'tool_result' && callId !== undefined)
       yield { type: 'result', callId, output: plainText(output), ok: failed !== true }
-  if (!branch.takes(said.uuid, id)) return
-  yield { type: 'facts', cwd: nameIn(said.cwd), startedAtMs: atMs }
-  if (said.type === 'user') {
-    if (said.isMeta || said.isCompactSummary || said.isVisibleInTranscriptOnly) return
-    const prompt = blocks.flatMap((one) => (one.type === 'text' ? [typed(one.text ?? '')] : []))
+  if (!branch.takes(reply.uuid, id)) return
+  yield { type: 'facts', cwd: nameIn(reply.cwd), startedAtMs: atMs }
+  if (reply.type === 'user') {
+    if (reply.isMeta || reply.isCompactSummary || reply.isVisibleInTranscriptOnly) return
+    const prompt = blocks.flatMap((one) => (one.type === 'text' ? [extractPrompt(one.text ?? '')] : []))
     const whole = prompt.filter((one) => one !== '').join('\n\n')
     if (whole !== '') yield { type: 'user', atMs, text: whole }
     return
   }
-  usage.add(id ?? said.uuid, said.message.usage)
+  usage.add(id ?? reply.uuid, reply.message.usage)
   const name = nameIn(model)
   const isSynthetic = name === SYNTHETIC
   if (name !== undefined && !isSynthetic) yield { type: 'facts', model: name }
@@ -148,7 +148,7 @@ function* entriesOf(said: Message, branch: ActiveBranch, usage: Usage): Generato
   }
 }
 
-function knownBlocks(content: readonly unknown[]): Block[] {
+function parseBlocks(content: readonly unknown[]): Block[] {
   return content.flatMap((one) => {
     const found = fits(block, one)
     return found === undefined ? [] : [found]
@@ -156,7 +156,7 @@ function knownBlocks(content: readonly unknown[]): Block[] {
 }
 
 /** What a person typed, of what the program wraps around it. */
-function typed(prompt: string): string {
+function extractPrompt(prompt: string): string {
   if (/^\s*<(?:system-reminder|local-command-(?:stdout|stderr|caveat))>/.test(prompt)) return ''
   if (INTERRUPTED.test(prompt)) return ''
   const command = /<command-name>([^<]{1,200})<\/command-name>/.exec(prompt.slice(0, 2000))
@@ -169,7 +169,7 @@ function typed(prompt: string): string {
 function plainText(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
-  return knownBlocks(content)
+  return parseBlocks(content)
     .map((one) => (one.type === 'text' ? (one.text ?? '') : `(${one.type})`))
     .join('\n')
 }
@@ -187,10 +187,10 @@ class Usage {
       this.#output -= this.#last.output
     }
     const input =
-      claimedTokens(usage.input_tokens) +
-      claimedTokens(usage.cache_creation_input_tokens) +
-      claimedTokens(usage.cache_read_input_tokens)
-    this.#last = { id, input, output: claimedTokens(usage.output_tokens) }
+      parseTokens(usage.input_tokens) +
+      parseTokens(usage.cache_creation_input_tokens) +
+      parseTokens(usage.cache_read_input_tokens)
+    this.#last = { id, input, output: parseTokens(usage.output_tokens) }
     this.#input += this.#last.input
     this.#output += this.#last.output
   }

@@ -1,9 +1,9 @@
 /** Codex: one file of lines for each session; what the model was told and answered are its `response_item`s. */
 import { z } from 'zod'
-import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
-import type { TranscriptEntry } from '../entries.ts'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
-import { anything, fits } from '../lines.ts'
+import type { TranscriptEntry } from '../transcript-entries.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
+import { anything, fits } from '../transcript-lines.ts'
+import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
 const text = z.string()
@@ -111,8 +111,8 @@ function* eventEntries(payload: unknown): Generator<TranscriptEntry> {
     yield {
       type: 'facts',
       usage: {
-        inputTokens: claimedTokens(total.input_tokens),
-        outputTokens: claimedTokens(total.output_tokens),
+        inputTokens: parseTokens(total.input_tokens),
+        outputTokens: parseTokens(total.output_tokens),
       },
     }
 }
@@ -136,8 +136,8 @@ function* itemEntries(known: Item, atMs: number | undefined): Generator<Transcri
     default: {
       const output = outputOf(known.output)
       const exit = /^(?:Process exited with code|Exit code:) (-?\d{1,10})$/m.exec(output.slice(0, 1000))
-      const told = output.replace(/^Chunk ID: [\s\S]{0,400}?^Output:\n/m, '')
-      yield { type: 'result', callId: known.call_id, output: told, ok: exit === null || exit[1] === '0' }
+      const message = output.replace(/^Chunk ID: [\s\S]{0,400}?^Output:\n/m, '')
+      yield { type: 'result', callId: known.call_id, output: message, ok: exit === null || exit[1] === '0' }
     }
   }
 }
@@ -150,8 +150,8 @@ function* messageEntries(
   if (role === 'assistant') yield { type: 'text', atMs, text: content.map(textIn).join('\n\n') }
   if (role !== 'user') return
   const kindsOf = passed?.content_item_kinds
-  const isTyped = (said: string, i: number) =>
-    kindsOf === undefined ? !NOT_TYPED.test(said) : (kindsOf[i]?.startsWith('user.') ?? false)
+  const isTyped = (output: string, i: number) =>
+    kindsOf === undefined ? !NOT_TYPED.test(output) : (kindsOf[i]?.startsWith('user.') ?? false)
   const prompt = content.map(textIn).filter(isTyped).join('\n\n')
   if (prompt.trim() !== '') yield { type: 'user', atMs, text: prompt }
 }
@@ -161,11 +161,11 @@ function call(callId: string, name: string, input: unknown, atMs: number | undef
 }
 
 /** JSON in a string, unless a model wrote it wrong. */
-function argumentsOf(said: string): unknown {
+function argumentsOf(output: string): unknown {
   try {
-    return JSON.parse(said)
+    return JSON.parse(output)
   } catch {
-    return said
+    return output
   }
 }
 

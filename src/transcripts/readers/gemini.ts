@@ -4,11 +4,11 @@
  * takes back.
  */
 import { z } from 'zod'
-import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
-import type { TranscriptEntry } from '../entries.ts'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
-import { anything, fits } from '../lines.ts'
 import type { TranscriptSource } from '../source.ts'
+import type { TranscriptEntry } from '../transcript-entries.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
+import { anything, fits } from '../transcript-lines.ts'
+import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
 const text = z.string()
@@ -19,7 +19,7 @@ const part = z.looseObject({
   thought: z.boolean().optional(),
   functionCall: z.object({ id: text.optional(), name: text, args: anything }).optional(),
 })
-const parts = z.union([text, list(z.union([part, text.transform((said) => ({ text: said }))]))])
+const parts = z.union([text, list(z.union([part, text.transform((output) => ({ text: output }))]))])
 
 const toolCall = z.object({
   id: text.optional(),
@@ -80,7 +80,7 @@ export const geminiReader: TranscriptReader = {
     yield { type: 'begin', id }
     yield { type: 'facts', cwd: await projectRoot(source, file.path) }
     yield* facts
-    for (const said of messages.all()) yield* entriesOf(said)
+    for (const reply of messages.all()) yield* entriesOf(reply)
     yield { type: 'facts', usage: messages.usage() }
     yield damageOf(lines, file, messages.isCut)
   },
@@ -107,15 +107,15 @@ class Messages {
     if ('$rewindTo' in value) return this.#rewind(value)
     if ('$set' in value) return this.#set(value)
     if (!('id' in value) || !('type' in value)) return 'none'
-    const said = fits(message, value)
-    if (said === undefined) return 'damaged'
+    const reply = fits(message, value)
+    if (reply === undefined) return 'damaged'
     this.#bytes += bytes
     // Far more than what is kept of a conversation: what is written again and again counts each time.
     if (this.#bytes > 4 * TRANSCRIPT_LIMITS.conversationChars || this.#known.size >= TRANSCRIPT_LIMITS.lines)
       this.isCut = true
     else {
-      this.#known.set(said.id, said)
-      this.#current.set(said.id, said)
+      this.#known.set(reply.id, reply)
+      this.#current.set(reply.id, reply)
     }
     return 'taken'
   }
@@ -129,8 +129,8 @@ class Messages {
     for (const { tokens } of this.#current.values()) {
       if (tokens === undefined || tokens === null) continue
       any = true
-      inputTokens += claimedTokens(tokens.input)
-      outputTokens += claimedTokens(tokens.output) + claimedTokens(tokens.thoughts)
+      inputTokens += parseTokens(tokens.input)
+      outputTokens += parseTokens(tokens.output) + parseTokens(tokens.thoughts)
     }
     return any ? { inputTokens, outputTokens } : undefined
   }
@@ -150,29 +150,29 @@ class Messages {
     if (found === undefined) return 'damaged'
     const ids = [...this.#current.keys()]
     // As the program has it: back to before this one, and to nothing when there is none of that name.
-    const kept = ids.slice(0, Math.max(0, ids.indexOf(found.$rewindTo)))
-    this.#current = new Map(kept.map((id) => [id, this.#current.get(id)!]))
+    const stored = ids.slice(0, Math.max(0, ids.indexOf(found.$rewindTo)))
+    this.#current = new Map(stored.map((id) => [id, this.#current.get(id)!]))
     return 'taken'
   }
 }
 
-function* entriesOf(said: Message): Generator<TranscriptEntry> {
-  const atMs = timeOf(said.timestamp)
-  const content = typeof said.content === 'string' ? [{ text: said.content }] : (said.content ?? [])
-  if (said.type === 'user') {
+function* entriesOf(reply: Message): Generator<TranscriptEntry> {
+  const atMs = timeOf(reply.timestamp)
+  const content = typeof reply.content === 'string' ? [{ text: reply.content }] : (reply.content ?? [])
+  if (reply.type === 'user') {
     const typed = content.flatMap(({ text: one }) => (one === undefined || NOT_TYPED.test(one) ? [] : [one]))
     if (typed.length > 0) yield { type: 'user', atMs, text: typed.join('\n\n') }
     return
   }
-  if (said.type !== 'gemini') return
-  const model = nameIn(said.model)
+  if (reply.type !== 'gemini') return
+  const model = nameIn(reply.model)
   if (model !== undefined) yield { type: 'facts', model }
-  for (const { subject = '', description = '' } of said.thoughts ?? [])
+  for (const { subject = '', description = '' } of reply.thoughts ?? [])
     yield { type: 'thinking', atMs, text: `${subject}\n${description}` }
   for (const one of content) {
     const { text: words, thought, functionCall } = one as z.infer<typeof part>
     if (words !== undefined) yield { type: thought ? 'thinking' : 'text', atMs, text: words }
-    if (functionCall !== undefined && said.toolCalls === undefined)
+    if (functionCall !== undefined && reply.toolCalls === undefined)
       yield {
         type: 'call',
         atMs,
@@ -181,8 +181,8 @@ function* entriesOf(said: Message): Generator<TranscriptEntry> {
         input: functionCall.args,
       }
   }
-  for (const [i, tool] of (said.toolCalls ?? []).entries()) {
-    const callId = tool.id ?? `${said.id}-${i}`
+  for (const [i, tool] of (reply.toolCalls ?? []).entries()) {
+    const callId = tool.id ?? `${reply.id}-${i}`
     yield { type: 'call', atMs, callId, name: tool.name, input: tool.args }
     const output = outputOf(tool)
     if (output !== undefined) yield { type: 'result', callId, output, ok: tool.status === 'success' }
@@ -196,7 +196,7 @@ const responses = list(
 /** What it showed the user, otherwise what it told the model. */
 function outputOf({ resultDisplay, result }: z.infer<typeof toolCall>): string | undefined {
   if (typeof resultDisplay === 'string') return resultDisplay
-  const told = fits(responses, result)
-  if (told === undefined) return undefined
-  return told.map(({ functionResponse }) => functionResponse.response.output ?? '').join('\n')
+  const reported = fits(responses, result)
+  if (reported === undefined) return undefined
+  return reported.map(({ functionResponse }) => functionResponse.response.output ?? '').join('\n')
 }

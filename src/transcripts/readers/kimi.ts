@@ -1,9 +1,9 @@
 /** Kimi: one file of lines for each agent of a session, of which `main` is the one that the user speaks with. */
 import { z } from 'zod'
-import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
-import type { TranscriptEntry } from '../entries.ts'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
-import { anything, fits } from '../lines.ts'
+import type { TranscriptEntry } from '../transcript-entries.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
+import { anything, fits } from '../transcript-lines.ts'
+import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { damageOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
 const text = z.string()
@@ -81,8 +81,8 @@ function entriesOf(
     case 'usage.record': {
       const found = fits(used, value)?.usage ?? {}
       for (const name of ['inputOther', 'inputCacheRead', 'inputCacheCreation'])
-        usage.inputTokens += claimedTokens(found[name])
-      usage.outputTokens += claimedTokens(found.output)
+        usage.inputTokens += parseTokens(found[name])
+      usage.outputTokens += parseTokens(found.output)
       return []
     }
     case 'context.undo': {
@@ -121,8 +121,8 @@ function stepEntries(value: unknown): TranscriptEntry[] | undefined {
     const { output = '', isError } = known.result
     return [{ type: 'result', callId: known.toolCallId, output: plainText(output), ok: isError !== true }]
   }
-  const { type, text: said = '', think = '' } = known.part
-  if (type === 'text') return [{ type: 'text', atMs, text: said }]
+  const { type, text: output = '', think = '' } = known.part
+  if (type === 'text') return [{ type: 'text', atMs, text: output }]
   return type === 'think' ? [{ type: 'thinking', atMs, text: think }] : []
 }
 

@@ -13,7 +13,7 @@ async function read(
   const options = { source: memoryHome({ [path]: jsonl(lines) }), signal, redact: (text: string) => text }
   return (await all(findConversations(options)))[0]
 }
-const said = (conversation: Conversation | undefined) => conversation?.turns.map(turnText)
+const turnTexts = (conversation: Conversation | undefined) => conversation?.turns.map(turnText)
 const FIRST = ['why does the parser test fail?', 'I will run it.\n\nThe lexer drops a trailing comment.']
 
 describe('codex', () => {
@@ -28,7 +28,7 @@ describe('codex', () => {
 
   it('takes back turns that were rolled back', async () => {
     const back = { type: 'event_msg', payload: { type: 'thread_rolled_back', num_turns: 1 } }
-    expect(said(await read('codex', [...lines, back]))).toEqual(FIRST)
+    expect(turnTexts(await read('codex', [...lines, back]))).toEqual(FIRST)
     const far = { type: 'event_msg', payload: { type: 'thread_rolled_back', num_turns: 9 } }
     expect(await read('codex', [...lines, far])).toBeUndefined()
   })
@@ -41,7 +41,7 @@ describe('codex', () => {
       message('user', 'what is <environment_context>?'),
       message('assistant', 'a block'),
     ])
-    expect(said(found)).toEqual(['what is <environment_context>?', 'a block'])
+    expect(turnTexts(found)).toEqual(['what is <environment_context>?', 'a block'])
   })
 
   it('has tools of every kind', async () => {
@@ -93,12 +93,12 @@ describe('gemini', () => {
       { $set: { messages: copies } },
       prompt('more', 'and now?'),
     ])
-    expect(said(found)).toEqual([...FIRST, 'and now?'])
+    expect(turnTexts(found)).toEqual([...FIRST, 'and now?'])
     expect(found!.turns[1]!.parts[2]).toMatchObject({ output: 'one test failed' })
   })
 
   it('goes back to before a message, and to nothing when there is none of that name', async () => {
-    expect(said(await read('gemini', [...lines, { $rewindTo: 'prompt-1' }]))).toEqual(FIRST)
+    expect(turnTexts(await read('gemini', [...lines, { $rewindTo: 'prompt-1' }]))).toEqual(FIRST)
     expect(await read('gemini', [...lines, { $rewindTo: 'nowhere' }])).toBeUndefined()
   })
 
@@ -112,7 +112,7 @@ describe('kimi', () => {
   const lines = LINES.kimi(TWO)
 
   it('takes back prompts that were undone', async () => {
-    expect(said(await read('kimi', [...lines, { type: 'context.undo', count: 1 }]))).toEqual(FIRST)
+    expect(turnTexts(await read('kimi', [...lines, { type: 'context.undo', count: 1 }]))).toEqual(FIRST)
   })
 
   it('has what a tool answered in pieces', async () => {

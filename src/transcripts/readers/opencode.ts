@@ -3,13 +3,13 @@ import { mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
-import type { TranscriptEntry } from '../entries.ts'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
-import { anything, fits } from '../lines.ts'
-import type { DatabaseLine } from '../opencode/rows.ts'
+import type { DatabaseLine } from '../opencode/database-lines.ts'
 import { readDatabase } from '../opencode/subprocess.ts'
 import type { TranscriptFile, TranscriptSource } from '../source.ts'
+import type { TranscriptEntry } from '../transcript-entries.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
+import { anything, fits } from '../transcript-lines.ts'
+import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import type { TranscriptReader } from './reader.ts'
 
 const FOLDER = '.local/share/opencode'
@@ -130,7 +130,7 @@ class Session {
 
   constructor(row: SessionRow) {
     this.#row = row
-    const revert = fits(z.object({ messageID: text }), parsed(row.revert))
+    const revert = fits(z.object({ messageID: text }), parseJson(row.revert))
     this.#revertedFrom = revert?.messageID
   }
 
@@ -148,20 +148,20 @@ class Session {
 
   *take(line: InSession): Generator<TranscriptEntry> {
     if ('part' in line) return yield* this.#part(line.part.data)
-    yield* this.#spoken()
+    yield* this.#flushPrompt()
     const { id, time_created, data } = line.message
     this.#isReverted ||= id === this.#revertedFrom
     this.#message = undefined
     if (this.#isReverted) return
     if (data === null) return yield { type: 'damage', damage: { oversized: 1 } }
-    const found = fits(messageData, parsed(data))
+    const found = fits(messageData, parseJson(data))
     if (found === undefined) return yield { type: 'damage', damage: { damaged: 1 } }
     this.#message = { role: found.role, atMs: timeOf(time_created) }
     const model = nameIn(found.modelID)
     if (model !== undefined) yield { type: 'facts', model }
     const { input, output, cache } = found.tokens ?? {}
-    this.#usage.inputTokens += claimedTokens(input) + claimedTokens(cache?.read) + claimedTokens(cache?.write)
-    this.#usage.outputTokens += claimedTokens(output)
+    this.#usage.inputTokens += parseTokens(input) + parseTokens(cache?.read) + parseTokens(cache?.write)
+    this.#usage.outputTokens += parseTokens(output)
   }
 
   /** A row that cannot be read may have been a message: what follows is not part of the one before. */
@@ -170,7 +170,7 @@ class Session {
   }
 
   *end(): Generator<TranscriptEntry> {
-    yield* this.#spoken()
+    yield* this.#flushPrompt()
     if (this.#usage.inputTokens + this.#usage.outputTokens > 0)
       yield { type: 'facts', usage: { ...this.#usage } }
   }
@@ -178,7 +178,7 @@ class Session {
   *#part(data: string | number | null): Generator<TranscriptEntry> {
     if (this.#message === undefined) return
     if (data === null) return yield { type: 'damage', damage: { oversized: 1 } }
-    const value = parsed(data)
+    const value = parseJson(data)
     if (typeof value !== 'object' || value === null) return yield { type: 'damage', damage: { damaged: 1 } }
     if (!KNOWN.has((value as { readonly type?: unknown }).type)) return
     const found = fits(partData, value)
@@ -192,7 +192,7 @@ class Session {
     else yield { type: 'text', atMs, text: found.text }
   }
 
-  *#spoken(): Generator<TranscriptEntry> {
+  *#flushPrompt(): Generator<TranscriptEntry> {
     if (this.#prompt.length > 0)
       yield { type: 'user', atMs: this.#message?.atMs, text: this.#prompt.join('\n\n') }
     this.#prompt = []
@@ -209,7 +209,7 @@ function* toolEntries(
     yield { type: 'result', callId: callID, output, ok: state.status === 'completed' }
 }
 
-function parsed(data: unknown): unknown {
+function parseJson(data: unknown): unknown {
   if (typeof data !== 'string') return undefined
   try {
     return JSON.parse(data)

@@ -1,9 +1,9 @@
 /** What reads the transcripts of one program. */
 import type { TranscriptHarness } from '../conversation.ts'
-import type { TranscriptEntry } from '../entries.ts'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
-import { JsonLines } from '../lines.ts'
 import type { TranscriptFile, TranscriptSource } from '../source.ts'
+import type { TranscriptEntry } from '../transcript-entries.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
+import { JsonLines } from '../transcript-lines.ts'
 
 interface ReadOptions {
   readonly signal: AbortSignal

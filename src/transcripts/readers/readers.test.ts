@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Conversation, type TranscriptHarness, turnText } from '../conversation.ts'
 import { findConversations } from '../find-transcripts.ts'
-import { TRANSCRIPT_LIMITS } from '../limits.ts'
+import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
 import { all, type Exchange, FOLDER, jsonl, LINES, memoryHome, PATHS, TWO } from '../transcripts.fixture.ts'
 
 type LineHarness = keyof typeof LINES
@@ -20,7 +20,7 @@ async function conversationsOf(
 }
 
 /** What was said, turn by turn. */
-const spoken = (conversation: Conversation | undefined) =>
+const describeTurns = (conversation: Conversation | undefined) =>
   (conversation?.turns ?? []).map((turn) => `${turn.role}: ${turnText(turn)}`)
 
 const SPOKEN = [
@@ -39,7 +39,7 @@ describe.each(HARNESSES)('%s', (harness) => {
     expect(others).toEqual([])
     expect(found).toMatchObject({ harness, path: PATHS[harness], cwd: FOLDER, model: 'model-1' })
     expect(found!.id).toContain('7c9e6679-7425-40de-944b-e07fc1f90ae7')
-    expect(spoken(found)).toEqual(SPOKEN)
+    expect(describeTurns(found)).toEqual(SPOKEN)
     expect(new Date(found!.startedAtMs!).toISOString()).toMatch(/^2026-11-15T09:12:4/)
     expect(found!.usage!.outputTokens).toBeGreaterThanOrEqual(14)
     expect(found!.damage).toEqual({ damaged: 0, oversized: 0, unfinished: false, cut: false })
@@ -60,7 +60,7 @@ describe.each(HARNESSES)('%s', (harness) => {
     const cut = `${lines.slice(0, -1).join('\n')}\n${lines.at(-1)!.slice(0, 20)}`
     const [found] = await conversationsOf(harness, cut)
     expect(found!.damage).toMatchObject({ unfinished: true, damaged: 0 })
-    expect(spoken(found).slice(0, 3)).toEqual(SPOKEN.slice(0, 3))
+    expect(describeTurns(found).slice(0, 3)).toEqual(SPOKEN.slice(0, 3))
   })
 
   it('cut off at any byte never throws, and loses nothing of the turns before', async () => {
@@ -68,9 +68,9 @@ describe.each(HARNESSES)('%s', (harness) => {
     await fc.assert(
       fc.asyncProperty(fc.nat(bytes.length), async (length) => {
         const [found] = await conversationsOf(harness, bytes.subarray(0, length))
-        const said = spoken(found)
-        for (const [i, turn] of said.entries()) expect(SPOKEN[i]!.startsWith(turn)).toBe(true)
-        if (said.length > 1) expect(said.slice(0, -1)).toEqual(SPOKEN.slice(0, said.length - 1))
+        const output = describeTurns(found)
+        for (const [i, turn] of output.entries()) expect(SPOKEN[i]!.startsWith(turn)).toBe(true)
+        if (output.length > 1) expect(output.slice(0, -1)).toEqual(SPOKEN.slice(0, output.length - 1))
       }),
       { numRuns: 150 },
     )
@@ -104,7 +104,7 @@ describe.each(HARNESSES)('%s', (harness) => {
     await fc.assert(
       fc.asyncProperty(fc.nat(lines.length), damage, async (where, text) => {
         const [found] = await conversationsOf(harness, lines.toSpliced(where, 0, text).join('\n'))
-        expect(spoken(found)).toEqual(
+        expect(describeTurns(found)).toEqual(
           many.flatMap(({ prompt, answer }) => [`user: ${prompt}`, `assistant: ${answer}`]),
         )
       }),
@@ -117,16 +117,16 @@ describe.each(HARNESSES)('%s', (harness) => {
     const lines = LINES[harness](many)
     for (const i of lines.keys()) {
       const [found] = await conversationsOf(harness, jsonl(lines.toSpliced(i, 1)))
-      const words = spoken(found).join(' ')
-      const kept = many.filter(({ prompt, answer }) => words.includes(prompt) && words.includes(answer))
-      expect(kept.length).toBeGreaterThanOrEqual(many.length - 1)
+      const words = describeTurns(found).join(' ')
+      const stored = many.filter(({ prompt, answer }) => words.includes(prompt) && words.includes(answer))
+      expect(stored.length).toBeGreaterThanOrEqual(many.length - 1)
     }
   })
 
   it('passes over a line that is too long to be read', async () => {
     const long = `{"type":"x","x":"${'y'.repeat(TRANSCRIPT_LIMITS.lineBytes)}"}\n`
     const [found] = await conversationsOf(harness, long + content)
-    expect(spoken(found)).toEqual(SPOKEN)
+    expect(describeTurns(found)).toEqual(SPOKEN)
     expect(found!.damage.oversized).toBe(1)
   })
 
@@ -137,12 +137,12 @@ describe.each(HARNESSES)('%s', (harness) => {
     }))
     const [found] = await conversationsOf(harness, jsonl(LINES[harness](many)))
     expect(found!.turns).toHaveLength(10_000)
-    expect(spoken(found).at(-1)).toBe('assistant: say 4999')
+    expect(describeTurns(found).at(-1)).toBe('assistant: say 4999')
   })
 
   it('whose tool input is nested without end is read all the same', async () => {
     const deep = '['.repeat(50_000) + ']'.repeat(50_000)
     const [found] = await conversationsOf(harness, content.replace('"npm test -- parser"', deep))
-    expect(spoken(found)).toEqual(SPOKEN)
+    expect(describeTurns(found)).toEqual(SPOKEN)
   })
 })

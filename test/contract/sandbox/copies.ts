@@ -17,10 +17,10 @@ import { describe, expect, it } from 'vitest'
 import { tarIn, tarOut } from '../../../src/sdk/transfer.ts'
 import { type GetInstance, newJobId } from './instance.ts'
 
-export function copyContract(place: GetInstance): void {
+export function copyContract(getInstance: GetInstance): void {
   describe('a tree', () => {
     it('of 1,000 files with links, modes and odd names comes back as it went in', async () => {
-      const { home, client, box } = place()
+      const { home, client, box } = getInstance()
       const [from, to] = [home.path('tree'), home.path('tree-back')]
       plant(from)
       mkdirSync(to)
@@ -50,7 +50,7 @@ export function copyContract(place: GetInstance): void {
     })
 
     it('that is no archive is refused, and leaves nothing half done behind', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const junk = Readable.from([Buffer.alloc(4096, 'no archive at all')], { objectMode: false })
       const { result } = await tarIn(client, box.id, 'junk', junk, { jobId: newJobId() })
       expect(result).not.toMatchObject({ outcome: 'exited', exitCode: 0 })
@@ -58,7 +58,7 @@ export function copyContract(place: GetInstance): void {
     })
 
     it('of a folder that is not there says so', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const { result } = await tarOut(client, box.id, 'nonesuch', { jobId: newJobId() })
       expect(result).not.toMatchObject({ outcome: 'exited', exitCode: 0 })
     })

@@ -7,11 +7,11 @@ import { expectAnswers, type GetInstance, newJobId, runWhole, sha256, until } fr
 
 type ExecBody = Omit<Extract<JobRequestBody, { readonly kind: 'exec' }>, 'kind'>
 
-export function execContract(place: GetInstance): void {
+export function execContract(getInstance: GetInstance): void {
   const run = (argv: readonly string[], options: ExecBody & { readonly input?: Buffer } = {}) => {
     const { input, ...rest } = options
     const spec: JobRequestBody = { kind: 'exec', argv: [...argv], stdin: input !== undefined, ...rest }
-    return runWhole(place(), spec, input === undefined ? {} : { stdin: input })
+    return runWhole(getInstance(), spec, input === undefined ? {} : { stdin: input })
   }
 
   describe('exec', () => {
@@ -112,7 +112,9 @@ export function execContract(place: GetInstance): void {
       expect(result).toMatchObject({ outcome: 'timeout' })
       expect(stdout.toString()).toMatch(/^\d+\n$/)
       const sleeping = async () =>
-        (await place().client.sandboxes.processes(place().box.id)).filter(({ name }) => name === 'sleep')
+        (await getInstance().client.sandboxes.processes(getInstance().box.id)).filter(
+          ({ name }) => name === 'sleep',
+        )
       // What was killed has ended; whoever waits for it may not have looked yet.
       expect((await sleeping()).filter(({ state }) => state !== 'Z')).toEqual([])
       await expect.poll(sleeping, { timeout: 10_000 }).toEqual([])
@@ -143,9 +145,9 @@ export function execContract(place: GetInstance): void {
       ['no program', { argv: [''] }],
       ['an environment name that is none', { argv: ['true'], env: { 'A=B': 'c' } }],
     ])('with %s is refused, and nothing runs', async (_, spec) => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const jobId = newJobId()
-      const refused = runWhole(place(), { kind: 'exec', ...spec }, { jobId })
+      const refused = runWhole(getInstance(), { kind: 'exec', ...spec }, { jobId })
       await expect(refused).rejects.toMatchObject({ code: expect.stringMatching(/^(usage|too_large)$/) })
       await expect(client.jobs.get(box.id, jobId)).rejects.toMatchObject({ code: 'not_found' })
       await expectAnswers(box)
@@ -160,8 +162,8 @@ export function execContract(place: GetInstance): void {
 
     it('asked for again gives what the first gave, and runs nothing', async () => {
       const jobId = newJobId()
-      const first = await runWhole(place(), counting('again'), { jobId })
-      const second = await runWhole(place(), counting('again'), { jobId })
+      const first = await runWhole(getInstance(), counting('again'), { jobId })
+      const second = await runWhole(getInstance(), counting('again'), { jobId })
       expect(first.stdout.toString()).toBe('ran\n')
       expect(second).toEqual(first)
       expect((await run(['cat', 'again'])).stdout.toString()).toBe('ran\n')
@@ -170,7 +172,7 @@ export function execContract(place: GetInstance): void {
     it('asked for by many at once runs once, and each hears all of it', async () => {
       const jobId = newJobId()
       const all = await Promise.all(
-        Array.from({ length: 10 }, () => runWhole(place(), counting('at-once'), { jobId })),
+        Array.from({ length: 10 }, () => runWhole(getInstance(), counting('at-once'), { jobId })),
       )
       expect(all.map(({ stdout }) => stdout.toString())).toEqual(Array(10).fill('ran\n'))
       expect((await run(['cat', 'at-once'])).stdout.toString()).toBe('ran\n')
@@ -178,17 +180,17 @@ export function execContract(place: GetInstance): void {
 
     it('of one command is refused for another', async () => {
       const jobId = newJobId()
-      await runWhole(place(), { kind: 'exec', argv: ['true'] }, { jobId })
-      const other = runWhole(place(), { kind: 'exec', argv: ['touch', 'other'] }, { jobId })
+      await runWhole(getInstance(), { kind: 'exec', argv: ['true'] }, { jobId })
+      const other = runWhole(getInstance(), { kind: 'exec', argv: ['touch', 'other'] }, { jobId })
       await expect(other).rejects.toMatchObject({ code: 'conflict' })
       expect((await run(['test', '-e', 'other'])).result.exitCode).toBe(1)
     })
 
     it('cancelled ends what runs, and is forgotten', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const jobId = newJobId()
       const running = runWhole(
-        place(),
+        getInstance(),
         { kind: 'exec', argv: ['sh', '-c', 'trap "" TERM; sleep 986'] },
         { jobId },
       )

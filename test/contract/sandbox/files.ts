@@ -7,19 +7,20 @@ import type { WatchBody } from '../../../src/operator/api/bodies.ts'
 import { readFile, writeFile } from '../../../src/sdk/transfer.ts'
 import { type GetInstance, NODE_INSIDE } from './instance.ts'
 
-export function fileContract(place: GetInstance): void {
+export function fileContract(getInstance: GetInstance): void {
   const put = (path: string, bytes: Buffer, mode = 0o644) =>
-    writeFile(place().client, place().box.id, path, {
+    writeFile(getInstance().client, getInstance().box.id, path, {
       bytes: bytes.length,
       mode,
       open: (offset) => Readable.from([bytes.subarray(offset)], { objectMode: false }),
     })
   const get = async (path: string, range: { readonly offset?: number; readonly length?: number } = {}) => {
     const chunks: Buffer[] = []
-    for await (const chunk of readFile(place().client, place().box.id, path, range)) chunks.push(chunk)
+    for await (const chunk of readFile(getInstance().client, getInstance().box.id, path, range))
+      chunks.push(chunk)
     return Buffer.concat(chunks)
   }
-  const shell = (script: string) => place().box.exec(['sh', '-c', script])
+  const shell = (script: string) => getInstance().box.exec(['sh', '-c', script])
 
   describe('files', () => {
     it.each([0, 1, 5 * 1024 * 1024 + 17])('of %i bytes are carried in and out as they are', async (size) => {
@@ -47,7 +48,7 @@ export function fileContract(place: GetInstance): void {
       await put(name, Buffer.from('a longer first version'))
       await put(name, Buffer.from('second'))
       expect((await get(name)).toString()).toBe('second')
-      expect((await place().box.exec(['cat', name])).stdout).toBe('second')
+      expect((await getInstance().box.exec(['cat', name])).stdout).toBe('second')
     })
 
     it('that are not there, or in no folder, or are none, are refused', async () => {
@@ -64,8 +65,8 @@ export function fileContract(place: GetInstance): void {
       // It is killed, so that what it made stays.
       const socket = `require('net').createServer().listen('kinds/socket', () => process.kill(process.pid, 'SIGKILL'))`
       await shell('mkdir kinds; cd kinds; echo 12345 > file; mkdir folder; ln -s nowhere link; mkfifo fifo')
-      await place().box.exec([NODE_INSIDE, '-e', socket])
-      const { client, box } = place()
+      await getInstance().box.exec([NODE_INSIDE, '-e', socket])
+      const { client, box } = getInstance()
       const stat = (path: string) => client.files.stat(box.id, path)
       expect(await stat('kinds/file')).toMatchObject({
         type: 'file',
@@ -82,7 +83,7 @@ export function fileContract(place: GetInstance): void {
 
     it('are listed in pages, each once, in order', async () => {
       await shell('mkdir many; cd many; for i in $(seq -w 250); do : > f$i; done')
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const names: string[] = []
       let pages = 0
       let after: string | undefined
@@ -97,7 +98,7 @@ export function fileContract(place: GetInstance): void {
     })
 
     it('are moved, removed and made', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       await client.files.mkdir(box.id, 'made/deep/down', { parents: true })
       await put('made/deep/down/file', Buffer.from('moved'))
       await client.files.move(box.id, 'made/deep/down/file', 'made/file')
@@ -113,27 +114,27 @@ export function fileContract(place: GetInstance): void {
     })
 
     it('are watched: what happens is told in order', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       await client.files.mkdir(box.id, 'watched')
-      const leaving = new AbortController()
-      const changes = client.files.watch(box.id, 'watched', { recursive: true, signal: leaving.signal })
-      const told: WatchBody[] = []
+      const controller = new AbortController()
+      const changes = client.files.watch(box.id, 'watched', { recursive: true, signal: controller.signal })
+      const reported: WatchBody[] = []
       const next = async () => {
         const { value } = await changes.next()
-        told.push(value as WatchBody)
+        reported.push(value as WatchBody)
         return value as WatchBody
       }
       // A watch begins by saying where it stands.
       expect(await next()).toMatchObject({ type: 'gap' })
       await shell('cd watched; mkdir sub; sleep 0.2; echo a > sub/file; sleep 0.2; rm sub/file')
-      while (!told.some(({ type, path }) => type === 'removed' && path.endsWith('sub/file'))) await next()
-      leaving.abort()
+      while (!reported.some(({ type, path }) => type === 'removed' && path.endsWith('sub/file'))) await next()
+      controller.abort()
       await changes.return(undefined).catch(() => {})
-      const of = (name: string) => told.filter(({ path }) => path.endsWith(name)).map(({ type }) => type)
+      const of = (name: string) => reported.filter(({ path }) => path.endsWith(name)).map(({ type }) => type)
       expect(of('watched/sub')[0]).toBe('created')
       expect(of('sub/file')[0]).toBe('created')
       expect(of('sub/file').at(-1)).toBe('removed')
-      const numbers = told.map(({ seq }) => seq)
+      const numbers = reported.map(({ seq }) => seq)
       expect(numbers).toEqual(numbers.toSorted((a, b) => a - b))
     })
   })

@@ -2,13 +2,13 @@
 import { describe, expect, it } from 'vitest'
 import { type GetInstance, newJobId, runWhole, until } from './instance.ts'
 
-export function insideContract(place: GetInstance): void {
+export function insideContract(getInstance: GetInstance): void {
   describe('processes', () => {
     it('are listed with the job that they belong to, and can be signalled', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const jobId = newJobId()
       const argv = ['sh', '-c', 'sleep 984; echo "it ended: $?"']
-      const running = runWhole(place(), { kind: 'exec', argv }, { jobId })
+      const running = runWhole(getInstance(), { kind: 'exec', argv }, { jobId })
       const sleeping = async () =>
         (await client.sandboxes.processes(box.id)).find(({ job, name }) => job === jobId && name === 'sleep')
       await until(async () => (await sleeping()) !== undefined)
@@ -19,7 +19,7 @@ export function insideContract(place: GetInstance): void {
     })
 
     it('that are not there cannot be signalled', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const signalling = client.sandboxes.signalProcess(box.id, 4_000_000, 'SIGTERM')
       await expect(signalling).rejects.toMatchObject({ code: 'not_found' })
       const nonsense = client.sandboxes.signalProcess(box.id, 1, 'NONSENSE')
@@ -27,7 +27,7 @@ export function insideContract(place: GetInstance): void {
     })
 
     it('that lost their parents are reaped', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       await box.exec(['sh', '-c', 'for i in 1 2 3 4 5; do (sh -c "sleep 0.1" &) ; done'])
       await until(async () => {
         const all = await client.sandboxes.processes(box.id)
@@ -36,10 +36,10 @@ export function insideContract(place: GetInstance): void {
     })
 
     it('of a job get its signals as a group', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const jobId = newJobId()
       const argv = ['sh', '-c', 'trap "echo caught; exit 4" USR1; echo up; while :; do sleep 0.05; done']
-      const running = runWhole(place(), { kind: 'exec', argv }, { jobId })
+      const running = runWhole(getInstance(), { kind: 'exec', argv }, { jobId })
       await until(async () => {
         const job = await client.jobs.get(box.id, jobId).catch(() => undefined)
         return (job?.position ?? 0) > 0
@@ -52,7 +52,7 @@ export function insideContract(place: GetInstance): void {
 
   describe('figures', () => {
     it('say what is used, what was asked for, and how that is held', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const { observed, claimed, limits, enforced } = await client.sandboxes.stats(box.id)
       expect(claimed).toMatchObject({
         memory_bytes: expect.any(Number),
@@ -67,7 +67,7 @@ export function insideContract(place: GetInstance): void {
     })
 
     it('go up when something is used', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const usedBytes = async () => (await client.sandboxes.stats(box.id)).claimed.disk_used_bytes
       // A disk that is not its own is used by others too, who may free as much at the same moment.
       await until(async () => {

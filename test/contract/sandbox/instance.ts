@@ -6,8 +6,8 @@ import { expect } from 'vitest'
 import { FRAME, FRAME_HEADER_BYTES, type Frame, FrameReader, isInLog } from '../../../src/lib/frames.ts'
 import { newId } from '../../../src/lib/ids.ts'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
+import { jobPath, query } from '../../../src/sdk/api-paths.ts'
 import type { ApiClient } from '../../../src/sdk/client.ts'
-import { jobPath, query } from '../../../src/sdk/paths.ts'
 import { type JobEnd, runJob } from '../../../src/sdk/run-job.ts'
 import { responseChunks } from '../../../src/sdk/transport.ts'
 import type { LiveSandbox, SandboxHome } from '../../sandbox-home.ts'
@@ -42,14 +42,14 @@ export interface Ran extends JobEnd {
 
 /** Runs a job to its end and keeps all that it wrote. */
 export async function runWhole(
-  place: ContractInstance,
+  instance: ContractInstance,
   spec: JobRequestBody,
   options: RunOptions = {},
 ): Promise<Ran> {
   const stdout: Buffer[] = []
   const stderr: Buffer[] = []
-  const { stdin, sandbox = place.box } = options
-  const end = await runJob(place.client, sandbox.id, spec, {
+  const { stdin, sandbox = instance.box } = options
+  const end = await runJob(instance.client, sandbox.id, spec, {
     jobId: options.jobId ?? newJobId(),
     ...(stdin && { stdin: Readable.from(stdin.length === 0 ? [] : [stdin], { objectMode: false }) }),
     onStdout: (chunk) => void stdout.push(Buffer.from(chunk)),
@@ -60,24 +60,24 @@ export async function runWhole(
 
 /** Starts a job and does not stay with it. */
 export async function startDetached(
-  place: ContractInstance,
+  instance: ContractInstance,
   spec: JobRequestBody,
   jobId: string,
 ): Promise<void> {
-  const leaving = new AbortController()
+  const controller = new AbortController()
   const started = Promise.withResolvers<void>()
-  const following = runJob(place.client, place.box.id, spec, {
+  const following = runJob(instance.client, instance.box.id, spec, {
     jobId,
-    signal: leaving.signal,
+    signal: controller.signal,
     onStarted: () => started.resolve(),
   })
   await Promise.race([started.promise, following])
-  leaving.abort()
+  controller.abort()
   await following.catch(() => {})
 }
 
-export async function untilEnded(place: ContractInstance, jobId: string): Promise<void> {
-  await until(async () => (await place.client.jobs.get(place.box.id, jobId)).state === 'ended')
+export async function untilEnded(instance: ContractInstance, jobId: string): Promise<void> {
+  await until(async () => (await instance.client.jobs.get(instance.box.id, jobId)).state === 'ended')
 }
 
 export interface Heard {

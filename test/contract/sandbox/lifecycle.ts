@@ -3,20 +3,27 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { LiveSandbox } from '../../sandbox-home.ts'
 import type { GetInstance } from './instance.ts'
 
-export function lifecycleContract(place: GetInstance): void {
+export function lifecycleContract(getInstance: GetInstance): void {
   describe('stopping, resuming and pausing', () => {
     let box: LiveSandbox
     beforeAll(async () => {
-      box = await place().home.create(['--name', 'stopping', '--env', 'KEPT=yes', '--idle-timeout', 'never'])
+      box = await getInstance().home.create([
+        '--name',
+        'stopping',
+        '--env',
+        'KEPT=yes',
+        '--idle-timeout',
+        'never',
+      ])
     })
     afterAll(() => box.delete())
 
     it('keeps the disk, the environment and the limits, and refuses everything meanwhile', async () => {
-      const { client, home } = place()
+      const { client, home } = getInstance()
       await box.exec(['sh', '-c', 'umask 077; echo data > kept; ln -s /etc/passwd link; echo home > ~/there'])
       const before = await client.sandboxes.get(box.id)
       expect(await client.sandboxes.stop(box.id)).toMatchObject({ state: 'stopped', connected: false })
-      expect(await home.leftOf(box.id)).toEqual([])
+      expect(await home.findLeftovers(box.id)).toEqual([])
       for (const attempt of [
         () => box.exec(['true']),
         () => client.files.stat(box.id, '.'),
@@ -51,7 +58,7 @@ export function lifecycleContract(place: GetInstance): void {
     })
 
     it('gives jobs time to end by themselves, and no more', async () => {
-      const { client, home } = place()
+      const { client, home } = getInstance()
       const script = 'trap "echo graceful > graceful; exit 0" TERM; touch ready; while :; do sleep 0.1; done'
       const detach = (argv: string[]) =>
         home.json<{ job_id: string }>(['sandbox', 'exec', box.id, '--detach', '--', ...argv])
@@ -67,10 +74,16 @@ export function lifecycleContract(place: GetInstance): void {
     })
 
     it('stands still while it is paused, and goes on where it was; or says why it cannot', async () => {
-      const { client, home } = place()
+      const { client, home } = getInstance()
       await home.json([
-        ...['sandbox', 'exec', box.id, '--detach', '--'],
-        ...['sh', '-c', 'i=0; while sleep 0.05; do i=$((i+1)); echo $i > count; done'],
+        'sandbox',
+        'exec',
+        box.id,
+        '--detach',
+        '--',
+        'sh',
+        '-c',
+        'i=0; while sleep 0.05; do i=$((i+1)); echo $i > count; done',
       ])
       const count = async () => Number((await box.exec(['sh', '-c', 'cat count || echo 0'])).stdout)
       while ((await count()) < 1);
@@ -91,7 +104,7 @@ export function lifecycleContract(place: GetInstance): void {
       while ((await count()) <= resumedAt);
       await client.sandboxes.pause(box.id)
       expect(await client.sandboxes.stop(box.id)).toMatchObject({ state: 'stopped' })
-      expect(await home.leftOf(box.id)).toEqual([])
+      expect(await home.findLeftovers(box.id)).toEqual([])
       await client.sandboxes.resume(box.id)
       expect((await box.exec(['cat', 'kept'])).stdout).toBe('data\n')
     })

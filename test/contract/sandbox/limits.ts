@@ -9,12 +9,19 @@ import { expectAnswers, type GetInstance, newJobId, runWhole, until } from './in
 
 const PROCESSES = 64
 
-export function limitContract(place: GetInstance): void {
+export function limitContract(getInstance: GetInstance): void {
   describe('a small sandbox', () => {
     let box: LiveSandbox
     let enforced: EnforcedBody
     beforeAll(async () => {
-      box = await place().home.create(['--memory', '256m', '--pids', String(PROCESSES), '--disk', '64m'])
+      box = await getInstance().home.create([
+        '--memory',
+        '256m',
+        '--pids',
+        String(PROCESSES),
+        '--disk',
+        '64m',
+      ])
       enforced = box.body.enforced!
     })
     afterAll(() => box.delete())
@@ -27,9 +34,9 @@ export function limitContract(place: GetInstance): void {
     })
 
     it('survives a program that eats all memory', async () => {
-      const { client } = place()
+      const { client } = getInstance()
       const { result } = await runWhole(
-        place(),
+        getInstance(),
         { kind: 'exec', argv: ['tail', '/dev/zero'] },
         { sandbox: box },
       )
@@ -43,7 +50,7 @@ export function limitContract(place: GetInstance): void {
     })
 
     it('survives one that starts more and more others', async () => {
-      const { client } = place()
+      const { client } = getInstance()
       const jobId = newJobId()
       const bomb = 'bomb() { bomb | bomb & }; bomb; sleep 981'
       const running = runJob(client, box.id, { kind: 'exec', argv: ['bash', '-c', bomb] }, { jobId })
@@ -68,7 +75,7 @@ export function limitContract(place: GetInstance): void {
     })
 
     it('survives a full disk, and says that it is full', async () => {
-      const { client } = place()
+      const { client } = getInstance()
       const write = (path: string, size: number) =>
         writeFile(client, box.id, path, {
           bytes: size,
@@ -85,7 +92,7 @@ export function limitContract(place: GetInstance): void {
       await expect(write('more', 20_000_000)).rejects.toMatchObject({ code: 'limit_reached' })
       // Output that has nowhere to go holds its program up, and nothing of it is lost.
       const { result, stdout } = await runWhole(
-        place(),
+        getInstance(),
         { kind: 'exec', argv: ['head', '-c', '5000000', '/dev/zero'] },
         { sandbox: box },
       )

@@ -21,8 +21,8 @@ createServer({ allowHalfOpen: true }, (s) => {
 }).listen(${COUNT}, '127.0.0.1', () => require('fs').writeFileSync('servers-up', ''))
 `
 
-export function networkContract(place: GetInstance): void {
-  const connect = (port: number) => place().client.sandboxes.connectPort(place().box.id, port)
+export function networkContract(getInstance: GetInstance): void {
+  const connect = (port: number) => getInstance().client.sandboxes.connectPort(getInstance().box.id, port)
   const exchange = async (stream: Duplex, bytes: Buffer) => {
     stream.end(bytes)
     return buffer(stream)
@@ -31,10 +31,10 @@ export function networkContract(place: GetInstance): void {
   describe('a port inside', () => {
     const jobId = newJobId()
     beforeAll(async () => {
-      await startDetached(place(), { kind: 'exec', argv: [NODE_INSIDE, '-e', SERVERS] }, jobId)
-      await until(async () => (await place().box.exec(['test', '-e', 'servers-up'])).code === 0)
+      await startDetached(getInstance(), { kind: 'exec', argv: [NODE_INSIDE, '-e', SERVERS] }, jobId)
+      await until(async () => (await getInstance().box.exec(['test', '-e', 'servers-up'])).code === 0)
     })
-    afterAll(() => place().client.jobs.cancel(place().box.id, jobId))
+    afterAll(() => getInstance().client.jobs.cancel(getInstance().box.id, jobId))
 
     it('is reached in both directions', async () => {
       const stream = await connect(ECHO)
@@ -81,12 +81,12 @@ export function networkContract(place: GetInstance): void {
 
   describe('the network', () => {
     it('is nothing but a loopback of its own', async () => {
-      const { stdout } = await place().box.exec(['cat', '/proc/net/dev'])
+      const { stdout } = await getInstance().box.exec(['cat', '/proc/net/dev'])
       expect(stdout.split('\n').flatMap((line) => /^\s*(\S+):/.exec(line)?.[1] ?? [])).toEqual(['lo'])
       const attempt = (to: string) =>
         `require('net').connect(${to}).on('connect', () => process.exit(0)).on('error', (e) => { console.log(e.code); process.exit(1) })`
       for (const to of ['{ host: "192.0.2.1", port: 80 }', '{ host: "169.254.169.254", port: 80 }']) {
-        expect(await place().box.exec([NODE_INSIDE, '-e', attempt(to)])).toMatchObject({
+        expect(await getInstance().box.exec([NODE_INSIDE, '-e', attempt(to)])).toMatchObject({
           code: 1,
           stdout: 'ENETUNREACH\n',
         })
@@ -95,10 +95,10 @@ export function networkContract(place: GetInstance): void {
 
     it('by its proxy is refused with a reason, and a receipt', async () => {
       const script = `require('http').get({ host: '127.0.0.1', port: 8118, path: 'http://collector.example/x', headers: { host: 'collector.example' } }, (r) => r.pipe(process.stdout))`
-      const { stdout } = await place().box.exec([NODE_INSIDE, '-e', script])
+      const { stdout } = await getInstance().box.exec([NODE_INSIDE, '-e', script])
       expect(stdout).toContain('blocked by craik')
       expect(stdout).toContain('collector.example')
-      const { home } = place()
+      const { home } = getInstance()
       const denials = await home.json<unknown[]>(['receipts', 'list', '--kind', 'denial', '--format', 'json'])
       expect(JSON.stringify(denials)).toContain('network.egress')
     })

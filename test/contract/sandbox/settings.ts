@@ -18,16 +18,18 @@ git add file
 git -c user.email=work@corp.example commit -q -m one
 `
 
-export function settingsContract(place: GetInstance): void {
+export function settingsContract(getInstance: GetInstance): void {
   const run = (script: string, env: Readonly<Record<string, string>> = {}) =>
-    place().box.exec(['bash', '-c', REPOSITORY + script], { env })
+    getInstance().box.exec(['bash', '-c', REPOSITORY + script], { env })
 
   describe.each([
     ['a login shell', ['bash', '-l']],
     ['a shell in a shell', ['bash']],
   ])('%s', (_, argv) => {
     it('says where one is, keeps its history with the sandbox, and finds what is installed in the home', async () => {
-      await using window = new TerminalWindow(place(), argv, { env: { CRAIK_SANDBOX_NAME: 'octo-sandbox' } })
+      await using window = new TerminalWindow(getInstance(), argv, {
+        env: { CRAIK_SANDBOX_NAME: 'octo-sandbox' },
+      })
       await window.shows(' octo-sandbox ~/project $ ')
       // Nothing is said before the prompt, but what a terminal is told.
       expect(window.text.replaceAll(/\x1b\[[?0-9]*[a-zA-Z]/g, '')).toBe(' octo-sandbox ~/project $ ')
@@ -37,23 +39,28 @@ export function settingsContract(place: GetInstance): void {
       window.types('exit\r')
       expect((await window.ended).result).toMatchObject({ outcome: 'exited', exitCode: 0 })
       expect(
-        (await place().box.exec(['sh', '-c', 'ls -A ~ | grep bash; grep -c HISTFILE /tmp/.bash_history']))
-          .stdout,
+        (
+          await getInstance().box.exec([
+            'sh',
+            '-c',
+            'ls -A ~ | grep bash; grep -c HISTFILE /tmp/.bash_history',
+          ])
+        ).stdout,
       ).toMatch(/^[1-9]/)
     })
   })
 
   it('a history that is linked is kept where the link leads', async () => {
-    await place().box.exec(['sh', '-c', 'mkdir -p ~/kept && ln -s kept/history ~/.bash_history'])
+    await getInstance().box.exec(['sh', '-c', 'mkdir -p ~/kept && ln -s kept/history ~/.bash_history'])
     try {
-      await using window = new TerminalWindow(place(), ['bash'])
+      await using window = new TerminalWindow(getInstance(), ['bash'])
       window.types('echo "<$HISTFILE>"\r')
       await window.shows('</workspace/home/.bash_history>')
       window.types('exit\r')
       await window.ended
-      expect((await place().box.exec(['sh', '-c', 'cat ~/kept/history'])).stdout).toContain('HISTFILE')
+      expect((await getInstance().box.exec(['sh', '-c', 'cat ~/kept/history'])).stdout).toContain('HISTFILE')
     } finally {
-      await place().box.exec(['sh', '-c', 'rm -rf ~/.bash_history ~/kept'])
+      await getInstance().box.exec(['sh', '-c', 'rm -rf ~/.bash_history ~/kept'])
     }
   })
 
@@ -84,8 +91,8 @@ export function settingsContract(place: GetInstance): void {
   it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('no command and no sandbox takes %s', async (name) => {
     const refused = { code: 'refused_variable', message: expect.not.stringContaining('made-up-value') }
     const env = { [name]: 'made-up-value' }
-    await expect(place().box.exec(['true'], { env })).rejects.toMatchObject(refused)
-    const { code, stderr } = await place().home.tryToCreate(['--env', `${name}=made-up-value`])
+    await expect(getInstance().box.exec(['true'], { env })).rejects.toMatchObject(refused)
+    const { code, stderr } = await getInstance().home.tryToCreate(['--env', `${name}=made-up-value`])
     expect(code).toBe(64)
     expect(stderr).toContain(`sets ${name}, which sandboxes must not see`)
     expect(stderr).not.toContain('made-up-value')

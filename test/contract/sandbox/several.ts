@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { expectAnswers, type GetInstance, NODE_INSIDE, newJobId, runWhole, until } from './instance.ts'
 
-export function severalContract(place: GetInstance): void {
+export function severalContract(getInstance: GetInstance): void {
   describe('two sandboxes', () => {
     it('see nothing of each other', async () => {
-      const { home, client, box } = place()
+      const { home, client, box } = getInstance()
       const other = await home.create(['--name', 'other'])
       await box.exec([
         'sh',
@@ -22,7 +22,7 @@ export function severalContract(place: GetInstance): void {
       const server = `require('net').createServer((s) => s.on('error', () => {}).end('mine')).listen(7010, '127.0.0.1', () => console.log('up'))`
       const abstract = `require('net').createServer((s) => s.on('error', () => {}).end()).listen('\\0contract', () => console.log('up'))`
       const serving = runWhole(
-        place(),
+        getInstance(),
         { kind: 'exec', argv: [NODE_INSIDE, '-e', `${server};${abstract}`] },
         { jobId },
       )
@@ -49,7 +49,7 @@ export function severalContract(place: GetInstance): void {
     })
 
     it('have different names, or the second is not made', async () => {
-      const { home, client } = place()
+      const { home, client } = getInstance()
       const twin = await home.create(['--name', 'twin'])
       const { code, stderr } = await home.tryToCreate(['--name', 'twin'])
       expect(code).toBe(4)
@@ -66,9 +66,9 @@ export function severalContract(place: GetInstance): void {
 
   describe('delete', () => {
     it('ends what runs, and removes everything', async () => {
-      const { home, client, box } = place()
+      const { home, client, box } = getInstance()
       const going = await home.create(['--name', 'going'])
-      const running = runWhole(place(), { kind: 'exec', argv: ['sleep', '983'] }, { sandbox: going })
+      const running = runWhole(getInstance(), { kind: 'exec', argv: ['sleep', '983'] }, { sandbox: going })
       const ended = running.then(
         ({ result }) => result.outcome,
         (error: { readonly code: string }) => error.code,
@@ -80,7 +80,7 @@ export function severalContract(place: GetInstance): void {
       expect(types.slice(0, 3).sort()).toEqual(['connected', 'created', 'job_started'])
       await going.delete()
       expect(existsSync(join(home.home, 'sandboxes', going.id))).toBe(false)
-      expect(await home.leftOf(going.id)).toEqual([])
+      expect(await home.findLeftovers(going.id)).toEqual([])
       expect(await ended).not.toBe('exited')
       await expect(client.sandboxes.get(going.id)).rejects.toMatchObject({ code: 'not_found' })
       await expect(going.exec(['true'])).rejects.toMatchObject({ code: 'not_found' })

@@ -4,9 +4,9 @@ import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FRAME } from '../../../src/lib/frames.ts'
-import { BYTES_TYPE } from '../../../src/operator/api/names.ts'
+import { BYTES_TYPE } from '../../../src/operator/api/api-constants.ts'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
-import { jobPath, query } from '../../../src/sdk/paths.ts'
+import { jobPath, query } from '../../../src/sdk/api-paths.ts'
 import { attachJob, runJob } from '../../../src/sdk/run-job.ts'
 import { jsonOf } from '../../../src/sdk/transport.ts'
 import { run as runOnHost } from '../../craik.ts'
@@ -31,17 +31,17 @@ const UNREAD_BYTES = 512 * MIB
 /** So often the same position: what writes is held up. */
 const STILL_LOOKS = 10
 
-export function streamContract(place: GetInstance): void {
+export function streamContract(getInstance: GetInstance): void {
   describe('output', () => {
     it('read on from any frame is the rest of it', async () => {
       const jobId = newJobId()
       const script = 'for i in $(seq 60); do echo "out $i"; echo "err $i" >&2; done; exit 9'
-      await runWhole(place(), { kind: 'exec', argv: ['sh', '-c', script] }, { jobId })
-      const whole = await hear(place(), jobId, 0)
+      await runWhole(getInstance(), { kind: 'exec', argv: ['sh', '-c', script] }, { jobId })
+      const whole = await hear(getInstance(), jobId, 0)
       expect(whole).toMatchObject({ ended: true, gaps: [] })
       const starts = [0, ...whole.frames.map(({ after }) => after)]
       const property = fc.asyncProperty(fc.nat(starts.length - 2), async (index) => {
-        const rest = await hear(place(), jobId, starts[index]!)
+        const rest = await hear(getInstance(), jobId, starts[index]!)
         expect(rest.frames).toEqual(whole.frames.slice(index))
       })
       await fc.assert(property, { numRuns: 30, examples: [[0], [starts.length - 2]] })
@@ -50,11 +50,11 @@ export function streamContract(place: GetInstance): void {
     it('of a running command, left and taken up again and again, is heard once and whole', async () => {
       const jobId = newJobId()
       const script = 'i=0; while [ $i -lt 4000 ]; do echo $i; i=$((i+1)); done'
-      await startDetached(place(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
+      await startDetached(getInstance(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
       const heard: Buffer[] = []
       let at: Heard = { frames: [], gaps: [], position: 0, ended: false }
       for (let step = 1; !at.ended; step++) {
-        at = await hear(place(), jobId, at.position, 1 + ((step * 7) % 400))
+        at = await hear(getInstance(), jobId, at.position, 1 + ((step * 7) % 400))
         expect(at.gaps).toEqual([])
         heard.push(...at.frames.filter(({ type }) => type === FRAME.stdout).map(({ payload }) => payload))
       }
@@ -64,21 +64,21 @@ export function streamContract(place: GetInstance): void {
 
     it('from a position that it does not have is refused', async () => {
       const jobId = newJobId()
-      await runWhole(place(), { kind: 'exec', argv: ['echo', 'x'.repeat(100)] }, { jobId })
+      await runWhole(getInstance(), { kind: 'exec', argv: ['echo', 'x'.repeat(100)] }, { jobId })
       for (const after of [3, 10_000]) {
-        await expect(hear(place(), jobId, after)).rejects.toMatchObject({ code: 'usage' })
+        await expect(hear(getInstance(), jobId, after)).rejects.toMatchObject({ code: 'usage' })
       }
-      await expectAnswers(place().box)
+      await expectAnswers(getInstance().box)
     })
 
     it('of a command that nobody follows is kept on the disk of the sandbox', async () => {
       const jobId = newJobId()
       const script = `seq 1 40000000 | head -c ${KEPT_BYTES}`
       const before = await supervisorBytes()
-      await startDetached(place(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
-      await untilEnded(place(), jobId)
+      await startDetached(getInstance(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
+      await untilEnded(getInstance(), jobId)
       const hash = createHash('sha256')
-      const { lostBytes, result } = await attachJob(place().client, place().box.id, {
+      const { lostBytes, result } = await attachJob(getInstance().client, getInstance().box.id, {
         jobId,
         onStdout: (chunk) => void hash.update(chunk),
       })
@@ -88,14 +88,14 @@ export function streamContract(place: GetInstance): void {
       })
       expect(`${hash.digest('hex')}  -\n`).toBe(expected.stdout)
       expect((await supervisorBytes()) - before).toBeLessThan(GROWTH_BYTES)
-      await place().client.jobs.cancel(place().box.id, jobId)
+      await getInstance().client.jobs.cancel(getInstance().box.id, jobId)
     })
 
     it('that nobody reads does not grow the supervisor', async () => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const jobId = newJobId()
       const before = await supervisorBytes()
-      const leaving = new AbortController()
+      const controller = new AbortController()
       const started = Promise.withResolvers<void>()
       const never = new Promise<void>(() => {})
       const stuck = runJob(
@@ -106,7 +106,7 @@ export function streamContract(place: GetInstance): void {
           argv: ['head', '-c', String(UNREAD_BYTES), '/dev/zero'],
           max_output_bytes: 2 * UNREAD_BYTES,
         },
-        { jobId, signal: leaving.signal, onStarted: () => started.resolve(), onStdout: () => never },
+        { jobId, signal: controller.signal, onStarted: () => started.resolve(), onStdout: () => never },
       )
       stuck.catch(() => {})
       await started.promise
@@ -121,19 +121,19 @@ export function streamContract(place: GetInstance): void {
         position = job.position
         return job.state === 'ended' || stillLooks === STILL_LOOKS
       })
-      leaving.abort()
+      controller.abort()
       expect(position).toBeGreaterThan(0)
       expect(peak - before).toBeLessThan(GROWTH_BYTES)
       await client.jobs.cancel(box.id, jobId)
       await expectAnswers(box)
     })
 
-    const supervisorBytes = async () => (await place().client.supervisor.status()).memory_bytes
+    const supervisorBytes = async () => (await getInstance().client.supervisor.status()).memory_bytes
   })
 
   describe('input', () => {
     const send = async (jobId: string, offset: number, bytes: Buffer, end = false) => {
-      const { client, box } = place()
+      const { client, box } = getInstance()
       const response = await client.link.send({
         method: 'POST',
         path: jobPath(box.id, jobId, `/input${query({ offset, end })}`),
@@ -149,7 +149,7 @@ export function streamContract(place: GetInstance): void {
       const property = fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 8 }), async (pieces) => {
         const data = randomBytes(pieces.reduce((sum, { length }) => sum + length, 0))
         const jobId = newJobId()
-        await startDetached(place(), cat, jobId)
+        await startDetached(getInstance(), cat, jobId)
         let at = 0
         for (const { length, back } of pieces) {
           const from = Math.max(0, at - back)
@@ -157,7 +157,7 @@ export function streamContract(place: GetInstance): void {
           expect(await send(jobId, from, data.subarray(from, at))).toBe(at)
         }
         expect(await send(jobId, at, Buffer.alloc(0), true)).toBe(at)
-        const { stdout, result } = await runWhole(place(), cat, { jobId })
+        const { stdout, result } = await runWhole(getInstance(), cat, { jobId })
         expect(sha256(stdout)).toBe(sha256(data))
         expect(result.stdinBytes).toBe(data.length)
       })
@@ -166,12 +166,12 @@ export function streamContract(place: GetInstance): void {
 
     it('that skips bytes is refused, and so is more after its end', async () => {
       const jobId = newJobId()
-      await startDetached(place(), cat, jobId)
+      await startDetached(getInstance(), cat, jobId)
       expect(await send(jobId, 0, Buffer.from('abc'))).toBe(3)
       await expect(send(jobId, 4, Buffer.from('e'))).rejects.toMatchObject({ code: 'conflict' })
       expect(await send(jobId, 3, Buffer.from('d'), true)).toBe(4)
       await expect(send(jobId, 4, Buffer.from('e'))).rejects.toMatchObject({ code: 'conflict' })
-      const { stdout } = await runWhole(place(), cat, { jobId })
+      const { stdout } = await runWhole(getInstance(), cat, { jobId })
       expect(stdout.toString()).toBe('abcd')
     })
   })

@@ -11,13 +11,13 @@ const PATIENCE_MS = 60_000
 export class TerminalWindow implements AsyncDisposable {
   readonly jobId = newJobId()
   readonly ended: Promise<JobEnd>
-  readonly #place: ContractInstance
+  readonly #instance: ContractInstance
   readonly #keys = new PassThrough()
   readonly #waiting = new Set<() => void>()
   #text = ''
 
-  constructor(place: ContractInstance, argv: readonly string[], options: Partial<TerminalBody> = {}) {
-    this.#place = place
+  constructor(instance: ContractInstance, argv: readonly string[], options: Partial<TerminalBody> = {}) {
+    this.#instance = instance
     const spec: TerminalBody = {
       kind: 'terminal',
       argv: [...argv],
@@ -26,7 +26,7 @@ export class TerminalWindow implements AsyncDisposable {
       term: 'xterm-256color',
       ...options,
     }
-    this.ended = runJob(place.client, place.box.id, spec, {
+    this.ended = runJob(instance.client, instance.box.id, spec, {
       jobId: this.jobId,
       stdin: this.#keys,
       onStdout: (chunk) => {
@@ -47,7 +47,7 @@ export class TerminalWindow implements AsyncDisposable {
   }
 
   resize(cols: number, rows: number): Promise<void> {
-    return this.#place.client.jobs.resize(this.#place.box.id, this.jobId, cols, rows)
+    return this.#instance.client.jobs.resize(this.#instance.box.id, this.jobId, cols, rows)
   }
 
   /** Waits until it was shown so often. */
@@ -69,7 +69,7 @@ export class TerminalWindow implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#place.client.jobs.cancel(this.#place.box.id, this.jobId).catch(() => {})
+    await this.#instance.client.jobs.cancel(this.#instance.box.id, this.jobId).catch(() => {})
     this.#keys.destroy()
     await this.ended.catch(() => {})
   }

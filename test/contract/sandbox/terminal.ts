@@ -5,10 +5,10 @@ import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
 import { type GetInstance, hear, newJobId, startDetached, untilEnded } from './instance.ts'
 import { TerminalWindow } from './terminal-window.ts'
 
-export function terminalContract(place: GetInstance): void {
+export function terminalContract(getInstance: GetInstance): void {
   describe('a terminal', () => {
     it('echoes what is typed, and ends with the code of its program', async () => {
-      await using window = new TerminalWindow(place(), ['sh'])
+      await using window = new TerminalWindow(getInstance(), ['sh'])
       window.types('echo "<$((20 + 22))>"\r')
       await window.shows('echo "<$((20 + 22))>"')
       await window.shows('<42>')
@@ -19,7 +19,7 @@ export function terminalContract(place: GetInstance): void {
     })
 
     it('has the size that it was given, and is told when that changes', async () => {
-      await using window = new TerminalWindow(place(), ['sh'], { cols: 91, rows: 37 })
+      await using window = new TerminalWindow(getInstance(), ['sh'], { cols: 91, rows: 37 })
       window.types('trap "stty size; echo was-told" WINCH; stty size\r')
       // Not before the shell is in front again: a signal to what ran there is none to it.
       await window.shows('37 91\r\n$ ')
@@ -30,7 +30,7 @@ export function terminalContract(place: GetInstance): void {
     })
 
     it('carries colours and every other byte as it is', async () => {
-      await using window = new TerminalWindow(place(), [
+      await using window = new TerminalWindow(getInstance(), [
         'sh',
         '-c',
         String.raw`stty -opost; echo "$TERM"; printf '\033[31mred\033[0m \377\000\200 \342\202\254'`,
@@ -41,7 +41,7 @@ export function terminalContract(place: GetInstance): void {
     })
 
     it('turns Ctrl-C into a signal to what runs in front, and Ctrl-D into the end', async () => {
-      await using window = new TerminalWindow(place(), ['sh'])
+      await using window = new TerminalWindow(getInstance(), ['sh'])
       window.types('cat; echo "cat ended: $?"\r')
       window.types('ready\r')
       await window.shows('ready', 2)
@@ -53,18 +53,18 @@ export function terminalContract(place: GetInstance): void {
     })
 
     it('runs vim: a file is written', async () => {
-      await using window = new TerminalWindow(place(), ['vi', 'by-vim.txt'])
+      await using window = new TerminalWindow(getInstance(), ['vi', 'by-vim.txt'])
       await window.shows('by-vim.txt')
       window.types('ihello from vim')
       await window.shows('vim', 2)
       window.types('\x1b')
       window.types(':wq\r')
       expect((await window.ended).result).toMatchObject({ outcome: 'exited', exitCode: 0 })
-      expect((await place().box.exec(['cat', 'by-vim.txt'])).stdout).toBe('hello from vim\n')
+      expect((await getInstance().box.exec(['cat', 'by-vim.txt'])).stdout).toBe('hello from vim\n')
     })
 
     it('runs top: it refreshes by itself', async () => {
-      await using window = new TerminalWindow(place(), ['top', '-d', '0.2'])
+      await using window = new TerminalWindow(getInstance(), ['top', '-d', '0.2'])
       await window.shows('load average', 4)
       window.types('q')
       expect((await window.ended).result).toMatchObject({ outcome: 'exited', exitCode: 0 })
@@ -73,9 +73,9 @@ export function terminalContract(place: GetInstance): void {
     it('that nobody looks at drops its oldest output, and says what is missing', async () => {
       const jobId = newJobId()
       const spec: JobRequestBody = { kind: 'terminal', argv: ['seq', '1', '600000'], cols: 80, rows: 24 }
-      await startDetached(place(), spec, jobId)
-      await untilEnded(place(), jobId)
-      const { gaps, frames, ended } = await hear(place(), jobId, 0)
+      await startDetached(getInstance(), spec, jobId)
+      await untilEnded(getInstance(), jobId)
+      const { gaps, frames, ended } = await hear(getInstance(), jobId, 0)
       expect(ended).toBe(true)
       expect(gaps).toHaveLength(1)
       expect(gaps[0]).toMatchObject({ from: 0, to: expect.any(Number) })
@@ -88,10 +88,10 @@ export function terminalContract(place: GetInstance): void {
     })
 
     it('is hung up when it is cancelled', async () => {
-      const window = new TerminalWindow(place(), ['sh', '-c', 'trap "" HUP INT; echo up; sleep 985'])
+      const window = new TerminalWindow(getInstance(), ['sh', '-c', 'trap "" HUP INT; echo up; sleep 985'])
       await window.shows('up')
       await window[Symbol.asyncDispose]()
-      const left = await place().client.sandboxes.processes(place().box.id)
+      const left = await getInstance().client.sandboxes.processes(getInstance().box.id)
       expect(left.filter(({ name }) => name === 'sleep')).toEqual([])
     })
   })

@@ -27,10 +27,10 @@ const MARKER = 'never-in-a-receipt'
 /** Operations of the table that are counted at the boundary are at least so many when all of the contract ran. */
 const AT_LEAST = 100
 
-export function trustContract(place: GetInstance): void {
-  const exported = async () => (await place().home.run(['receipts', 'export'])).stdout
+export function trustContract(getInstance: GetInstance): void {
+  const exportLog = async () => (await getInstance().home.run(['receipts', 'export'])).stdout
   const receipts = async () =>
-    (await exported())
+    (await exportLog())
       .split('\n')
       .filter((line) => line.startsWith('{"body"'))
       .map((line) => (JSON.parse(line) as { readonly body: Receipt }).body)
@@ -38,7 +38,7 @@ export function trustContract(place: GetInstance): void {
   describe('without a grant', () => {
     let box: LiveSandbox
     beforeAll(async () => {
-      const { home } = place()
+      const { home } = getInstance()
       box = await home.create(['--name', 'bare'])
       const grants = await home.json<Grant[]>(['grant', 'list', '--format', 'json'])
       for (const { id, state, target } of grants)
@@ -49,21 +49,29 @@ export function trustContract(place: GetInstance): void {
       await box.delete()
     })
     const allow = (capability: string, operation: string) =>
-      place().home.json([
-        ...['grant', 'create', '--capability', capability, '--operation', operation],
-        ...['--target', `sandbox/${box.id}`, '--any-scope', '--unlimited-uses'],
+      getInstance().home.json([
+        'grant',
+        'create',
+        '--capability',
+        capability,
+        '--operation',
+        operation,
+        '--target',
+        `sandbox/${box.id}`,
+        '--any-scope',
+        '--unlimited-uses',
       ])
 
     it('every operation is denied with a receipt, and nothing reaches the sandbox', async () => {
-      const { client } = place()
+      const { client } = getInstance()
       const jobId = newJobId()
       const archive = () => Readable.from([Buffer.alloc(1024)], { objectMode: false })
       const attempts: Readonly<Record<string, () => Promise<unknown>>> = {
-        exec: () => runWhole(place(), { kind: 'exec', argv: ['touch', 'ran'] }, { sandbox: box }),
+        exec: () => runWhole(getInstance(), { kind: 'exec', argv: ['touch', 'ran'] }, { sandbox: box }),
         'buffered exec': () => box.exec(['touch', 'ran']),
         terminal: () =>
           runWhole(
-            place(),
+            getInstance(),
             { kind: 'terminal', argv: ['touch', 'ran'], cols: 80, rows: 24 },
             { sandbox: box },
           ),
@@ -103,7 +111,7 @@ export function trustContract(place: GetInstance): void {
     })
 
     it('a sandbox is not even made', async () => {
-      const { client } = place()
+      const { client } = getInstance()
       const count = (await client.sandboxes.list()).length
       await expect(client.sandboxes.create({ name: 'unasked' })).rejects.toMatchObject({ code: 'denied' })
       expect(await client.sandboxes.list()).toHaveLength(count)
@@ -112,14 +120,14 @@ export function trustContract(place: GetInstance): void {
 
   describe('the log, when all is done', () => {
     beforeAll(async () => {
-      const { home, box } = place()
+      const { home, box } = getInstance()
       const argv = ['sh', '-c', `echo ${MARKER}-argv; cat`, `${MARKER}-argument`]
       const env = { MARKED: `${MARKER}-environment` }
       const spec = { kind: 'exec', argv, env, stdin: true } as const
-      const { stdout } = await runWhole(place(), spec, { stdin: Buffer.from(`${MARKER}-input`) })
+      const { stdout } = await runWhole(getInstance(), spec, { stdin: Buffer.from(`${MARKER}-input`) })
       expect(stdout.toString()).toBe(`${MARKER}-argv\n${MARKER}-input`)
       await box.exec(['sh', '-c', `exit 3 # ${MARKER}-exec`])
-      for (const { id } of await place().client.sandboxes.list())
+      for (const { id } of await getInstance().client.sandboxes.list())
         expect((await home.run(['sandbox', 'delete', id])).code).toBe(0)
       await home.run(['supervisor', 'stop'])
     })
@@ -135,13 +143,13 @@ export function trustContract(place: GetInstance): void {
     })
 
     it('holds no word of any command, its environment, its input or its output', async () => {
-      expect(await exported()).not.toContain(MARKER)
-      const { stdout } = await place().home.run(['supervisor', 'logs', '--lines', '10000'])
+      expect(await exportLog()).not.toContain(MARKER)
+      const { stdout } = await getInstance().home.run(['supervisor', 'logs', '--lines', '10000'])
       expect(stdout).not.toContain(MARKER)
     })
 
     it('verifies, every decision is made again, and the boundary counted the same', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const { code, stdout, stderr } = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
       expect([code, stderr]).toEqual([0, ''])
       const verified = JSON.parse(stdout)

@@ -10,16 +10,16 @@ import type { GetInstance } from './instance.ts'
 
 const LOCAL = '/workspace/home/.local'
 
-export function volumeContract(place: GetInstance): void {
-  const folderOf = (name: string) => join(place().home.home, 'volumes', name)
+export function volumeContract(getInstance: GetInstance): void {
+  const folderOf = (name: string) => join(getInstance().home.home, 'volumes', name)
   const create = (name: string, ...args: readonly string[]) =>
-    place().home.create(['--volume', `${name}:.local`, ...args])
+    getInstance().home.create(['--volume', `${name}:.local`, ...args])
   const sh = (box: LiveSandbox, script: string) => box.exec(['sh', '-c', script])
-  const remove = (...names: readonly string[]) => place().home.json(['volume', 'delete', ...names])
+  const remove = (...names: readonly string[]) => getInstance().home.json(['volume', 'delete', ...names])
 
   describe('a volume', () => {
     it('is there again in the next sandbox, as its own, and never root’s', async () => {
-      const { home, client } = place()
+      const { home, client } = getInstance()
       const first = await home.create(['--volume', 'kept:.local', '--volume', 'deep:.config/a/b'])
       expect(first.body).toMatchObject({
         volumes: [
@@ -67,7 +67,7 @@ export function volumeContract(place: GetInstance): void {
     })
 
     it('belongs to one sandbox at a time, stopped or not, and is not deleted under it', async () => {
-      const { home, client } = place()
+      const { home, client } = getInstance()
       const box = await create('taken', '--name', 'holder')
       await client.sandboxes.stop(box.id)
       const second = await home.tryToCreate(['--volume', 'taken:elsewhere'])
@@ -87,7 +87,7 @@ export function volumeContract(place: GetInstance): void {
     })
 
     it('is not mounted where the inside left a link, and the next sandbox has it whole', async () => {
-      const { home, client } = place()
+      const { home, client } = getInstance()
       const box = await home.create(['--volume', 'linked:.config/llm'])
       const target = home.workspace('target', { 'llm/file': 'theirs' })
       const plant = `cd ~; echo mine > .config/llm/file; mv .config aside; ln -s ${target} .config; readlink .config`
@@ -109,7 +109,7 @@ export function volumeContract(place: GetInstance): void {
     })
 
     it('cannot be moved or replaced from inside, nor does what is exchanged in it lead the host elsewhere', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const outside = home.path('outside')
       mkdirSync(outside)
       writeFileSync(join(outside, 'large'), Buffer.alloc(32 * 1024 * 1024))
@@ -138,7 +138,7 @@ export function volumeContract(place: GetInstance): void {
     })
 
     it('is in no snapshot: a fork has none, and a restored sandbox has its own as it is', async () => {
-      const { home, client } = place()
+      const { home, client } = getInstance()
       const box = await create('apart', '--name', 'apart')
       await sh(box, 'echo before > ~/.local/file; echo before > file')
       const snapshot = await client.snapshots.make(box.id, { name: 'of-apart' })
@@ -158,7 +158,7 @@ export function volumeContract(place: GetInstance): void {
     })
 
     it('is of the workspace’s owner where the sandbox works in place', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const folder = home.workspace('with-volume', { 'readme.txt': 'hello\n' })
       const box = await create('beside', '--workspace', folder, '--in-place')
       expect((await sh(box, `cat readme.txt; echo x > ${LOCAL}/file`)).stdout).toBe('hello\n')
@@ -170,7 +170,7 @@ export function volumeContract(place: GetInstance): void {
     it.each(['kept', 'kept:', ':.local', 'kept:/etc', 'kept:../up', 'kept:project/x', 'Kept:.local'])(
       'is refused when it is asked for as %s',
       async (text) => {
-        const { code, stderr } = await place().home.tryToCreate(['--volume', text])
+        const { code, stderr } = await getInstance().home.tryToCreate(['--volume', text])
         expect([code, stderr]).toEqual([ERRORS.usage.exit, expect.stringMatching(/^craik: .+\n {2}.+\n$/)])
       },
     )

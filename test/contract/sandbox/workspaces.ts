@@ -52,12 +52,13 @@ function replaceFile(at: string): void {
   renameSync(`${at}.lock`, at)
 }
 
-export function workspaceContract(place: GetInstance): void {
-  const createInPlace = (folder: string) => place().home.tryToCreate(['--workspace', folder, '--in-place'])
+export function workspaceContract(getInstance: GetInstance): void {
+  const createInPlace = (folder: string) =>
+    getInstance().home.tryToCreate(['--workspace', folder, '--in-place'])
 
   describe('a workspace', () => {
     it('of somebody else is copied, and the copy is the sandbox’s own', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const folder = home.foreignWorkspace('theirs', FILES)
       const names = readdirSync(folder).sort()
       const box = await home.create(['--workspace', folder])
@@ -69,7 +70,7 @@ export function workspaceContract(place: GetInstance): void {
     })
 
     it('in place is the folder itself, with the rights of its owner', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const folder = home.workspace('own', FILES)
       const box = await home.create(['--workspace', folder, '--in-place'])
       expect(box.body).toMatchObject({ workspace: { mode: 'in-place', folder }, host_uid: USER_UID })
@@ -85,7 +86,7 @@ export function workspaceContract(place: GetInstance): void {
     })
 
     it('in place of somebody else is theirs for root, and refused for everybody else', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const folder = home.foreignWorkspace('theirs-in-place', FILES)
       if (home.identity === 'user') {
         const { code, stderr } = await createInPlace(folder)
@@ -100,7 +101,7 @@ export function workspaceContract(place: GetInstance): void {
     })
 
     it('in place of root is refused', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const folder = home.workspace('of-root', FILES)
       if (process.getuid?.() === 0) chownSync(folder, 0, 0)
       const { code, stderr } = await createInPlace(process.getuid?.() === 0 ? folder : '/usr/share')
@@ -112,7 +113,7 @@ export function workspaceContract(place: GetInstance): void {
       ['a repository', REPOSITORY],
       ['an empty folder', {}],
     ])('in place lets nobody touch what the host would run: %s', async (kind, files) => {
-      const { home } = place()
+      const { home } = getInstance()
       const folder = home.workspace(`guarded ${kind}`, files)
       const before = contents(folder)
       const box = await home.create(['--workspace', folder, '--in-place'])
@@ -134,7 +135,7 @@ export function workspaceContract(place: GetInstance): void {
     ])(
       'in place ends it when the host itself replaces %s, says so, and is held again afterwards',
       async (name, replace) => {
-        const { home, client } = place()
+        const { home, client } = getInstance()
         const folder = home.workspace(`replaced-${name.replaceAll(/[^a-z]/g, '')}`, REPOSITORY)
         const box = await home.create(['--workspace', folder, '--in-place'])
         // Whatever git does all day leaves it alone.
@@ -159,7 +160,7 @@ export function workspaceContract(place: GetInstance): void {
     )
 
     it('in place, in use by two, stays guarded until the second is gone', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       const folder = home.workspace('shared', FILES)
       const [first, second] = [
         await home.create(['--workspace', folder, '--in-place']),
@@ -172,7 +173,7 @@ export function workspaceContract(place: GetInstance): void {
     })
 
     it('that holds Craik’s own home is never given away', async () => {
-      const { home } = place()
+      const { home } = getInstance()
       mkdirSync(home.path('nested'), { recursive: true })
       const { code } = await createInPlace(home.folder)
       expect(code).toBe(ERRORS.usage.exit)

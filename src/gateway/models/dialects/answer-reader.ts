@@ -1,28 +1,31 @@
-/** Reads an answer as it passes: what was used, whether it is whole, whether the provider itself broke it off. */
+/**
+ * Reads a response while it is forwarded: its usage, whether it is complete, and whether the provider reported an
+ * error.
+ */
 import type { Usage } from '../../../providers/conversation.ts'
-import { writtenTokens } from '../../../providers/estimate.ts'
+import { estimateOutputTokens } from '../../../providers/estimate.ts'
 import { type Loose, parseAnswer } from '../json-members.ts'
 
 type InputCounts = Omit<Extract<Usage, { source: 'measured' | 'estimated' }>, 'source' | 'outputTokens'>
 
 export abstract class AnswerReader {
-  /** The dialect's own end has come. */
+  /** Whether the dialect's final event has arrived. */
   complete = false
-  /** An error that the provider put into the stream: it is passed on as it is. */
+  /** The provider's own error in the stream, which is forwarded unchanged. */
   problem: Loose
   usage: Usage | undefined
   protected input: InputCounts | undefined
   writtenBytes = 0
 
-  /** One event of a stream. Throws SyntaxError when it is not what the dialect says. */
+  /** Reads one event of a stream. Throws SyntaxError when it does not match the dialect. */
   event(data: string): void {
     this.read(parseAnswer(data))
   }
 
-  /** A whole answer that came at once. False: it is none in this dialect. */
+  /** Reads a complete response. Returns `false` when it does not match the dialect. */
   abstract whole(answer: Loose): boolean
 
-  /** Nothing follows. */
+  /** Called when the stream ends. */
   end(): void {}
 
   protected abstract read(event: Loose): void
@@ -31,11 +34,11 @@ export abstract class AnswerReader {
     for (const text of texts) if (typeof text === 'string') this.writtenBytes += Buffer.byteLength(text)
   }
 
-  /** What the answer has cost so far, as far as it can be told. */
-  spentSoFar(): Usage | undefined {
+  /** Returns the usage so far, if it is known. */
+  readUsage(): Usage | undefined {
     if (this.usage !== undefined && this.usage.source !== 'absent') return this.usage
     if (this.input === undefined) return undefined
-    return { source: 'estimated', ...this.input, outputTokens: writtenTokens(this.writtenBytes) }
+    return { source: 'estimated', ...this.input, outputTokens: estimateOutputTokens(this.writtenBytes) }
   }
 }
 
@@ -52,7 +55,7 @@ export function list(value: Loose): readonly Loose[] {
   return Array.isArray(value) ? value : []
 }
 
-/** An object that has this member. */
+/** Returns whether the value is an object with this member. */
 export function has(value: Loose, name: string): boolean {
   const found = member(value, name)
   return found !== undefined && found !== null

@@ -1,17 +1,25 @@
-/** Anthropic Messages, as the gateway passes it on. */
+/** Anthropic Messages, as the gateway forwards it. */
 import { type AnthropicCounts, anthropicUsage } from '../../../providers/adapters/anthropic-messages.ts'
 import type { Loose } from '../json-members.ts'
-import { edited, valueAt } from '../json-members.ts'
+import { applyEdits, valueAt } from '../json-members.ts'
 import { AnswerReader, has, member } from './answer-reader.ts'
 import type { Dialect, DialectError, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
-import { capAt, fieldsOf, isMalformed, isPremiumTier, malformedJson, modelAndCap, modelAt } from './fields.ts'
+import {
+  capAt,
+  describeJsonFault,
+  fieldsOf,
+  isMalformed,
+  isPremiumTier,
+  modelAndCap,
+  modelAt,
+} from './request-fields.ts'
 
 export const anthropicMessages: Dialect = {
   name: 'anthropic_messages',
   wire: 'anthropic_messages',
   providerId: 'provider_anthropic',
   family: 'anthropic',
-  spokenBy: ({ family }) => family === 'anthropic',
+  usedBy: ({ family }) => family === 'anthropic',
   takesCap: () => true,
   lookInto: {},
   ask,
@@ -23,7 +31,7 @@ export const anthropicMessages: Dialect = {
 const NAMES = { model: ['model'], cap: ['max_tokens'], tier: ['service_tier'] } as const
 
 function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
-  if (typeof members === 'string') return malformedJson(members)
+  if (typeof members === 'string') return describeJsonFault(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const model = modelAt(fields.model && valueAt(body, fields.model))
@@ -34,7 +42,7 @@ function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
     model,
     maxOutputTokens: cap,
     unpriced: isPremiumTier(body, fields.tier),
-    spelled: (changes) => edited(body, modelAndCap(members, fields, 'max_tokens', changes)),
+    spelled: (changes) => applyEdits(body, modelAndCap(members, fields, 'max_tokens', changes)),
   }
 }
 
@@ -45,7 +53,7 @@ class Reader extends AnswerReader {
     switch (member(event, 'type')) {
       case 'message_start':
         this.#counts.start = countsIn(member(event, 'message', 'usage'))
-        this.#begun()
+        this.#readInputCounts()
         return
       case 'content_block_delta': {
         const delta = member(event, 'delta')
@@ -75,7 +83,7 @@ class Reader extends AnswerReader {
     return true
   }
 
-  #begun(): void {
+  #readInputCounts(): void {
     const begun = anthropicUsage({ ...this.#counts, last: { output_tokens: 0 } })
     if (begun.source === 'absent') return
     const { source: _, outputTokens: __, ...input } = begun
@@ -90,7 +98,7 @@ const COUNTS = [
   'cache_creation_input_tokens',
 ] as const
 
-/** The figures and nothing else: whatever a provider puts beside them is not kept. */
+/** Keeps only the known counts, and drops any other fields of a provider. */
 function countsIn(usage: Loose): NonNullable<AnthropicCounts['last']> {
   const found = COUNTS.flatMap((name) => {
     const value = member(usage, name)

@@ -1,18 +1,26 @@
-/** Chat Completions, as the gateway passes it on. */
+/** Chat Completions, as the gateway forwards it. */
 import { chatUsage } from '../../../providers/adapters/chat-completions.ts'
 import type { Loose } from '../json-members.ts'
-import { type Edit, edited, memberPutIn, valueAt } from '../json-members.ts'
+import { applyEdits, type Edit, memberPutIn, valueAt } from '../json-members.ts'
 import { AnswerReader, has, list, member } from './answer-reader.ts'
 import type { Dialect, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
-import { capAt, fieldsOf, isMalformed, isPremiumTier, isSeveral, malformedJson, modelAt } from './fields.ts'
 import { openaiProblem } from './openai-error.ts'
+import {
+  capAt,
+  describeJsonFault,
+  fieldsOf,
+  isMalformed,
+  isPremiumTier,
+  isSeveral,
+  modelAt,
+} from './request-fields.ts'
 
 export const chatCompletions: Dialect = {
   name: 'chat_completions',
   wire: 'chat_completions',
   providerId: 'provider_openai_chat',
   family: 'openai',
-  spokenBy: ({ family, kind }) => family === 'openrouter' || family === 'kimi' || kind === 'api_key',
+  usedBy: ({ family, kind }) => family === 'openrouter' || family === 'kimi' || kind === 'api_key',
   takesCap: () => true,
   lookInto: {},
   ask,
@@ -23,7 +31,7 @@ export const chatCompletions: Dialect = {
 
 const NAMES = {
   model: ['model'],
-  // Two fields, of which a server reads the one that it knows: each is kept within what is held.
+  // A server reads whichever of the two fields it knows, so both are limited to the hold.
   cap: ['max_tokens'],
   newCap: ['max_completion_tokens'],
   answers: ['n'],
@@ -31,7 +39,7 @@ const NAMES = {
 } as const
 
 function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
-  if (typeof members === 'string') return malformedJson(members)
+  if (typeof members === 'string') return describeJsonFault(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const model = modelAt(fields.model && valueAt(body, fields.model))
@@ -51,16 +59,16 @@ function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
       const edits: Edit[] = []
       if (changes.model !== undefined) edits.push({ ...fields.model!, text: JSON.stringify(changes.model) })
       if (changes.cap !== undefined) {
-        const given = [fields.cap, fields.newCap].filter((field) => field !== undefined)
-        for (const field of given) edits.push({ ...field, text: String(changes.cap) })
-        if (given.length === 0) edits.push(memberPutIn(members, capName(baseUrl), String(changes.cap)))
+        const provided = [fields.cap, fields.newCap].filter((field) => field !== undefined)
+        for (const field of provided) edits.push({ ...field, text: String(changes.cap) })
+        if (provided.length === 0) edits.push(memberPutIn(members, capName(baseUrl), String(changes.cap)))
       }
-      return edited(body, edits)
+      return applyEdits(body, edits)
     },
   }
 }
 
-/** OpenAI's reasoning models refuse `max_tokens`; most other servers know no other name. */
+/** OpenAI's reasoning models reject `max_tokens`. Most other servers accept no other name. */
 function capName(baseUrl: string): string {
   return URL.parse(baseUrl)?.hostname === 'api.openai.com' ? 'max_completion_tokens' : 'max_tokens'
 }

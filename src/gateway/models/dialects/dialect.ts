@@ -1,4 +1,4 @@
-/** What the gateway has to know of a wire format to pass it on: what is asked, where the cap stands, when it is over. */
+/** The gateway's view of a wire format: the fields of a request, its output limit, and the end of a response. */
 import type { Account, AccountFamily } from '../../../accounts/account.ts'
 import type { FailureKind, Dialect as WireDialect } from '../../../providers/adapters/adapter.ts'
 import type { KnownNames } from '../../../providers/adapters/refusal.ts'
@@ -6,29 +6,29 @@ import type { JsonFault, LookInto, Members } from '../json-members.ts'
 import type { AnswerReader } from './answer-reader.ts'
 
 export interface Dialect {
-  /** As routes are told apart: Code Assist is Gemini in another envelope. */
+  /** The name that distinguishes routes: Code Assist is Gemini in another envelope. */
   readonly name: 'anthropic_messages' | 'openai_responses' | 'chat_completions' | 'gemini' | 'code_assist'
-  /** As provider records and receipts name it. */
+  /** The name in provider records and receipts. */
   readonly wire: Exclude<WireDialect, 'fixture'>
-  /** Whom a request without a provider's name is for. */
+  /** The provider for a request that names none. */
   readonly providerId: string
   readonly family: AccountFamily
-  /** Which logins speak it; the first in order that does is used. */
-  readonly spokenBy: (account: Account) => boolean
-  /** Whether a login lets a cap be set that the client did not name. */
+  /** Whether a login supports the dialect. The first such login is used. */
+  readonly usedBy: (account: Account) => boolean
+  /** Whether a login allows an output limit that the client did not set. */
   readonly takesCap: (account: Account | undefined) => boolean
   /** The members of a body whose own members are read too. */
   readonly lookInto: LookInto
-  /** What a body asks for. `model` is the one in the path, where the dialect has it there. */
+  /** Reads the request from a body. `model` is the model in the path, for dialects that have it there. */
   readonly ask: (body: ScannedBody, model: string | undefined) => ModelRequest | Malformed
   readonly reader: () => AnswerReader
-  /** The dialect's own error, as a body. */
+  /** Returns the dialect's own error as a body. */
   readonly errorBody: (error: DialectError) => string
-  /** The same in the middle of a stream: what makes a client see that the answer is not whole. */
+  /** Returns the error as an event of a stream, so that the client sees that the response is incomplete. */
   readonly errorEvent: (error: DialectError) => string
 }
 
-/** A body, with what the scanner found in it. */
+/** A body with the scanner's results. */
 export interface ScannedBody {
   readonly bytes: Buffer
   readonly members: Members | JsonFault
@@ -36,11 +36,14 @@ export interface ScannedBody {
 
 export interface ModelRequest {
   readonly model: string
-  /** Null: no cap is named. */
+  /** Null when the request sets no limit. */
   readonly maxOutputTokens: number | null
-  /** It may cost more than its bytes and the table of prices tell. */
+  /** Whether it may cost more than its size and the price table suggest. */
   readonly unpriced: boolean
-  /** The body with these changed and every other byte as it was. The base URL tells whose name of the cap is right. */
+  /**
+   * Returns the body with these changes and all other bytes unchanged. The base URL determines the name of the limit's
+   * field.
+   */
   readonly spelled: (changes: RequestChanges, baseUrl: string) => Buffer
 }
 
@@ -56,11 +59,11 @@ export interface Malformed {
 export interface DialectError {
   readonly status: number
   readonly message: string
-  /** As the provider itself calls it; without them, as the status is usually called. */
+  /** The provider's own error names. Without them, the usual names of the status. */
   readonly names?: KnownNames
 }
 
-/** The status of an answer for what went wrong on the other side. */
+/** Returns the HTTP status for an upstream failure. */
 export function statusOfFailure(failure: FailureKind): number {
   switch (failure) {
     case 'rate_limited':

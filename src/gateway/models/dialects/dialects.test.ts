@@ -6,40 +6,45 @@ import type { Dialect, ModelRequest } from './dialect.ts'
 import { codeAssist, geminiDialect } from './gemini.ts'
 import { openaiResponses } from './openai-responses.ts'
 
-const asked = (dialect: Dialect, body: unknown, model?: string) => {
+const parseAsk = (dialect: Dialect, body: unknown, model?: string) => {
   const bytes = Buffer.from(JSON.stringify(body))
   return dialect.ask({ bytes, members: scanObject(bytes, dialect.lookInto) }, model) as ModelRequest
 }
-const spelled = (ask: ModelRequest, cap: number, baseUrl = 'https://api.example/v1') =>
+const serializeAsk = (ask: ModelRequest, cap: number, baseUrl = 'https://api.example/v1') =>
   JSON.parse(ask.spelled({ cap }, baseUrl).toString())
 
-test('a cap is put in where there is none, under the name that is right there', () => {
-  expect(spelled(asked(anthropicMessages, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
-  expect(spelled(asked(openaiResponses, { model: 'm' }), 7)).toEqual({ max_output_tokens: 7, model: 'm' })
-  expect(spelled(asked(chatCompletions, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
-  expect(spelled(asked(chatCompletions, { model: 'm' }), 7, 'https://api.openai.com/v1')).toEqual({
+test('a missing output limit is added under the right name', () => {
+  expect(serializeAsk(parseAsk(anthropicMessages, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
+  expect(serializeAsk(parseAsk(openaiResponses, { model: 'm' }), 7)).toEqual({
+    max_output_tokens: 7,
+    model: 'm',
+  })
+  expect(serializeAsk(parseAsk(chatCompletions, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
+  expect(serializeAsk(parseAsk(chatCompletions, { model: 'm' }), 7, 'https://api.openai.com/v1')).toEqual({
     max_completion_tokens: 7,
     model: 'm',
   })
-  expect(spelled(asked(geminiDialect, {}, 'm'), 7)).toEqual({ generationConfig: { maxOutputTokens: 7 } })
-  expect(spelled(asked(codeAssist, { model: 'm', request: { contents: [] } }), 7)).toEqual({
+  expect(serializeAsk(parseAsk(geminiDialect, {}, 'm'), 7)).toEqual({
+    generationConfig: { maxOutputTokens: 7 },
+  })
+  expect(serializeAsk(parseAsk(codeAssist, { model: 'm', request: { contents: [] } }), 7)).toEqual({
     model: 'm',
     request: { generationConfig: { maxOutputTokens: 7 }, contents: [] },
   })
 })
 
-test('of two fields for one cap both are kept within it', () => {
-  const ask = asked(chatCompletions, { model: 'm', max_tokens: 5, max_completion_tokens: 900 })
+test('both fields of a limit are kept within it', () => {
+  const ask = parseAsk(chatCompletions, { model: 'm', max_tokens: 5, max_completion_tokens: 900 })
   expect(ask.maxOutputTokens).toBe(900)
-  expect(spelled(ask, 3)).toMatchObject({ max_tokens: 3, max_completion_tokens: 3 })
+  expect(serializeAsk(ask, 3)).toMatchObject({ max_tokens: 3, max_completion_tokens: 3 })
 })
 
 test('Gemini’s two names for a field are one field', () => {
-  const ask = asked(geminiDialect, { generation_config: { max_output_tokens: 900 } }, 'm')
+  const ask = parseAsk(geminiDialect, { generation_config: { max_output_tokens: 900 } }, 'm')
   expect(ask.maxOutputTokens).toBe(900)
-  expect(spelled(ask, 3)).toEqual({ generation_config: { max_output_tokens: 3 } })
+  expect(serializeAsk(ask, 3)).toEqual({ generation_config: { max_output_tokens: 3 } })
   const both = { generationConfig: { maxOutputTokens: 5 }, generation_config: { maxOutputTokens: 900 } }
-  expect(asked(geminiDialect, both, 'm')).toHaveProperty('malformed')
+  expect(parseAsk(geminiDialect, both, 'm')).toHaveProperty('malformed')
 })
 
 test.each<[string, Dialect, unknown]>([
@@ -47,19 +52,19 @@ test.each<[string, Dialect, unknown]>([
   ['several answers of Gemini', geminiDialect, { generationConfig: { candidateCount: 4 } }],
   ['an answer that is made in the background', openaiResponses, { model: 'm', background: true }],
   ['a cap of nothing', anthropicMessages, { model: 'm', max_tokens: 0 }],
-])('%s is refused: what it costs could not be held', (_, dialect, body) => {
-  expect(asked(dialect, body, 'm')).toHaveProperty('malformed')
+])('%s is refused, because its hold cannot be computed', (_, dialect, body) => {
+  expect(parseAsk(dialect, body, 'm')).toHaveProperty('malformed')
 })
 
 test.each<[string, Dialect, unknown]>([
   ['input that is kept on the other side', openaiResponses, { model: 'm', previous_response_id: 'r' }],
   ['a cache that is kept on the other side', geminiDialect, { cachedContent: 'c' }],
   ['a dearer tier', openaiResponses, { model: 'm', service_tier: 'priority' }],
-])('%s has no price that is known', (_, dialect, body) => {
-  expect(asked(dialect, body, 'm').unpriced).toBe(true)
+])('%s has no known price', (_, dialect, body) => {
+  expect(parseAsk(dialect, body, 'm').unpriced).toBe(true)
 })
 
-test('Code Assist’s answers are read in their envelope', () => {
+test('Code Assist’s responses are read in their envelope', () => {
   const reader = codeAssist.reader()
   const piece = {
     candidates: [{ content: { parts: [{ text: 'hello' }] }, finishReason: 'STOP' }],
@@ -75,7 +80,7 @@ test('Code Assist’s answers are read in their envelope', () => {
   })
 })
 
-test('whole answers are read in each dialect, and others are not taken for one', () => {
+test('complete responses are read in each dialect, and others are rejected', () => {
   const usage = { input_tokens: 10, output_tokens: 5 }
   const whole: [Dialect, object][] = [
     [anthropicMessages, { type: 'message', usage }],

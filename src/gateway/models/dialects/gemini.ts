@@ -1,10 +1,18 @@
-/** Gemini, as the gateway passes it on: with an API key, and in the envelope of Code Assist. */
+/** Gemini, as the gateway forwards it: with an API key, and in the envelope of Code Assist. */
 import { geminiUsage } from '../../../providers/adapters/gemini.ts'
 import type { Loose } from '../json-members.ts'
-import { type Edit, edited, type Members, memberPutIn, valueAt } from '../json-members.ts'
+import { applyEdits, type Edit, type Members, memberPutIn, valueAt } from '../json-members.ts'
 import { AnswerReader, has, list, member } from './answer-reader.ts'
 import type { Dialect, DialectError, Malformed, ModelRequest, RequestChanges } from './dialect.ts'
-import { capAt, type Field, fieldsOf, isMalformed, isSeveral, malformedJson, modelAt } from './fields.ts'
+import {
+  capAt,
+  describeJsonFault,
+  type Field,
+  fieldsOf,
+  isMalformed,
+  isSeveral,
+  modelAt,
+} from './request-fields.ts'
 
 /** Protocol buffers have two names for each field. */
 const LOOK_INTO_REQUEST = { generationConfig: {}, generation_config: {} }
@@ -21,10 +29,10 @@ const COMMON = {
 export const geminiDialect: Dialect = {
   ...COMMON,
   name: 'gemini',
-  spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'api_key',
+  usedBy: ({ family, kind }) => family === 'gemini' && kind === 'api_key',
   lookInto: LOOK_INTO_REQUEST,
   ask({ bytes: body, members }, pathModel) {
-    if (typeof members === 'string') return malformedJson(members)
+    if (typeof members === 'string') return describeJsonFault(members)
     const model = modelAt(pathModel)
     return isMalformed(model) ? model : askOf(body, members, model, undefined)
   },
@@ -34,10 +42,10 @@ export const geminiDialect: Dialect = {
 export const codeAssist: Dialect = {
   ...COMMON,
   name: 'code_assist',
-  spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'oauth',
+  usedBy: ({ family, kind }) => family === 'gemini' && kind === 'oauth',
   lookInto: { request: LOOK_INTO_REQUEST },
   ask({ bytes: body, members }) {
-    if (typeof members === 'string') return malformedJson(members)
+    if (typeof members === 'string') return describeJsonFault(members)
     const fields = fieldsOf(members, { model: ['model'], request: ['request'] })
     if (isMalformed(fields)) return fields
     const model = modelAt(fields.model && valueAt(body, fields.model))
@@ -64,9 +72,9 @@ function askOf(
   model: string,
   modelField: Field | undefined,
 ): ModelRequest | Malformed {
-  const asked = fieldsOf(request, REQUEST)
-  if (isMalformed(asked)) return asked
-  const { config: configField, cached } = asked
+  const requested = fieldsOf(request, REQUEST)
+  if (isMalformed(requested)) return requested
+  const { config: configField, cached } = requested
   const config = configField === undefined ? undefined : request.objects.get(configField.name)
   if (configField !== undefined && config === undefined)
     return { malformed: `${configField.name} must be an object` }
@@ -84,11 +92,11 @@ function askOf(
   return {
     model,
     maxOutputTokens: cap,
-    // What is kept on the other side is input too, and its size is not known here.
+    // Cached content at the provider is input too, and its size is unknown here.
     unpriced: cached !== undefined,
     spelled: (changes: RequestChanges) =>
-      edited(body, [
-        // Without Code Assist's envelope the model stands in the path.
+      applyEdits(body, [
+        // Without Code Assist's envelope, the model is in the path.
         ...(changes.model === undefined || modelField === undefined
           ? []
           : [{ ...modelField, text: JSON.stringify(changes.model) }]),
@@ -115,13 +123,13 @@ class Reader extends AnswerReader {
     this.#piece(this.#open(event))
   }
 
-  /** The last event is known by its `finishReason`; another with counts may follow. */
+  /** The last event has a `finishReason`. Another event with counts may follow. */
   override end(): void {
     this.complete = this.#stopped
   }
 
   override whole(answer: Loose): boolean {
-    // Asked to stream without `alt=sse`, the pieces come as one list.
+    // A stream that is requested without `alt=sse` arrives as one list of chunks.
     const pieces = Array.isArray(answer) ? answer : [answer]
     for (const piece of pieces) {
       if (typeof piece !== 'object' || piece === null) return false

@@ -1,28 +1,28 @@
-/** OpenAI Responses, as the gateway passes it on. */
+/** OpenAI Responses, as the gateway forwards it. */
 import { responsesUsage } from '../../../providers/adapters/openai-responses.ts'
 import type { Loose } from '../json-members.ts'
-import { edited, type Members, valueAt } from '../json-members.ts'
+import { applyEdits, type Members, valueAt } from '../json-members.ts'
 import { AnswerReader, has, member } from './answer-reader.ts'
 import type { Dialect, DialectError, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
+import { openaiProblem } from './openai-error.ts'
 import {
   capAt,
+  describeJsonFault,
   type Field,
   fieldsOf,
   isMalformed,
   isPremiumTier,
-  malformedJson,
   modelAndCap,
   modelAt,
-} from './fields.ts'
-import { openaiProblem } from './openai-error.ts'
+} from './request-fields.ts'
 
 export const openaiResponses: Dialect = {
   name: 'openai_responses',
   wire: 'openai_responses',
   providerId: 'provider_openai',
   family: 'openai',
-  spokenBy: ({ family }) => family === 'openai',
-  // The endpoint of ChatGPT logins refuses requests that name a cap.
+  usedBy: ({ family }) => family === 'openai',
+  // The endpoint of ChatGPT logins rejects requests that set an output limit.
   takesCap: (account) => account === undefined || account.kind === 'api_key',
   lookInto: {},
   ask,
@@ -42,19 +42,19 @@ const NAMES = {
 } as const
 
 function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
-  if (typeof members === 'string') return malformedJson(members)
+  if (typeof members === 'string') return describeJsonFault(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
-  const asked = askOf(body, members, fields)
-  if (isMalformed(asked)) return asked
-  // What is referred to is input too, and its size is not known here.
-  return { ...asked, unpriced: asked.unpriced || isSet(body, fields.previous) }
+  const request = askOf(body, members, fields)
+  if (isMalformed(request)) return request
+  // Referenced responses are input too, and their size is unknown here.
+  return { ...request, unpriced: request.unpriced || isSet(body, fields.previous) }
 }
 
-/** The same as a message of a WebSocket: an answer of before may be referred to, and its size is for whoever saw it. */
-export interface CreateAsk extends ModelRequest {
+/** The same request as a WebSocket message. It can refer to an earlier response, whose size the session knows. */
+export interface CreateRequestFields extends ModelRequest {
   readonly previousId: string | undefined
-  /** Nothing is to be generated: what is sent is only made ready for the next. */
+  /** Nothing is generated: the input is only prepared for the next request. */
   readonly isWarmUp: boolean
 }
 
@@ -66,23 +66,23 @@ const MESSAGE_NAMES = {
   generate: ['generate'],
 } as const
 
-export function createAsk({ bytes: body, members }: ScannedBody): CreateAsk | Malformed {
-  if (typeof members === 'string') return malformedJson(members)
+export function createAsk({ bytes: body, members }: ScannedBody): CreateRequestFields | Malformed {
+  if (typeof members === 'string') return describeJsonFault(members)
   const fields = fieldsOf(members, MESSAGE_NAMES)
   if (isMalformed(fields)) return fields
   const type = fields.type && valueAt(body, fields.type)
   if (type !== 'response.create') return { malformed: 'the only supported message is response.create' }
   if (isSet(body, fields.stream))
     return { malformed: 'stream_id is not supported: open a connection for each conversation' }
-  // A server that looks in there would read another model, and another cap.
+  // A server that reads the nested request would see another model and another limit.
   if (fields.nested !== undefined) return { malformed: 'put the request in the message, not under response' }
   const previous = fields.previous && valueAt(body, fields.previous)
   if (isSet(body, fields.previous) && typeof previous !== 'string')
     return { malformed: 'previous_response_id must be the id of a response' }
-  const asked = askOf(body, members, fields)
-  if (isMalformed(asked)) return asked
+  const request = askOf(body, members, fields)
+  if (isMalformed(request)) return request
   const isWarmUp = fields.generate !== undefined && valueAt(body, fields.generate) !== true
-  return { ...asked, previousId: typeof previous === 'string' ? previous : undefined, isWarmUp }
+  return { ...request, previousId: typeof previous === 'string' ? previous : undefined, isWarmUp }
 }
 
 function askOf(
@@ -101,7 +101,7 @@ function askOf(
     maxOutputTokens: cap,
     unpriced:
       isPremiumTier(body, fields.tier) || isSet(body, fields.conversation) || isSet(body, fields.prompt),
-    spelled: (changes) => edited(body, modelAndCap(members, fields, 'max_output_tokens', changes)),
+    spelled: (changes) => applyEdits(body, modelAndCap(members, fields, 'max_output_tokens', changes)),
   }
 }
 
@@ -109,7 +109,7 @@ function isSet(body: Buffer, field: Field | undefined): boolean {
   return field !== undefined && valueAt(body, field) !== null
 }
 
-/** An error as a message of a WebSocket, where nothing of an answer has been said. */
+/** Returns an error as a WebSocket message, before any event of a response. */
 export function errorMessage(
   error: DialectError & { readonly code?: string },
   headers: Readonly<Record<string, string>> = {},
@@ -123,7 +123,7 @@ export function errorMessage(
   })
 }
 
-/** The same in the middle of one. */
+/** Returns an error as a WebSocket message in the middle of a response. */
 export function failedMessage(error: DialectError): string {
   const { code, message } = openaiProblem(error)
   const response = { id: 'resp_craik', object: 'response', status: 'failed', error: { code, message } }
@@ -131,11 +131,11 @@ export function failedMessage(error: DialectError): string {
 }
 
 export class ResponsesReader extends AnswerReader {
-  /** What the answer may be referred to by, once it is complete. */
+  /** The id by which later requests can refer to the complete response. */
   responseId: string | undefined
-  /** It says that nothing at all was used: of what was only made ready that may be true. */
+  /** Whether the response reports zero usage, which can be true only for a warm-up. */
   saysNothingUsed = false
-  /** The status that the provider gave its own error, where it is a message by itself. */
+  /** The status in the provider's own error message, if it is a separate message. */
   problemStatus: number | undefined
 
   protected override read(event: Loose): void {
@@ -164,7 +164,7 @@ export class ResponsesReader extends AnswerReader {
   }
 
   override whole(answer: Loose): boolean {
-    // What is compacted comes back as a list of items.
+    // Compaction returns a list of items.
     if (member(answer, 'object') === undefined || has(answer, 'error')) return false
     this.usage = responsesUsage(member(answer, 'usage'))
     this.complete = true

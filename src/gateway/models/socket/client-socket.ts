@@ -1,16 +1,16 @@
 /**
- * The client's end of a WebSocket: whole messages in, counted against what its caller may have in memory, and events out,
- * as fast as it reads.
+ * The client's end of a WebSocket. It receives complete messages, counted against the caller's memory budget, and sends
+ * events as fast as the client reads.
  */
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import { type GatewayLimits, LARGE_BODY_BYTES } from '../../limits.ts'
+import { type GatewayLimits, LARGE_BODY_BYTES } from '../../gateway-limits.ts'
 import { LargeSlot, type MemoryBudget } from '../body.ts'
 import { keepAlive } from './keep-alive.ts'
 
 export type SocketFault = 'too_large' | 'too_slow' | 'no_room' | 'busy' | 'not_text' | 'not_utf8' | 'broken'
 
-/** A message that is whole. What it takes up is given back by `release`. */
+/** A complete message. `release` frees its memory. */
 export interface Incoming {
   readonly body: Buffer
   readonly release: () => void
@@ -18,31 +18,31 @@ export interface Incoming {
 
 export interface ClientListener {
   message(incoming: Incoming): void
-  /** It is put out for it. */
+  /** The client is disconnected because of the fault. */
   fault(fault: SocketFault): void
 }
 
-/** Where what is sent comes from. */
+/** The source of forwarded messages. */
 interface Source {
   pause(): void
   resume(): void
 }
 
-/** A masked frame's head, of what has no length to speak of. */
+/** The size of a masked frame's head for control frames. */
 const CONTROL_HEAD_BYTES = 6
 
 export class ClientSocket {
   readonly #socket: WebSocket
   readonly #stream: Duplex
-  readonly #room: MemoryBudget
+  readonly #memory: MemoryBudget
   readonly #limits: GatewayLimits
   readonly #listener: ClientListener
-  readonly #gone = new AbortController()
+  readonly #closed = new AbortController()
   readonly #held = new Set<Source>()
-  /** Of a message that is not whole. */
+  /** The bytes of an incomplete message. */
   #partBytes = 0
   #partTimer: NodeJS.Timeout | undefined
-  /** Of a message over 1 MiB that is not whole. */
+  /** The slot of an incomplete message over 1 MiB. */
   #slot: LargeSlot | undefined
   #unreadTimer: NodeJS.Timeout | undefined
   #behindSinceMs: number | undefined
@@ -52,54 +52,54 @@ export class ClientSocket {
   constructor(
     socket: WebSocket,
     stream: Duplex,
-    room: MemoryBudget,
+    memory: MemoryBudget,
     limits: GatewayLimits,
     listener: ClientListener,
   ) {
     this.#socket = socket
     this.#stream = stream
-    this.#room = room
+    this.#memory = memory
     this.#limits = limits
     this.#listener = listener
-    stream.prependListener('data', (piece: Buffer) => this.#arrived(piece.length))
+    stream.prependListener('data', (piece: Buffer) => this.#onBytes(piece.length))
     stream.on('drain', () => this.#hasRead())
-    stream.once('close', () => this.#ended())
+    stream.once('close', () => this.#onEnd())
     socket.on('message', (body: Buffer, isBinary) => this.#whole(body, isBinary))
-    // Answered only while it reads: otherwise pings would pile up as answers.
+    // Pings are answered only while the client reads. Otherwise their answers would pile up.
     socket.on('ping', (data: Buffer) => {
       this.#control(data)
       if (!stream.writableNeedDrain) socket.pong(data, undefined, () => {})
     })
     socket.on('pong', (data: Buffer) => this.#control(data))
     socket.on('error', (error: NodeJS.ErrnoException) => this.#fault(faultOf(error)))
-    socket.once('close', () => this.#ended())
+    socket.once('close', () => this.#onEnd())
     keepAlive(socket, stream, limits.pingMs)
   }
 
-  /** It hung up, or was put out. */
-  get gone(): AbortSignal {
-    return this.#gone.signal
+  /** Aborts when the client disconnects, or is disconnected. */
+  get closeSignal(): AbortSignal {
+    return this.#closed.signal
   }
 
-  /** It has not read what it was sent. */
+  /** Whether the client has unread data. */
   get isBehind(): boolean {
     return this.#stream.writableNeedDrain
   }
 
-  /** For how long, in all, it had not read what it was sent. */
+  /** The total time during which the client had unread data. */
   get waitedMs(): number {
     return this.#waitedMs + (this.#behindSinceMs === undefined ? 0 : performance.now() - this.#behindSinceMs)
   }
 
   send(text: Buffer | string): void {
-    if (this.gone.aborted || this.#socket.readyState !== this.#socket.OPEN) return
+    if (this.closeSignal.aborted || this.#socket.readyState !== this.#socket.OPEN) return
     this.#socket.send(text, { binary: false }, () => {})
     if (!this.isBehind) return
     this.#behindSinceMs ??= performance.now()
     this.#unreadTimer ??= setTimeout(() => this.#socket.terminate(), this.#limits.unreadMs)
   }
 
-  /** Sends, and lets no more come from there while the client is behind. */
+  /** Sends, and pauses the source while the client has unread data. */
   forward(data: Buffer, source: Source): void {
     this.send(data)
     if (!this.isBehind || this.#held.has(source)) return
@@ -107,7 +107,7 @@ export class ClientSocket {
     source.pause()
   }
 
-  /** After what was sent. Whoever does not answer in kind is put out. */
+  /** Closes after the sent data. A client that does not complete the close is disconnected. */
   close(code: number, reason: string): void {
     this.#socket.close(code, reason)
   }
@@ -125,18 +125,18 @@ export class ClientSocket {
     this.#held.clear()
   }
 
-  #arrived(bytes: number): void {
-    // It is only read to its end.
+  #onBytes(bytes: number): void {
+    // The rest is read and dropped.
     if (this.#isBad) return
     this.#count(bytes)
     this.#partTimer ??= setTimeout(() => this.#fault('too_slow'), this.#limits.bodyMs)
-    if (this.#room.heldBytes > this.#limits.heldBytes) this.#fault('no_room')
+    if (this.#memory.heldBytes > this.#limits.heldBytes) this.#fault('no_room')
     else if (this.#partBytes > LARGE_BODY_BYTES && this.#slot === undefined) void this.#waitForSlot()
   }
 
-  /** Nothing more is read meanwhile. */
+  /** Reading is paused meanwhile. */
   async #waitForSlot(): Promise<void> {
-    this.#slot = new LargeSlot(this.#room.scanner, this.gone)
+    this.#slot = new LargeSlot(this.#memory.scanner, this.closeSignal)
     this.#socket.pause()
     const fault = await this.#slot.take()
     if (fault === 'busy') this.#fault('busy')
@@ -162,27 +162,27 @@ export class ClientSocket {
       this.#fault('not_text')
       return
     }
-    this.#room.heldBytes += body.length
+    this.#memory.heldBytes += body.length
     let held = body.length
     const release = () => {
-      this.#room.heldBytes -= held
+      this.#memory.heldBytes -= held
       held = 0
     }
     this.#listener.message({ body, release })
   }
 
   #fault(fault: SocketFault): void {
-    if (this.#isBad || this.gone.aborted) return
+    if (this.#isBad || this.closeSignal.aborted) return
     this.#isBad = true
     this.#listener.fault(fault)
-    // Otherwise what is not whole would go on to grow until the client has left.
+    // Otherwise an incomplete message would grow until the client is gone.
     if (fault === 'no_room' || fault === 'too_slow' || fault === 'busy') this.#socket.pause()
     this.#releaseSlot()
   }
 
   #count(bytes: number): void {
     this.#partBytes += bytes
-    this.#room.heldBytes += bytes
+    this.#memory.heldBytes += bytes
   }
 
   #stopTimer(): void {
@@ -190,13 +190,13 @@ export class ClientSocket {
     this.#partTimer = undefined
   }
 
-  #ended(): void {
+  #onEnd(): void {
     this.#stopTimer()
     this.#releaseSlot()
     clearTimeout(this.#unreadTimer)
     this.#count(-this.#partBytes)
     this.#isBad = true
-    this.#gone.abort()
+    this.#closed.abort()
   }
 }
 

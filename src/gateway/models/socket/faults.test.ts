@@ -50,7 +50,7 @@ test('a message in fragments is one message', async () => {
   expect(scene.server.messages.map((message) => message.raw)).toEqual([text])
 })
 
-test('pings that come all at once are taken one at a turn of the event loop, so that others have theirs', async () => {
+test('pings in one burst are handled one per turn of the event loop, so that others get their turns', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()
   const PINGS = 2_000
@@ -61,7 +61,7 @@ test('pings that come all at once are taken one at a turn of the event loop, so 
   }
   let counting = setImmediate(count)
   const { _socket: stream } = client.socket as unknown as { readonly _socket: Duplex }
-  // In one piece, as the boundary hands them over.
+  // As one chunk, as the boundary delivers them.
   stream.cork()
   for (let at = 0; at < PINGS; at++) client.socket.ping()
   client.socket.send('{"type":')
@@ -92,7 +92,7 @@ test.each([
   expect(scene.server.messages).toEqual([])
 })
 
-test('a message that is never whole, or takes up what others need, is given up', async () => {
+test('a message that never ends, or uses the memory of others, is aborted', async () => {
   const slow = await socketScene([HELLO], { limits: { bodyMs: 100 } })
   const client = await slow.connect()
   client.socket.send('{"type"', { fin: false })
@@ -108,7 +108,7 @@ test('a message that is never whole, or takes up what others need, is given up',
 test.each([
   [200, 'cancelled'],
   [60_000, 'timeout'],
-])('a call that outlasts a client which is behind for over %i ms is %s', async (slowClientMs, failure) => {
+])('a call with a client that does not read for over %i ms is %s', async (slowClientMs, failure) => {
   const scene = await socketScene([{ kind: 'flood' }], { limits: { callMs: 2_000, slowClientMs } })
   const client = await scene.connect()
   client.socket.send(JSON.stringify(CREATE))
@@ -119,7 +119,7 @@ test.each([
   expect((await scene.ends()).at(-1)).toMatchObject({ failure })
 })
 
-test('long messages are masked in parts, and come whole and in their order', async () => {
+test('long messages are masked in parts, and arrive complete and in order', async () => {
   const masked = vi.spyOn(CredentialMask.prototype, 'bytes')
   const delta = (text: string) => JSON.stringify({ type: 'response.output_text.delta', delta: text })
   const long = `${'QUJD'.repeat(500_000)} ${REAL_KEY} end`
@@ -135,7 +135,7 @@ test('long messages are masked in parts, and come whole and in their order', asy
   expect(Math.max(...sizes)).toBeLessThan(TURN_BYTES + 10_000)
 })
 
-/** JSON.parse takes it, and JSON.stringify does not. */
+/** JSON.parse accepts it, and JSON.stringify does not. */
 const DEEP_ERROR = `{"type":"error","status":400,"error":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
 
 test.each<[string, SocketAct, string, 'error' | 'response.failed']>([
@@ -146,7 +146,7 @@ test.each<[string, SocketAct, string, 'error' | 'response.failed']>([
   ['an error nested deeper than the stack', raw(DEEP_ERROR), 'garbage', 'error'],
   ['half of an answer, and breaks', { kind: 'break', text: 'half' }, 'broken_stream', 'response.failed'],
 ])(
-  'a provider that sends %s: an event that says so, and a truthful receipt',
+  'when a provider sends %s, the client gets an error event, and the receipt is truthful',
   async (_, act, failure, type) => {
     const scene = await socketScene([act, HELLO])
     const client = await scene.connect()
@@ -155,7 +155,7 @@ test.each<[string, SocketAct, string, 'error' | 'response.failed']>([
     expect(JSON.stringify(events.at(-1))).toContain('craik: calling the model at')
     const { spent } = await balance(scene.gateway.at)
     expect(spent).toBeGreaterThanOrEqual(JSON.stringify(CREATE).length)
-    // The connection that it came on is not used again.
+    // The connection with the fault is not reused.
     expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
     expect(scene.server.upgrades).toHaveLength(2)
     expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure }, { status: 'passed' }])
@@ -165,17 +165,14 @@ test.each<[string, SocketAct, string, 'error' | 'response.failed']>([
 test.each([
   [429, 'rate_limit_exceeded', 'rate_limited'],
   [400, 'context_length_exceeded', 'rejected'],
-])(
-  'a provider’s own refusal (%i) is passed on as it is, and costs nothing',
-  async (status, code, failure) => {
-    const said = { type: 'error', status, error: { type: 'x', code, message: 'no more' } }
-    const scene = await socketScene([raw(JSON.stringify(said))])
-    const client = await scene.connect()
-    expect(await client.ask(CREATE)).toEqual([said])
-    expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { status: 'failed', failure }])
-    expect(await balance(scene.gateway.at)).toEqual({ spent: 0, held: 0 })
-  },
-)
+])('a provider’s own error (%i) is forwarded unchanged, and costs nothing', async (status, code, failure) => {
+  const reply = { type: 'error', status, error: { type: 'x', code, message: 'no more' } }
+  const scene = await socketScene([raw(JSON.stringify(reply))])
+  const client = await scene.connect()
+  expect(await client.ask(CREATE)).toEqual([reply])
+  expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { status: 'failed', failure }])
+  expect(await balance(scene.gateway.at)).toEqual({ spent: 0, held: 0 })
+})
 
 test('a credential in a message is masked, and the call continues', async () => {
   const scene = await socketScene([raw(CREATED, `{"type":"x","a":"${REAL_KEY}"}`, COMPLETED)])
@@ -193,25 +190,28 @@ test('a credential in an error is masked, and a part of it passes', async () => 
   expect(await client.ask(CREATE)).toEqual([{ type: 'error', status: 400, error: { ...error, message } }])
 })
 
-test.each([401, 403])('an error about the credential (%i) is replaced by our own words', async (status) => {
-  const error = {
-    type: 'invalid_request_error',
-    code: 'token_expired',
-    message: `not ${REAL_KEY.slice(0, 9)}`,
-  }
-  const scene = await socketScene([
-    raw(JSON.stringify({ type: 'error', status, error, headers: { a: 'b' } })),
-  ])
-  const client = await scene.connect()
-  const [told, ...more] = await client.ask(CREATE)
-  expect(more).toEqual([])
-  expect(told).toMatchObject({ type: 'error', status, error: { code: 'token_expired' } })
-  expect(JSON.stringify(told)).not.toContain(REAL_KEY.slice(0, 9))
-  expect(told).not.toHaveProperty('headers')
-  expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'unauthorized' }])
-})
+test.each([401, 403])(
+  'an error about the credential (%i) is replaced by Craik’s own words',
+  async (status) => {
+    const error = {
+      type: 'invalid_request_error',
+      code: 'token_expired',
+      message: `not ${REAL_KEY.slice(0, 9)}`,
+    }
+    const scene = await socketScene([
+      raw(JSON.stringify({ type: 'error', status, error, headers: { a: 'b' } })),
+    ])
+    const client = await scene.connect()
+    const [reported, ...more] = await client.ask(CREATE)
+    expect(more).toEqual([])
+    expect(reported).toMatchObject({ type: 'error', status, error: { code: 'token_expired' } })
+    expect(JSON.stringify(reported)).not.toContain(REAL_KEY.slice(0, 9))
+    expect(reported).not.toHaveProperty('headers')
+    expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'unauthorized' }])
+  },
+)
 
-test('a credential in the head of an answer is masked', async () => {
+test('a credential in the head of a response is masked', async () => {
   const scene = await socketScene([HELLO], { upgrades: [{ headers: { 'x-request-id': REAL_KEY } }] })
   const client = await scene.connect()
   expect((await client.upgraded)['x-request-id']).toBe('x'.repeat(REAL_KEY.length))
@@ -222,7 +222,7 @@ test.each<[string, SocketAct, string, string]>([
   ['never answers', { kind: 'silence' }, 'answerMs', 'error'],
   ['stops in the middle', { kind: 'hang', text: 'half' }, 'silenceMs', 'response.failed'],
   ['does not come to an end', { kind: 'hang', text: 'half' }, 'callMs', 'response.failed'],
-])('a provider that %s is given up in time', async (_, act, limit, type) => {
+])('a provider that %s is aborted in time', async (_, act, limit, type) => {
   const scene = await socketScene([act], { limits: { [limit]: 200 } })
   const client = await scene.connect()
   expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type })
@@ -230,7 +230,7 @@ test.each<[string, SocketAct, string, string]>([
   expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'timeout' }])
 })
 
-test('a client that hangs up ends the provider’s work, and is settled as cancelled', async () => {
+test('a client that disconnects ends the provider’s work, and is settled as cancelled', async () => {
   const scene = await socketScene([{ kind: 'hang', text: 'half' }])
   const client = await scene.connect()
   client.socket.send(JSON.stringify(CREATE))
@@ -241,19 +241,19 @@ test('a client that hangs up ends the provider’s work, and is settled as cance
   expect((await balance(scene.gateway.at)).spent).toBeGreaterThanOrEqual(JSON.stringify(CREATE).length)
 })
 
-test('a client that never reads stops the provider, and is put out in time', async () => {
+test('a client that never reads stops the provider, and is disconnected in time', async () => {
   const scene = await socketScene([{ kind: 'flood' }], { limits: { unreadMs: 600 } })
   const client = await scene.connect()
   client.socket.send(JSON.stringify(CREATE))
   await client.next()
   client.socket.pause()
   await scene.server.hangUp
-  // What the kernels on the way take, and little more; unread for so long it would be hundreds of megabytes.
+  // Slightly more than the kernel buffers on the way. Without back-pressure it would be hundreds of megabytes.
   expect(scene.server.flooded()).toBeLessThan(30_000_000)
   expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'cancelled' }])
 })
 
-test('pings are answered, and whoever says nothing to ours is put out', async () => {
+test('pings are answered, and a client that ignores the gateway’s pings is disconnected', async () => {
   const scene = await socketScene([HELLO], { limits: { pingMs: 100 } })
   const client = await scene.connect()
   const pong = new Promise((answered) => client.socket.once('pong', answered))
@@ -269,7 +269,7 @@ test('pings are answered, and whoever says nothing to ours is put out', async ()
   expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
 })
 
-test('a connection on which nothing is asked is closed, and a provider with it', async () => {
+test('a connection without requests is closed, and its provider connection too', async () => {
   const scene = await socketScene([HELLO], { limits: { socketIdleMs: 200 } })
   const client = await scene.connect()
   await client.ask(CREATE)
@@ -277,7 +277,7 @@ test('a connection on which nothing is asked is closed, and a provider with it',
   await scene.server.hangUp
 })
 
-test('more calls at once than a caller may make are refused over WebSocket as well', async () => {
+test('more concurrent calls than the limit are refused over WebSocket as well', async () => {
   const scene = await socketScene([{ kind: 'silence' }], { limits: { requests: 1 } })
   const [first, second] = [await scene.connect(), await scene.connect()]
   first.socket.send(JSON.stringify(CREATE))
@@ -285,7 +285,7 @@ test('more calls at once than a caller may make are refused over WebSocket as we
   expect(await second.ask(CREATE)).toMatchObject([{ type: 'error', status: 429 }])
 })
 
-test('closing the gateway ends what is going on with an event, and settles it', async () => {
+test('closing the gateway ends open calls with an event, and settles them', async () => {
   const scene = await socketScene([{ kind: 'hang', text: 'half' }])
   const client = await scene.connect()
   const events = client.ask(CREATE)
@@ -303,7 +303,7 @@ test.each([
     'a body',
     'content-length: 2\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n',
   ],
-])('a handshake with %s is refused, and nobody is asked', async (_, headers) => {
+])('a handshake with %s is refused, and no provider is called', async (_, headers) => {
   const scene = await socketScene([HELLO])
   const socket = connect(await scene.gateway.port(), '127.0.0.1')
   socket.write(
@@ -315,7 +315,7 @@ test.each([
   expect(scene.server.upgrades).toEqual([])
 })
 
-test('what messages take up is given back, whatever becomes of them and of their connections', async () => {
+test('the memory of messages is released in every case, also when their connections close', async () => {
   const scene = await socketScene([HELLO], { limits: { heldBytes: 2000 } })
   for (let round = 0; round < 5; round++) {
     const client = await scene.connect()
@@ -328,24 +328,24 @@ test('what messages take up is given back, whatever becomes of them and of their
   expect(await scene.ends()).toHaveLength(5 + 25)
 })
 
-test('a message that comes with the handshake is answered as any other', async () => {
+test('a message that arrives with the handshake is answered like any other', async () => {
   const scene = await socketScene([HELLO])
   const socket = connect(await scene.gateway.port(), '127.0.0.1')
   const handshake =
     'GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n'
   const text = Buffer.from('{"type":"response.create","model":"gpt-x","max_output_tokens":64,"input":"hi"}')
-  // With a mask of zeros a message is its own bytes.
+  // With a mask of zeros, a message's masked bytes equal its own.
   const frame = Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), text])
-  let said = ''
+  let output = ''
   const completed = new Promise<void>((done) => {
     socket.on('data', (piece) => {
-      said += String(piece)
-      if (said.includes('response.completed')) done()
+      output += String(piece)
+      if (output.includes('response.completed')) done()
     })
   })
   socket.write(Buffer.concat([Buffer.from(handshake), frame]))
   await completed
-  expect(said).toMatch(/^HTTP\/1\.1 101 /)
+  expect(output).toMatch(/^HTTP\/1\.1 101 /)
   socket.destroy()
   await scene.server.hangUp
   expect(scene.server.messages.map((message) => message.raw)).toEqual([String(text)])

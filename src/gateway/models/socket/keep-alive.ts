@@ -1,15 +1,15 @@
-/** Finds out that the other end of a WebSocket is gone where its connection does not say so. */
+/** Detects that the other end of a WebSocket is gone, even if its connection stays open. */
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 
-/** Whoever says nothing at all from one ping to the next is put out. */
+/** Disconnects an end that sends nothing from one ping to the next. */
 export function keepAlive(socket: WebSocket, raw: Duplex, everyMs: number): void {
   let heard = true
   raw.prependListener('data', () => {
     heard = true
   })
   const timer = setInterval(() => {
-    // What is not read here, or there, cannot be answered; both have deadlines of their own.
+    // While either direction is blocked, no pong can arrive. Both directions have their own deadlines.
     if (socket.isPaused || raw.writableNeedDrain) return
     if (!heard) {
       socket.terminate()
@@ -21,7 +21,7 @@ export function keepAlive(socket: WebSocket, raw: Duplex, everyMs: number): void
   socket.once('close', () => clearInterval(timer))
 }
 
-/** How long the other end may take to close as well: an option that the types of `ws` do not name. */
+/** Returns the option for the close handshake's timeout, which the types of `ws` omit. */
 export function closesWithin(closeTimeout: number): object {
   return { closeTimeout }
 }

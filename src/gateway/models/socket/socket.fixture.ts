@@ -1,4 +1,4 @@
-/** A gateway, a provider behind it that speaks WebSocket, and clients that speak it to the gateway. */
+/** A gateway, a provider behind it that supports WebSocket, and WebSocket clients of the gateway. */
 import { once } from 'node:events'
 import { afterEach, expect } from 'vitest'
 import { WebSocket } from 'ws'
@@ -34,7 +34,7 @@ interface Event {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A client as Codex is one: one message at a time, and its events until the last. */
+/** A client that behaves like Codex: one message at a time, and its events up to the last one. */
 class TestClient {
   readonly socket: WebSocket
   readonly closed: Promise<number>
@@ -63,7 +63,7 @@ class TestClient {
     return this.#events.shift()!
   }
 
-  /** Up to the one that ends it. */
+  /** Returns the events up to the final one. */
   async answer(): Promise<Event[]> {
     const events: Event[] = []
     for (;;) {
@@ -84,12 +84,12 @@ interface SocketScene {
   readonly broker: MemoryBroker
   readonly gateway: GatewayScene
   connect(options?: { path?: string; headers?: Record<string, string> }): Promise<TestClient>
-  /** The status and body that an upgrade is refused with. */
-  refused(options?: {
+  /** Returns the status and body of the refused upgrade. */
+  expectUpgradeRefused(options?: {
     path?: string
     headers?: Record<string, string>
   }): Promise<{ status: number; body: string }>
-  /** Everything is settled; the ends of all calls, oldest first, with how they came out. */
+  /** Waits until everything is settled. Returns the ends of all calls, oldest first, with their outcomes. */
   ends(): Promise<readonly { status: string | undefined; failure: unknown }[]>
   rules(): Promise<readonly (string | undefined)[]>
 }
@@ -113,7 +113,7 @@ export async function socketScene(
   const url = async (path = '/v1/responses') => `ws://127.0.0.1:${await gateway.port()}${path}`
   const bodies = async () => {
     await gateway.gateway.close()
-    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+    expect(await gateway.readOpen()).toEqual({ open: 0, holds: 0 })
     expect(gateway.faults).toEqual([])
     return gateway.at.store.bodies()
   }
@@ -126,7 +126,7 @@ export async function socketScene(
       await once(client.socket, 'open')
       return client
     },
-    async refused({ path, headers = {} } = {}) {
+    async expectUpgradeRefused({ path, headers = {} } = {}) {
       const socket = new WebSocket(await url(path), { headers })
       socket.on('error', () => {})
       const [, answer] = await once(socket, 'unexpected-response')

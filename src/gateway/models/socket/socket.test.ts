@@ -6,7 +6,7 @@ import { CREATE, HELLO, socketScene } from './socket.fixture.ts'
 const PASSED = { status: 'passed', failure: undefined }
 const ID = 'secret/OPENAI_API_KEY'
 
-test('a message goes out as it came, with the credential in, and its events come back one by one', async () => {
+test('a message is sent unchanged, with the credential added, and its events come back one by one', async () => {
   const scene = await socketScene([HELLO], {
     upgrades: [{ headers: { 'x-codex-turn-state': 'ts', 'set-cookie': 'a=b' } }],
   })
@@ -47,11 +47,11 @@ test('a message goes out as it came, with the credential in, and its events come
 test.each([
   ['/p/provider_openai/v1/responses', '/v1/responses'],
   ['/backend-api/codex/responses', '/v1/responses'],
-])('%s is served as well', async (path, asked) => {
+])('%s is served too', async (path, requested) => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect({ path })
   expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
-  expect(scene.server.upgrades[0]?.path).toBe(asked)
+  expect(scene.server.upgrades[0]?.path).toBe(requested)
 })
 
 test.each([
@@ -60,22 +60,25 @@ test.each([
   ['no route', '/v1/realtime'],
   ['a provider that speaks another dialect', '/p/provider_anthropic/v1/responses'],
   ['a provider that nobody knows', '/p/provider_nobody/v1/responses'],
-])('%s is answered with 426, and nobody is asked', async (_, path) => {
+])('%s is answered with 426, and no provider is called', async (_, path) => {
   const scene = await socketScene([HELLO])
-  expect(await scene.refused({ path })).toMatchObject({ status: 426 })
+  expect(await scene.expectUpgradeRefused({ path })).toMatchObject({ status: 426 })
   expect(scene.server.upgrades).toEqual([])
 })
 
 test.each([404, 426, 403, 500])(
-  'a provider that answers the upgrade with %i: 426, on which Codex goes on over HTTP',
+  'when a provider answers the upgrade with %i, the client gets 426, on which Codex continues over HTTP',
   async (status) => {
     const scene = await socketScene([HELLO], { upgrades: [{ status }] })
-    expect(await scene.refused()).toMatchObject({ status: 426, body: expect.stringContaining(`(${status})`) })
+    expect(await scene.expectUpgradeRefused()).toMatchObject({
+      status: 426,
+      body: expect.stringContaining(`(${status})`),
+    })
     expect((await scene.ends()).map(({ status }) => status)).toEqual(['failed'])
   },
 )
 
-test('a 401 to the upgrade makes the gateway fetch a newer credential and ask once more', async () => {
+test('after a 401 to the upgrade, the gateway fetches a newer credential and retries once', async () => {
   const scene = await socketScene([HELLO], { upgrades: [{ status: 401 }, 'accept'] })
   scene.broker.newer = NEW_KEY
   const client = await scene.connect()
@@ -87,18 +90,18 @@ test('a 401 to the upgrade makes the gateway fetch a newer credential and ask on
   expect(scene.broker.refusals).toBe(1)
 })
 
-test('a credential that is another sandbox’s, or a login that policy does not grant: 426, a receipt, and nobody is asked', async () => {
+test('another sandbox’s credential, or a login that policy does not grant, gets 426 and a receipt, and no provider is called', async () => {
   const scene = await socketScene([HELLO])
   const headers = { authorization: `Bearer ${sentinelOf('sandbox-2', ID)}` }
-  expect(await scene.refused({ headers })).toMatchObject({ status: 426 })
+  expect(await scene.expectUpgradeRefused({ headers })).toMatchObject({ status: 426 })
   const denied = await socketScene([HELLO], { grants: [] })
-  expect(await denied.refused()).toMatchObject({ status: 426 })
+  expect(await denied.expectUpgradeRefused()).toMatchObject({ status: 426 })
   expect([...scene.server.upgrades, ...denied.server.upgrades]).toEqual([])
   expect(await scene.rules()).toEqual(['gateway.credential'])
   expect(await denied.rules()).toHaveLength(1)
 })
 
-test('a message that continues holds what the provider counted before and its own bytes', async () => {
+test('a message that continues a response holds the provider’s earlier count and its own bytes', async () => {
   const scene = await socketScene([{ ...HELLO, usage: { input: 5000, output: 700 } }, { kind: 'silence' }])
   const client = await scene.connect()
   const first = await client.ask(CREATE)
@@ -112,22 +115,19 @@ test('a message that continues holds what the provider counted before and its ow
 test.each([
   ['as nothing, where the provider says so', undefined, 0],
   ['by its bytes, where it says nothing', 'none' as const, 1],
-])(
-  'what was only made ready is booked %s, and counts with its bytes in what follows',
-  async (_, usage, booked) => {
-    const scene = await socketScene([{ ...HELLO, ...(usage && { usage }) }, { kind: 'silence' }])
-    const client = await scene.connect()
-    const ready = { ...CREATE, generate: false, instructions: 'x'.repeat(50_000) }
-    const { id } = (await client.ask(ready)).at(-1)!.response!
-    const spent = booked * JSON.stringify(ready).length
-    expect(await balance(scene.gateway.at)).toEqual({ spent, held: 0 })
-    client.socket.send(JSON.stringify({ ...CREATE, previous_response_id: id }))
-    await expect.poll(() => scene.server.messages.length).toBe(2)
-    expect((await balance(scene.gateway.at)).held).toBeGreaterThan(50_000 + 4000)
-  },
-)
+])('a warm-up is settled %s, and its bytes count in the next message', async (_, usage, booked) => {
+  const scene = await socketScene([{ ...HELLO, ...(usage && { usage }) }, { kind: 'silence' }])
+  const client = await scene.connect()
+  const ready = { ...CREATE, generate: false, instructions: 'x'.repeat(50_000) }
+  const { id } = (await client.ask(ready)).at(-1)!.response!
+  const spent = booked * JSON.stringify(ready).length
+  expect(await balance(scene.gateway.at)).toEqual({ spent, held: 0 })
+  client.socket.send(JSON.stringify({ ...CREATE, previous_response_id: id }))
+  await expect.poll(() => scene.server.messages.length).toBe(2)
+  expect((await balance(scene.gateway.at)).held).toBeGreaterThan(50_000 + 4000)
+})
 
-test('an answer that this connection did not give is not found, so that everything is sent again', async () => {
+test('a response of another connection is not found, so that the client sends everything again', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()
   expect(await client.ask({ ...CREATE, previous_response_id: 'resp_of_another' })).toMatchObject([
@@ -138,7 +138,7 @@ test('an answer that this connection did not give is not found, so that everythi
   expect(await scene.rules()).toEqual(['gateway.previous_response'])
 })
 
-test('a budget that is used up between two messages: an error with its status, and the connection stays', async () => {
+test('a budget that is exhausted between two messages gives an error with its status, and the connection stays open', async () => {
   const scene = await socketScene([{ ...HELLO, usage: { input: 8000, output: 500 } }])
   await tokenBudget(scene.gateway.at, 10_000)
   const client = await scene.connect()
@@ -156,7 +156,7 @@ test('a budget that is used up between two messages: an error with its status, a
   expect(scene.server.messages[1]?.body.max_output_tokens).toBeLessThan(1500)
 })
 
-test('a cap that a budget has no room for is lowered, and every other byte stays', async () => {
+test('an output limit that exceeds the budget is lowered, and every other byte stays', async () => {
   const scene = await socketScene([HELLO])
   await tokenBudget(scene.gateway.at, 5000)
   const client = await scene.connect()
@@ -167,7 +167,7 @@ test('a cap that a budget has no room for is lowered, and every other byte stays
   expect(JSON.parse(raw).max_output_tokens).toBeLessThan(5000)
 })
 
-test('messages that come at once are taken one after the other', async () => {
+test('messages that arrive together are processed one after the other', async () => {
   const scene = await socketScene([HELLO, { kind: 'text', text: 'second' }])
   const client = await scene.connect()
   client.socket.send(JSON.stringify(CREATE))
@@ -177,7 +177,7 @@ test('messages that come at once are taken one after the other', async () => {
   expect(await scene.ends()).toHaveLength(3)
 })
 
-test('more messages at once than are kept waiting end the connection', async () => {
+test('more messages than the queue can hold close the connection', async () => {
   const scene = await socketScene([{ kind: 'silence' }])
   const client = await scene.connect()
   for (let i = 0; i < 20; i++) client.socket.send(JSON.stringify(CREATE))
@@ -186,7 +186,7 @@ test('more messages at once than are kept waiting end the connection', async () 
   expect(scene.server.messages).toHaveLength(1)
 })
 
-test('after a login has ended nothing more is asked with it, and its connection is closed', async () => {
+test('after a logout, the login is not used again, and its connection is closed', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()
   await client.ask(CREATE)
@@ -199,7 +199,7 @@ test('after a login has ended nothing more is asked with it, and its connection 
   expect(scene.server.messages[1]?.connection).toBe(2)
 })
 
-test('a login that could not be renewed meanwhile is told as that, and not as one that is refused', async () => {
+test('a login that could not be renewed meanwhile is reported as such, and not as rejected', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()
   scene.broker.isNotRenewed = true
@@ -209,7 +209,7 @@ test('a login that could not be renewed meanwhile is told as that, and not as on
   expect(await scene.rules()).toEqual(['gateway.login_not_renewed'])
 })
 
-test('with a newer credential the provider is connected to anew, and what it knew is not found', async () => {
+test('with a newer credential, the gateway connects to the provider again, and earlier responses are not found', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()
   const { id } = (await client.ask(CREATE)).at(-1)!.response!
@@ -224,7 +224,7 @@ test('with a newer credential the provider is connected to anew, and what it kne
   ])
 })
 
-test('a provider that closes between two messages is connected to anew', async () => {
+test('after a provider closes between two messages, the gateway connects to it again', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()
   await client.ask(CREATE)
@@ -234,7 +234,7 @@ test('a provider that closes between two messages is connected to anew', async (
   expect(scene.server.upgrades).toHaveLength(2)
 })
 
-test('what a provider remarks between two answers is passed on; an answer that nobody asked for is not', async () => {
+test('a provider’s remark between two responses is forwarded; an unrequested response is not', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()
   await client.ask(CREATE)
@@ -249,8 +249,8 @@ test.each([
   ['that says so', { websocket: true }, 1],
   ['that says nothing', {}, 0],
 ])(
-  'a provider with an address of its own is asked over WebSocket if it is one %s',
-  async (_, said, asked) => {
+  'a provider with its own address is called over WebSocket if it is one %s',
+  async (_, reply, requestCount) => {
     const scene = await socketScene([HELLO], { keys: { TEAM_API_KEY: REAL_KEY } })
     scene.gateway.at.configure('providers/provider_team.json', {
       schema: 'craik.model_provider',
@@ -262,33 +262,36 @@ test.each([
       trust_boundary: 'self-hosted',
       capabilities: [{ name: 'model.chat', mode: 'chat', description: 'answer' }],
       secret_ref_names: ['TEAM_API_KEY'],
-      metadata: { base_url: scene.server.baseUrl, default_model: 'gpt-x', ...said },
-      docs: ['docs/providers.md'],
+      metadata: { base_url: scene.server.baseUrl, default_model: 'gpt-x', ...reply },
+      docs: ['docs/reference/providers.md'],
       created_at: '2026-01-01T00:00:00Z',
     })
     const path = '/p/provider_team/v1/responses'
-    if (asked === 0) expect(await scene.refused({ path })).toMatchObject({ status: 426 })
+    if (requestCount === 0) expect(await scene.expectUpgradeRefused({ path })).toMatchObject({ status: 426 })
     else
       expect((await (await scene.connect({ path })).ask(CREATE)).at(-1)).toMatchObject({
         type: 'response.completed',
       })
-    expect(scene.server.upgrades).toHaveLength(asked)
+    expect(scene.server.upgrades).toHaveLength(requestCount)
   },
 )
 
-test('a provider that nothing listens at: 426, a failed receipt, and no part in a cooldown', async () => {
+test('an unreachable provider gives 426 and a failed receipt, and does not count for the cooldown', async () => {
   const scene = await socketScene([HELLO])
   await scene.server[Symbol.asyncDispose]()
-  expect(await scene.refused()).toMatchObject({ status: 426, body: expect.stringContaining('no connection') })
+  expect(await scene.expectUpgradeRefused()).toMatchObject({
+    status: 426,
+    body: expect.stringContaining('no connection'),
+  })
   expect(await scene.ends()).toEqual([{ status: 'failed', failure: 'unreachable' }])
   expect(await scene.gateway.at.store.tables.breakers.list()).toEqual([])
 })
 
-test('a flood of upgrades that policy refuses is counted, and each is told', async () => {
+test('a flood of upgrades that policy refuses is counted, and each gets a refusal', async () => {
   const denied = await socketScene([HELLO], { grants: [] })
-  for (let n = 0; n < 100; n++) expect(await denied.refused()).toMatchObject({ status: 426 })
+  for (let n = 0; n < 100; n++) expect(await denied.expectUpgradeRefused()).toMatchObject({ status: 426 })
   await denied.gateway.gateway.close()
-  const told = (await denied.gateway.at.store.bodies()).filter(({ kind }) => kind === 'denial')
-  expect(told.length).toBeLessThan(60)
-  expect(told.reduce((sum, { metadata }) => sum + Number(metadata?.count ?? 1), 0)).toBe(100)
+  const reported = (await denied.gateway.at.store.bodies()).filter(({ kind }) => kind === 'denial')
+  expect(reported.length).toBeLessThan(60)
+  expect(reported.reduce((sum, { metadata }) => sum + Number(metadata?.count ?? 1), 0)).toBe(100)
 })

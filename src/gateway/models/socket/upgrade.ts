@@ -1,36 +1,37 @@
 /**
- * A client that wants a WebSocket: the provider is asked for one first, decided and receipted like a call that costs
- * nothing. Whatever stands against it is answered with 426, on which Codex asks by HTTP at once, and is told there.
+ * Handles a client that requests a WebSocket. The gateway first opens one to the provider, decided and recorded like a
+ * free call. Any failure is answered with 426: Codex then repeats the request over HTTP at once, and gets the actual
+ * error there.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
 import { CraikError } from '../../../errors.ts'
-import type { ProviderRecord } from '../../../providers/record.ts'
+import type { ProviderRecord } from '../../../providers/provider-record.ts'
 import { faultMessage } from '../../config-fault.ts'
-import { answerRaw } from '../../raw-answer.ts'
-import { addressed, SIDE, underway } from '../admitted-call.ts'
+import { answerRaw } from '../../raw-response.ts'
+import { addressCall, runCall, SIDE } from '../admitted-call.ts'
+import type { Login } from '../choose-login.ts'
 import { openaiResponses } from '../dialects/openai-responses.ts'
-import { headersDown } from '../headers.ts'
-import type { Login } from '../login.ts'
-import type { ModelRoute } from '../routes.ts'
-import { describeUnserved } from '../unserved.ts'
-import { type SocketCall, whoFor } from './call.ts'
+import { headersDown } from '../model-headers.ts'
+import type { ModelRoute } from '../model-routes.ts'
+import { describeUnserved } from '../unserved-error.ts'
 import { ClientSocket, type Incoming, type SocketFault } from './client-socket.ts'
 import { closesWithin } from './keep-alive.ts'
-import { openWithLogin } from './open.ts'
-import { SocketSession, type SocketSessionOptions } from './session.ts'
+import { openWithLogin } from './open-upstream.ts'
+import { type SocketCall, whoFor } from './socket-call.ts'
+import { SocketSession, type SocketSessionOptions } from './socket-session.ts'
 import type { UpstreamSocket } from './upstream-socket.ts'
 
-/** How long a client may take to answer that the connection is closed. */
+/** How long a client can take to complete the close handshake. */
 const LEAVE_MS = 5_000
 
-/** Whether a route has this form at all. */
+/** Returns whether a route supports WebSocket. */
 export function isSocketRoute(route: ModelRoute | undefined): route is ModelRoute {
   return route?.dialect === openaiResponses && route.path('') === '/responses'
 }
 
-/** Why this is no handshake; undefined: it is one. */
+/** Returns why the request is not a handshake. `undefined` when it is one. */
 export function handshakeFault({ method, headers }: IncomingMessage): string | undefined {
   if (method !== 'GET' || headers.upgrade?.toLowerCase() !== 'websocket') return 'not a WebSocket request'
   if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined)
@@ -41,7 +42,7 @@ export function handshakeFault({ method, headers }: IncomingMessage): string | u
     : 'the WebSocket key is invalid'
 }
 
-/** Resolves when the connection is over, with everything that was begun settled. */
+/** Resolves when the connection is over and all its calls are settled. */
 export async function serveSocket(
   options: SocketSessionOptions,
   request: IncomingMessage,
@@ -65,7 +66,8 @@ export async function serveSocket(
     perMessageDeflate: false,
     maxPayload: limits.bodyBytes,
     autoPong: false,
-    // One frame a turn of the event loop: a flood of pings from one sandbox does not hold up the others.
+    // Handles one frame per turn of the event loop, so that a flood of pings from one sandbox does not delay the
+    // others.
     allowSynchronousEvents: false,
     ...closesWithin(LEAVE_MS),
   })
@@ -74,7 +76,7 @@ export async function serveSocket(
       lines.push(`${name}: ${value}`)
   })
   const { promise, resolve } = Promise.withResolvers<void>()
-  // Also where the handshake itself fails.
+  // Also fires when the handshake itself fails.
   stream.once('close', () => resolve())
   server.handleUpgrade(request, stream, head, (socket) => {
     const listener = {
@@ -89,9 +91,9 @@ export async function serveSocket(
 
 type Opening = Omit<SocketCall, 'link' | 'client'> & Pick<SocketSessionOptions, 'refused'>
 
-/** The provider's own WebSocket; or why there is none. */
+/** Opens the provider's WebSocket, or returns why there is none. */
 async function opening(call: Opening): Promise<UpstreamSocket | string> {
-  const { place, caller, wanted, presented, until } = call
+  const { deps, caller, wanted, presented, until } = call
   const addressee = await whoFor(call)
   if ('error' in addressee) return addressee.error.message
   const { hop } = addressee
@@ -99,10 +101,10 @@ async function opening(call: Opening): Promise<UpstreamSocket | string> {
     if (error instanceof CraikError && error.code === 'invalid_config') return error
     throw error
   }
-  const accounts = await place.broker.accounts(until).catch(orConfigError)
+  const accounts = await deps.broker.accounts(until).catch(orConfigError)
   if (accounts instanceof CraikError) return faultMessage(accounts)
-  const asked = { caller, wanted, accounts, presented, model: wanted.model }
-  const found = await addressed(place, hop, asked).catch(orConfigError)
+  const requested = { caller, wanted, accounts, presented, model: wanted.model }
+  const found = await addressCall(deps, hop, requested).catch(orConfigError)
   if (found instanceof CraikError) return found.message
   if (typeof found === 'string') {
     const { rule, message } = describeUnserved(found, hop.record)
@@ -111,8 +113,8 @@ async function opening(call: Opening): Promise<UpstreamSocket | string> {
   }
   if ('kind' in found) return found.reason
   const { route, login } = found
-  if (!speaksSocket(hop.record, login)) return `${hop.record.id} supports only HTTP`
-  const done = await underway(place, hop, route, { asked: SIDE, free: true }, async (_hold, onEnd) => {
+  if (!supportsSocket(hop.record, login)) return `${hop.record.id} supports only HTTP`
+  const done = await runCall(deps, hop, route, { asked: SIDE, free: true }, async (_hold, onEnd) => {
     const opened = await openWithLogin(call, login)
     const end = 'upstream' in opened ? ({ kind: 'answered' } as const) : opened.end
     onEnd({ end, usage: undefined, sentBytes: 0, receivedBytes: 0 })
@@ -122,7 +124,7 @@ async function opening(call: Opening): Promise<UpstreamSocket | string> {
   return done.result ?? done.failed?.reason ?? 'the provider supports only HTTP'
 }
 
-/** A login is one of the provider's own; of an address that somebody wrote down nothing is assumed. */
-function speaksSocket({ metadata }: ProviderRecord, { account }: Login): boolean {
+/** A login uses the provider's own address, which supports WebSocket. A configured address is not assumed to. */
+function supportsSocket({ metadata }: ProviderRecord, { account }: Login): boolean {
   return metadata.websocket ?? account?.family === 'openai'
 }

@@ -1,23 +1,23 @@
-/** A WebSocket to a provider: over a verified connection of its own, opened with the credential of one login. */
+/** A WebSocket to a provider over its own verified connection, opened with the credential of one login. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { WebSocket } from 'ws'
 import type { CredentialMask } from '../../../lib/credential-mask.ts'
 import { EVENT_CHARS_MAX, HEADER_BYTES_MAX } from '../../../providers/adapters/limits.ts'
-import { type GatewayLimits, MESSAGE_BYTES_MAX } from '../../limits.ts'
-import { headersUp } from '../headers.ts'
-import type { CallCredential, Login } from '../login.ts'
+import { type GatewayLimits, MESSAGE_BYTES_MAX } from '../../gateway-limits.ts'
+import type { CallCredential, Login } from '../choose-login.ts'
+import { headersUp } from '../model-headers.ts'
 import { UpstreamError, type Upstreams } from '../upstream.ts'
 import { closesWithin, keepAlive } from './keep-alive.ts'
 
-/** Who hears what comes. */
+/** Receives the messages and the close of the connection. */
 export interface SocketListener {
   message(data: Buffer, isBinary: boolean): void
-  /** Nothing follows. */
-  closed(): void
+  /** Called when the connection has closed. */
+  onClosed(): void
 }
 
-/** It answered the upgrade with something else. */
+/** The provider's response when it refuses the upgrade. */
 export interface UpgradeRefusal {
   readonly status: number
   readonly headers: IncomingHttpHeaders
@@ -27,16 +27,16 @@ export interface UpgradeRefusal {
 export interface UpgradeRequest {
   readonly login: Login
   readonly held: CallCredential | undefined
-  /** Of this credential, and of the one that was not accepted before it. */
+  /** Masks this credential and the rejected one before it. */
   readonly mask: CredentialMask
-  /** After the base URL, with its query. */
+  /** The path after the base URL, with its query. */
   readonly path: string
   readonly headers: IncomingHttpHeaders
-  /** Told of faults of ours. */
+  /** Reports internal errors. */
   readonly report: (error: unknown) => void
 }
 
-/** What may wait to be read by a provider before its pings are ignored. */
+/** The most unsent bytes before a provider's pings are ignored. */
 const PONG_BYTES_MAX = 64 * 1024
 
 export class UpstreamSocket {
@@ -44,9 +44,9 @@ export class UpstreamSocket {
   readonly #raw: Socket
   readonly #login: Login
   readonly held: CallCredential | undefined
-  /** For all that it says. */
+  /** Masks all messages of the provider. */
   readonly mask: CredentialMask
-  /** Of its answer to the upgrade. */
+  /** The headers of the response to the upgrade. */
   readonly headers: IncomingHttpHeaders
   readonly #report: (error: unknown) => void
   listener: SocketListener | undefined
@@ -60,12 +60,12 @@ export class UpstreamSocket {
     this.headers = headers
     this.#report = request.report
     socket.on('message', (data: Buffer, isBinary) => this.#hear(data, isBinary))
-    // A provider that pings and does not read gets no more than this in memory.
+    // Limits the memory for a provider that pings and does not read.
     socket.on('ping', (data: Buffer) => socket.bufferedAmount < PONG_BYTES_MAX && socket.pong(data))
-    socket.once('close', () => this.listener?.closed())
+    socket.once('close', () => this.listener?.onClosed())
   }
 
-  /** No message of a provider ends more than its own connection. */
+  /** A faulty message can end only its own connection. */
   #hear(data: Buffer, isBinary: boolean): void {
     try {
       this.listener?.message(data, isBinary)
@@ -79,7 +79,7 @@ export class UpstreamSocket {
     return this.#socket.readyState === WebSocket.OPEN && !this.#raw.destroyed
   }
 
-  /** Whether a call with this login and credential may go over it. */
+  /** Returns whether a call with this login and credential can use this connection. */
   isFor({ ref, baseUrl }: Login, held: CallCredential | undefined): boolean {
     const isSameLogin = ref === this.#login.ref && baseUrl === this.#login.baseUrl
     return isSameLogin && held?.generation === this.held?.generation && held?.secret === this.held?.secret
@@ -89,7 +89,7 @@ export class UpstreamSocket {
     this.#socket.send(message, { binary: false }, () => {})
   }
 
-  /** Nothing is read, until it goes on. */
+  /** Stops reading until `resume`. */
   pause(): void {
     this.#socket.pause()
   }
@@ -98,14 +98,14 @@ export class UpstreamSocket {
     this.#socket.resume()
   }
 
-  /** Harmless when it is gone. Its listener hears nothing more. */
+  /** Closes the connection, and detaches its listener. Harmless when it is already closed. */
   end(): void {
     this.listener = undefined
     this.#socket.terminate()
   }
 }
 
-/** Rejects with an `UpstreamError` where there is no answer. */
+/** Rejects with an `UpstreamError` when there is no response. */
 export async function openUpstream(
   upstreams: Upstreams,
   limits: GatewayLimits,
@@ -116,7 +116,7 @@ export async function openUpstream(
   const raw = await upstreams.connect(login.ref ?? '', login.baseUrl, until)
   const { 'content-type': _, ...sent } = headersUp(headers, held)
   const deadline = AbortSignal.timeout(limits.connectMs)
-  const given = AbortSignal.any([until, deadline])
+  const provided = AbortSignal.any([until, deadline])
   const { promise, resolve, reject } = Promise.withResolvers<UpstreamSocket | UpgradeRefusal>()
   const fail = (error: unknown) => {
     reject(new UpstreamError(true, error))
@@ -124,27 +124,27 @@ export async function openUpstream(
   }
   const onAbort = () =>
     fail(Object.assign(new Error('given up'), { code: deadline.aborted ? 'UND_ERR_HEADERS_TIMEOUT' : '' }))
-  given.addEventListener('abort', onAbort, { once: true })
+  provided.addEventListener('abort', onAbort, { once: true })
   const socket = new WebSocket(`${login.baseUrl.replace(/^http/, 'ws')}${path}`, {
     headers: sent,
     createConnection: () => raw,
     followRedirects: false,
     perMessageDeflate: false,
     autoPong: false,
-    // One message a turn of the event loop, however many come at once.
+    // Delivers one message per turn of the event loop.
     allowSynchronousEvents: false,
     maxPayload: EVENT_CHARS_MAX,
     maxHeaderSize: HEADER_BYTES_MAX,
     ...closesWithin(limits.connectMs),
   })
-  if (given.aborted) onAbort()
+  if (provided.aborted) onAbort()
   let upgraded: IncomingHttpHeaders = {}
   socket.on('error', fail)
   socket.once('upgrade', (answer) => {
     upgraded = answer.headers
   })
   socket.once('unexpected-response', (_request, answer) => {
-    gathered(answer).then(
+    collectBody(answer).then(
       (body) => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body }),
       fail,
     )
@@ -158,12 +158,12 @@ export async function openUpstream(
     if (!(opened instanceof UpstreamSocket)) raw.destroy()
     return opened
   } finally {
-    given.removeEventListener('abort', onAbort)
+    provided.removeEventListener('abort', onAbort)
   }
 }
 
-/** As much as is looked at of a refusal in its own words. */
-async function gathered(answer: IncomingMessage): Promise<Buffer> {
+/** Reads at most as much of an error body as the gateway uses. */
+async function collectBody(answer: IncomingMessage): Promise<Buffer> {
   const pieces: Buffer[] = []
   let bytes = 0
   for await (const piece of answer) {

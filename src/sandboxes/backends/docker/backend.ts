@@ -1,32 +1,32 @@
-/** Sandboxes in containers, made by an engine that speaks Docker's API. */
+/** Runs sandboxes in containers of an engine that speaks Docker's API. */
 import { CraikError } from '../../../errors.ts'
 import type { Availability, ContainerSpec, OtherHome, SandboxBackend, SandboxSpec } from '../../backend.ts'
-import type { SandboxDisks } from '../../disks.ts'
+import type { SandboxDisks } from '../../sandbox-disks.ts'
 import { runsInAnotherHome } from '../process/another-home.ts'
 import { canMountImages, MIN_IMAGE_BYTES } from '../process/disk-image.ts'
-import { folderDisks } from '../process/disks.ts'
-import { instanceFolders } from '../process/folders.ts'
+import { folderDisks } from '../process/folder-disks.ts'
 import { chooseHostUser } from '../process/host-user.ts'
+import { instanceFolders } from '../process/instance-folders.ts'
 import { containerInstance, removeTraces, startContainer } from './container-instance.ts'
-import { faultOf, isGone } from './engine/ask.ts'
+import { isOurs } from './container-names.ts'
 import type { Engine } from './engine/engine.ts'
+import { faultOf, isGone } from './engine/engine-request.ts'
+import { removeVolumes } from './engine-volumes.ts'
 import { Engines } from './engines.ts'
-import { followingContainer, isNotFollowing } from './following.ts'
 import { parseDockerHandle } from './handle.ts'
-import { builtImage } from './image/ensure-image.ts'
-import { isOurs } from './names.ts'
-import { existingImage, planContainer } from './plan.ts'
-import type { Around } from './prepare-mounts.ts'
+import { findBuiltImage } from './image/ensure-image.ts'
+import { followingContainer, isNotFollowing } from './mount-propagation.ts'
+import { existingImage, planContainer } from './plan-container.ts'
+import type { MountContext } from './prepare-mounts.ts'
 import { homeOfContainer, removeContainers } from './remove-container.ts'
 import { volumeDisks } from './volume-disks.ts'
-import { removeVolumes } from './volumes.ts'
 
-export function dockerBackend(around: Around): SandboxBackend {
+export function dockerBackend(around: MountContext): SandboxBackend {
   const engines = new Engines(around.environment)
   let mountable: Promise<boolean> | undefined
   let canFollow = process.platform === 'linux' && process.geteuid?.() === 0
 
-  /** Only root mounts; then a disk is a file system of the size that was asked for. */
+  /** Returns the size of the disk's own file system. `undefined` without root, because only root can mount one. */
   const diskBytesOf = async ({ limits: { diskBytes } }: SandboxSpec, { state }: ContainerSpec) => {
     if (diskBytes === undefined || state === 'volume') return undefined
     mountable ??= canMountImages(around.craikHome)
@@ -37,7 +37,7 @@ export function dockerBackend(around: Around): SandboxBackend {
     try {
       await engines.with(spec.container?.engine, use)
     } catch (error) {
-      // Nothing says that it ever was in a container, and there is no engine that could hold one.
+      // The record names no container, and this host has no engine that could run one.
       if (spec.container !== undefined || !isWithoutEngine(error)) throw error
     }
   }
@@ -49,14 +49,14 @@ export function dockerBackend(around: Around): SandboxBackend {
         other = await removeContainers(engine, spec, around.craikHome)
       }),
     )
-    // Then the names in the workspace are those of the other home's sandbox.
+    // If another home owns the container, the mounted names in the workspace belong to its sandbox.
     if (other === undefined) await removeTraces(spec)
   }
 
   return {
     kind: 'container',
     pooled: true,
-    // As root, who alone mounts. gVisor's own kernel sees nothing of what is mounted later.
+    // This needs root, because only root can mount. gVisor's own kernel does not see later mounts.
     showsLate: (container) => canFollow && container?.state === 'folder' && container.runtime === 'runc',
 
     async probe() {
@@ -69,16 +69,16 @@ export function dockerBackend(around: Around): SandboxBackend {
       }
     },
 
-    plan: (asked) =>
+    plan: (request) =>
       engines.with(undefined, (engine) =>
-        planContainer(engine, asked, () =>
-          asked.image === undefined
-            ? builtImage(
+        planContainer(engine, request, () =>
+          request.image === undefined
+            ? findBuiltImage(
                 engine,
-                { readableNode: asked.runtime === 'runsc', harnesses: asked.harnesses ?? [] },
+                { readableNode: request.runtime === 'runsc', harnesses: request.harnesses ?? [] },
                 around,
               )
-            : existingImage(engine, asked.image),
+            : existingImage(engine, request.image),
         ),
       ),
 
@@ -93,7 +93,7 @@ export function dockerBackend(around: Around): SandboxBackend {
           const following = followingContainer(handle, spec)
           return containerInstance(engines, engine, handle, spec, around, following)
         } catch (error) {
-          // What this engine does not do is not asked of it again.
+          // Do not request hot mounts again from an engine that cannot do them.
           if (spec.late !== undefined && (isNotFollowing(error) || faultOf(error) === 'refused'))
             canFollow = false
           await sweep(spec).catch(() => {})
@@ -130,7 +130,7 @@ export function dockerBackend(around: Around): SandboxBackend {
       folder: folderDisks({
         ownerOf: (spec) => chooseHostUser(spec),
         imageBytesOf: async (spec) => diskBytesOf(spec, containerOf(spec)),
-        // Mounted where the engine looks, which is where we are.
+        // Craik mounts the disk where the engine looks, which is also where this process looks.
         reachRunning: async (spec) => ({ path: instanceFolders(spec.folder).data, close: async () => {} }),
       }),
       volume: volumeDisks({

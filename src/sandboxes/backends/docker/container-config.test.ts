@@ -25,7 +25,7 @@ const ID = newId<SandboxId>('sbx', 1)
 
 function configOver(
   line: ContainerSpec['line'],
-  shown: readonly ContainerMount[],
+  mounted: readonly ContainerMount[],
   imageEnvironment: readonly string[] = [],
   product: Engine['product'] = 'docker',
   isRootless = false,
@@ -50,32 +50,36 @@ function configOver(
   const user = { uid: 1000, gid: 1000 }
   return containerConfig(
     { ...ENGINE, product, isRootless },
-    { spec, container, craikHome, user, shown, imageEnvironment },
+    { spec, container, craikHome, user, shown: mounted, imageEnvironment },
   )
 }
 
-describe('a container', () => {
-  it('has no variable of its image’s, whatever they are called', () => {
+describe('a container’s configuration', () => {
+  it('removes every variable of the image, whatever its name', () => {
     const set = ['LD_PRELOAD=/evil.so', 'LANG=tlh', 'PATH=/evil', 'AWS_SECRET_ACCESS_KEY=a=b', '__proto__=x']
     const { Env: own } = configOver('socket', [HOME])
     expect(configOver('socket', [HOME], set).Env).toEqual([
       ...own!,
-      ...['LD_PRELOAD', 'AWS_SECRET_ACCESS_KEY', '__proto__'],
+      'LD_PRELOAD',
+      'AWS_SECRET_ACCESS_KEY',
+      '__proto__',
     ])
     expect(configOver('socket', [HOME], set, 'podman').Env).toEqual([
       ...own!,
-      ...['LD_PRELOAD=', 'AWS_SECRET_ACCESS_KEY=', '__proto__='],
+      'LD_PRELOAD=',
+      'AWS_SECRET_ACCESS_KEY=',
+      '__proto__=',
     ])
   })
 
-  // The escape suite runs whole over the socket alone.
-  it('is asked for in the same words over each line, but for where the socket is', () => {
+  // The escape suite runs completely over the socket transport only.
+  it('is the same over each transport, except for the location of the socket', () => {
     const socket = configOver('socket', [SOCKET, HOME])
     const relay = configOver('relay', [HOME])
     const { '/run/craik': own, ...tmpfs } = relay.HostConfig!.Tmpfs as Record<string, string>
     expect(own).toMatch(/^rw,nosuid,nodev,size=1048576,noexec,/)
-    const [shown, ...mounts] = socket.HostConfig!.Mounts!
-    expect(shown).toMatchObject({ Target: '/run/craik', ReadOnly: true })
+    const [mounted, ...mounts] = socket.HostConfig!.Mounts!
+    expect(mounted).toMatchObject({ Target: '/run/craik', ReadOnly: true })
     const withoutLine = ({ Env, ...config }: typeof socket) => ({
       ...config,
       Env: Env!.filter((entry) => !/^CRAIK_(SOCKET|LISTEN)=/.test(entry)),
@@ -85,7 +89,7 @@ describe('a container', () => {
     )
   })
 
-  it('of Podman takes back what Podman adds, in words that it knows', () => {
+  it('of Podman overrides what Podman adds, with options that Podman accepts', () => {
     const { '/tmp': own, ...others } = configOver('socket', [HOME], [], 'podman').HostConfig!.Tmpfs!
     expect(others).toEqual({
       '/var/tmp': own,
@@ -97,14 +101,17 @@ describe('a container', () => {
     })
   })
 
-  it('leaves no core dumps under a Podman that takes no limit for them', () => {
+  it('prevents core dumps under a Podman that cannot limit them', () => {
     const entrypoint = (product: Engine['product'], isRootless: boolean) =>
       configOver('socket', [HOME], [], product, isRootless).Entrypoint as string[]
     const usual = entrypoint('docker', true)
     expect(entrypoint('podman', false)).toEqual(usual)
     expect(entrypoint('podman', true)).toEqual([
       ...usual.slice(0, 2),
-      ...['/bin/sh', '-c', 'ulimit -c 0 && exec "$@"', 'sh'],
+      '/bin/sh',
+      '-c',
+      'ulimit -c 0 && exec "$@"',
+      'sh',
       ...usual.slice(2),
     ])
   })

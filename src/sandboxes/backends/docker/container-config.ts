@@ -1,4 +1,7 @@
-/** What the engine is asked to make: no network, no rights, a root that cannot be written, and nothing else of the host. */
+/**
+ * Creates the configuration of a container: no network, no capabilities, a read-only root, and no other part of the
+ * host.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ContainerCreateOptions, HostConfig } from 'dockerode'
@@ -6,29 +9,29 @@ import { CraikError } from '../../../errors.ts'
 import { GATEWAY_PORT, INSIDE, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../../sidecar/protocol.ts'
 import type { ContainerSpec, HostUser, SandboxSpec } from '../../backend.ts'
 import { dockerProfile } from '../../seccomp/docker-profile.ts'
+import { containerName, labelsOf } from './container-names.ts'
 import type { Engine } from './engine/engine.ts'
-import { containerName, labelsOf } from './names.ts'
 
 const MIB = 1024 * 1024
 const SHM_BYTES = 256 * MIB
 const RUN_BYTES = 16 * MIB
 const LISTEN_BYTES = MIB
 const MAX_TMP_BYTES = 1024 * MIB
-/** Files, and processes of a user: Podman asks for more than a system may give when nothing is said. */
+/** The limit of open files, and of processes per user. Without one, Podman requests more than a system can grant. */
 const ULIMIT = 16_384
-/** Where spilled output goes: on the sandbox's disk, and out of the way of its home. */
+/** The folder for spilled output: on the sandbox's disk, but outside its home. */
 export const SPILL_INSIDE = '/var/spool/craik'
 const INIT = ['/usr/bin/tini', '--']
 
-/** A folder or file of the host, or a volume of the engine. */
+/** A mount of a host folder or file, or of an engine volume. */
 export interface ContainerMount {
   readonly type: 'bind' | 'volume'
   readonly source: string
   readonly target: string
   readonly readOnly: boolean
-  /** With what is mounted below it. */
+  /** Whether mounts below the source come along. */
   readonly deep?: boolean
-  /** What the host mounts there later is seen inside too; never the other way round. */
+  /** Whether later mounts of the host become visible in the container. Mounts never propagate the other way. */
   readonly follows?: boolean
 }
 
@@ -38,7 +41,7 @@ export interface ContainerParts {
   readonly craikHome: string
   readonly user: HostUser
   readonly shown: readonly ContainerMount[]
-  /** What the image itself would put into the environment. */
+  /** The environment that the image itself sets. */
   readonly imageEnvironment: readonly string[]
 }
 
@@ -69,14 +72,17 @@ export function containerConfig(engine: Engine, parts: ContainerParts): Containe
   }
 }
 
-/** A Podman without rights takes no limits of this kind; whoever starts the sidecar gives up the right to raise it. */
+/**
+ * Returns a shell command that disables core dumps. Rootless Podman accepts no core limit in the configuration. The
+ * shell lowers the hard limit, so the sidecar cannot raise it.
+ */
 function withoutCores({ product, isRootless }: Engine): string[] {
   return product === 'podman' && isRootless ? ['/bin/sh', '-c', 'ulimit -c 0 && exec "$@"', 'sh'] : []
 }
 
 /**
- * Ours alone: what an image sets would reach every program, the sidecar first. A name without a value takes it away;
- * Podman's form of this API cannot, so there it is empty.
+ * Returns only our variables, because the image's own would reach every program, the sidecar first. A name without a
+ * value removes a variable. Podman's version of this API cannot remove one, so there the value is empty.
  */
 export function environmentFor(
   { product }: Pick<Engine, 'product'>,
@@ -92,7 +98,7 @@ export function environmentFor(
   ]
 }
 
-/** The types know no cgroup namespaces. */
+/** The type definitions do not include cgroup namespaces. */
 type FullHostConfig = HostConfig & { readonly CgroupnsMode: 'private' }
 
 function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerParts): FullHostConfig {
@@ -101,9 +107,9 @@ function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerP
   const temporary = tmpfs(Math.min(MAX_TMP_BYTES, Math.floor(memoryBytes / 2)), 'exec,mode=1777')
   return {
     NetworkMode: 'none',
-    // Otherwise the host's resolvers are named inside, for nobody to ask; Podman names none.
+    // Without this, the container's resolv.conf names the host's resolvers, which it cannot reach. Podman names none.
     ...(engine.product === 'docker' && { Dns: ['127.0.0.1'] }),
-    // Engines open ICMP sockets to some groups or all; this is what the kernel has for nobody.
+    // Engines open ICMP sockets to some groups or to all. This is the kernel's value for none.
     ...(!engine.remapsUsers && { Sysctls: { 'net.ipv4.ping_group_range': '1 0' } }),
     CapDrop: ['ALL'],
     Privileged: false,
@@ -113,14 +119,14 @@ function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerP
     CgroupnsMode: 'private',
     Runtime: container.runtime,
     RestartPolicy: { Name: 'no' },
-    // What passes would otherwise be in the engine's logs.
+    // Otherwise the boundary's data would be in the engine's logs.
     LogConfig: { Type: 'none', Config: {} },
     Init: false,
     ...(holds.memory && { Memory: memoryBytes, MemorySwap: memoryBytes }),
     ...(holds.processes && { PidsLimit: container.runtime === 'runsc' ? hostThreads(processes) : processes }),
     ...(holds.cpu &&
       cpuMillis !== undefined && { NanoCpus: Math.min(cpuMillis, engine.processors * 1000) * 1_000_000 }),
-    // Core dumps would hold what a program knew.
+    // A core dump would contain the secrets of a program.
     Ulimits: [
       { Name: 'core', Soft: 0, Hard: 0 },
       { Name: 'nofile', Soft: ULIMIT, Hard: ULIMIT },
@@ -129,12 +135,14 @@ function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerP
     ShmSize: SHM_BYTES,
     Tmpfs: {
       '/tmp': temporary,
-      // Podman mounts one here by itself, of half the machine's memory; in our images that is over /tmp.
+      // Podman mounts one here by default, sized at half the machine's memory. In our images, /var/tmp is a link to
+      // /tmp.
       ...(engine.product === 'podman' && { '/var/tmp': temporary }),
-      // The runtime gives it the mode of the image's folder, so it takes an owner who may write there: logins lie in it.
-      '/run': tmpfs(RUN_BYTES, `noexec,mode=0755,${ownedBy(engine, user)}`),
+      // The runtime sets the mode of the image's folder. Logins are stored here, so the owner must be the user who
+      // writes them.
+      '/run': tmpfs(RUN_BYTES, `noexec,mode=0755,${ownerOption(engine, user)}`),
       ...(container.line === 'relay' && {
-        // Open to all, because not every engine says whose it is; there is one user inside.
+        // Open to all, because not every engine can set the owner. The sandbox has only one user.
         [INSIDE.socketFolder]: tmpfs(LISTEN_BYTES, 'noexec,mode=1777'),
       }),
     },
@@ -151,14 +159,14 @@ function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerP
 }
 
 /**
- * gVisor’s kernel is one process of the host with several threads for each of the sandbox’s, and it ends when it gets no
- * more of them. So the host is protected, and the sandbox’s own number is not held.
+ * gVisor’s kernel is one process of the host, with several threads for each thread of the sandbox. It exits when it
+ * cannot create another. This limit therefore protects the host; the sandbox’s own number is not enforced.
  */
 function hostThreads(processes: number): number {
   return 4 * processes + 256
 }
 
-/** Docker takes the profile itself, Podman the path of a file. */
+/** Docker expects the profile itself, Podman the path of a file. */
 function profileFor({ architecture, product }: Engine, folder: string): string {
   const profile = dockerProfile(architecture)
   if (profile === undefined)
@@ -175,8 +183,8 @@ function tmpfs(bytes: number, options: string): string {
   return `rw,nosuid,nodev,size=${bytes},${options}`
 }
 
-/** Podman takes no numbers; its word means those of the container's user. */
-function ownedBy({ product }: Engine, { uid, gid }: HostUser): string {
+/** Podman accepts no numbers here. Its option `U` means the container's user. */
+function ownerOption({ product }: Engine, { uid, gid }: HostUser): string {
   return product === 'docker' ? `uid=${uid},gid=${gid}` : 'U'
 }
 

@@ -10,13 +10,13 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close()
 })
 
-/** An engine that answers to a pause what the test says, in turn, and then pauses. */
+/** Creates an engine that answers pause requests with the test's refusals, in turn, and then pauses. */
 async function engineThat(...refusals: readonly string[]) {
   const left = [...refusals]
   let isPaused = false
-  const asked: string[] = []
+  const requests: string[] = []
   const server = createServer((request, response) => {
-    asked.push(`${request.method} ${request.url}`)
+    requests.push(`${request.method} ${request.url}`)
     if (request.method === 'GET') {
       response.end(JSON.stringify({ State: { Paused: isPaused } }))
       return
@@ -31,13 +31,13 @@ async function engineThat(...refusals: readonly string[]) {
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const container = new Docker({ host: '127.0.0.1', port, protocol: 'http' }).getContainer('box')
-  const pauses = () => asked.filter((each) => each === 'POST /containers/box/pause').length
+  const pauses = () => requests.filter((each) => each === 'POST /containers/box/pause').length
   return { container, pauses }
 }
 
 const BUSY = 'Cannot pause container box: OCI runtime pause failed: unable to freeze: unknown'
 
-it('asks an engine again that could not freeze a busy container', async () => {
+it('retries when the engine could not freeze a busy container', async () => {
   const { container, pauses } = await engineThat(BUSY, BUSY)
   await setPaused(container, true)
   expect(pauses()).toBe(3)
@@ -45,7 +45,7 @@ it('asks an engine again that could not freeze a busy container', async () => {
   expect(pauses()).toBe(3)
 })
 
-it('gives up after some attempts, and at once for any other reason', async () => {
+it('gives up after some attempts, and immediately for any other reason', async () => {
   const busy = await engineThat(...Array.from({ length: 10 }, () => BUSY))
   await expect(setPaused(busy.container, true)).rejects.toThrow('unable to freeze')
   expect(busy.pauses()).toBe(5)

@@ -1,4 +1,4 @@
-/** A sandbox in a container: started, found again, and ended without a trace. */
+/** Starts a container for a sandbox, finds it again, and removes it with all its traces. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Container, ContainerInspectInfo } from 'dockerode'
 import { CraikError } from '../../../errors.ts'
@@ -6,57 +6,57 @@ import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { ContainerSpec, HostUser, LimitReport, SandboxInstance, SandboxSpec } from '../../backend.ts'
 import { faultInVolumes } from '../../volumes/verify-volumes.ts'
 import { imageUse } from '../process/disk-image.ts'
-import { instanceFolders } from '../process/folders.ts'
 import { watchGuards } from '../process/guard-watch.ts'
 import { chooseHostUser } from '../process/host-user.ts'
+import { instanceFolders } from '../process/instance-folders.ts'
 import { faultInWorkspace } from '../process/verify-workspace.ts'
 import { releaseWorkspace } from '../process/workspace-guard.ts'
 import { containerConfig, environmentFor } from './container-config.ts'
-import { dialRelay } from './dial.ts'
+import { spillVolume } from './container-names.ts'
+import { observeContainer } from './container-usage.ts'
+import { dialRelay } from './dial-relay.ts'
 import { closeDisk } from './disk.ts'
 import type { Engine } from './engine/engine.ts'
+import { removeVolume } from './engine-volumes.ts'
 import type { Engines } from './engines.ts'
-import type { FollowingContainer } from './following.ts'
 import { type DockerHandle, formatDockerHandle } from './handle.ts'
 import { closeHotMounts } from './hot-mount-folder.ts'
-import { mountLate } from './hot-mounts.ts'
-import { type FoundImage, recordedImage } from './image/recorded-image.ts'
+import { hotMount } from './hot-mounts.ts'
+import { type FoundImage, findRecordedImage } from './image/recorded-image.ts'
+import type { FollowingContainer } from './mount-propagation.ts'
 import { faultInMounted } from './mounts.ts'
-import { spillVolume } from './names.ts'
-import { requireRuntime } from './plan.ts'
-import { type Around, type PreparedMounts, prepareMounts } from './prepare-mounts.ts'
+import { requireRuntime } from './plan-container.ts'
+import { type MountContext, type PreparedMounts, prepareMounts } from './prepare-mounts.ts'
 import { removeContainer } from './remove-container.ts'
-import { observeContainer } from './usage.ts'
-import { type Expected, faultInDescription, isMountedInside, lookAtProcess } from './verify-isolation.ts'
-import { removeVolume } from './volumes.ts'
+import { type Expected, faultInDescription, inspectProcess, isMountedInside } from './verify-isolation.ts'
 import { whenEnded } from './watch-end.ts'
 
-/** The image's own `agent`, where its number on the host is the engine's to choose. */
+/** The image's own `agent` user, for engines that choose its number on the host. */
 export const USER_OF_IMAGE: HostUser = { uid: 1000, gid: 1000 }
 const START_DEADLINE_MS = 60_000
-/** Until the engine's runtime has become the first program inside, it looks like itself. */
+/** Until the runtime has executed the container's first program, the process shows the runtime's own properties. */
 const LOOK_DEADLINE_MS = 10_000
 const LOOK_PAUSE_MS = 10
 const PAUSE_ATTEMPTS = 5
 const PAUSE_RETRY_MS = 200
 
-/** Fails with what it made left to the caller to sweep. */
+/** Starts a container. If it fails, the caller must sweep what exists by then. */
 export async function startContainer(
   engine: Engine,
   spec: SandboxSpec,
   recorded: ContainerSpec,
   diskBytes: number | undefined,
-  around: Around,
+  around: MountContext,
 ): Promise<DockerHandle> {
   requireRuntime(engine, recorded.runtime)
-  const image = await recordedImage(engine, recorded, around.craikHome)
+  const image = await findRecordedImage(engine, recorded, around.craikHome)
   refuseVolumes(image, recorded.imageName)
   const container = { ...recorded, image: image.id }
   const user = userOf(spec, container)
   const prepared = await prepareMounts(engine, spec, container, user, diskBytes, around)
-  const { shown } = prepared
+  const { shown: mounted } = prepared
   const imageEnvironment = image.environment
-  const parts = { spec, container, craikHome: around.craikHome, user, shown, imageEnvironment }
+  const parts = { spec, container, craikHome: around.craikHome, user, shown: mounted, imageEnvironment }
   const environment = environmentFor(engine, parts)
   const made = await engine.ask(
     'create a container',
@@ -65,7 +65,12 @@ export async function startContainer(
   )
   await engine.ask('start a container', () => made.start(), { deadlineMs: START_DEADLINE_MS })
   const found = await engine.ask('inspect a container', () => made.inspect())
-  const hostUid = await examine(engine, found, { container, user, shown, environment }, prepared)
+  const hostUid = await verifyContainer(
+    engine,
+    found,
+    { container, user, shown: mounted, environment },
+    prepared,
+  )
   return {
     container: found.Id,
     engine: engine.id,
@@ -77,7 +82,7 @@ export async function startContainer(
   }
 }
 
-/** Each would be a folder of the engine that nobody asked for, and that has no limit. */
+/** Each would become a volume of the engine that nobody requested and that has no limit. */
 function refuseVolumes({ volumes }: FoundImage, name: string): void {
   if (volumes.length === 0) return
   const named = volumes.slice(0, 5).map((path) => JSON.stringify(path.slice(0, 100)))
@@ -92,8 +97,8 @@ function userOf(spec: SandboxSpec, { state }: ContainerSpec): HostUser {
   return chooseHostUser(spec) ?? own
 }
 
-/** Looked at from outside before anything is entrusted to it. Tells whose rights it has on this machine. */
-async function examine(
+/** Inspects a container from the host before Craik trusts it with anything. Returns its user's id on this machine. */
+async function verifyContainer(
   engine: Engine,
   found: ContainerInspectInfo,
   expected: Expected,
@@ -111,25 +116,30 @@ async function examine(
     )
   const described = faultInDescription(found, expected, engine.product)
   if (described !== undefined) throw refuse(described)
-  // gVisor's own kernel is what runs there on the host; the rights of what it runs are its own affair.
+  // The host process is gVisor's own kernel. gVisor manages the rights of the programs that it runs.
   if (!engine.sharesFolders || expected.container.runtime === 'runsc') return expected.user.uid
   const endsMs = performance.now() + LOOK_DEADLINE_MS
   for (;;) {
-    const seen = lookAt(found.State.Pid, expected, prepared, engine)
+    const seen = inspectContainer(found.State.Pid, expected, prepared, engine)
     if (seen.fault === undefined) return seen.uid
     if (performance.now() > endsMs) throw refuse(seen.fault)
     await sleep(LOOK_PAUSE_MS)
   }
 }
 
-function lookAt(pid: number, { user, shown }: Expected, prepared: PreparedMounts, engine: Engine) {
+function inspectContainer(
+  pid: number,
+  { user, shown: mounted }: Expected,
+  prepared: PreparedMounts,
+  engine: Engine,
+) {
   const { workspace, mounts, volumes } = prepared
   try {
-    const { uid, fault: unheld } = lookAtProcess(pid)
+    const { uid, fault: unheld } = inspectProcess(pid)
     if (unheld !== undefined) return { uid, fault: unheld }
     if (engine.remapsUsers) return { uid, fault: undefined }
     if (uid !== user.uid) return { uid, fault: 'it runs as the wrong user' }
-    const home = shown.find(({ type, target }) => type === 'bind' && target === INSIDE.home)
+    const home = mounted.find(({ type, target }) => type === 'bind' && target === INSIDE.home)
     if (home && !isMountedInside(pid, home.target, home.source))
       return { uid, fault: 'its home is not its own disk' }
     const fault =
@@ -144,17 +154,17 @@ function lookAt(pid: number, { user, shown }: Expected, prepared: PreparedMounts
 
 function reportOf(
   engine: Engine,
-  { limits, workspace, volumes = [], late, container }: SandboxSpec,
+  { limits, workspace, volumes = [], late: hotMounts, container }: SandboxSpec,
   isDiskBounded: boolean,
 ): LimitReport {
-  const held = (holds: boolean) => (holds ? 'cgroup' : 'not-enforced')
-  const isOnDisk = workspace.mode === 'copy' && late?.workspace !== true && volumes.length === 0
+  const enforcementOf = (holds: boolean) => (holds ? 'cgroup' : 'not-enforced')
+  const isOnDisk = workspace.mode === 'copy' && hotMounts?.workspace !== true && volumes.length === 0
   const disk = isDiskBounded && isOnDisk ? 'filesystem' : 'not-enforced'
   return {
-    memory: held(engine.holds.memory),
-    // gVisor counts its own threads; see where the limit is set.
-    processes: held(engine.holds.processes && container?.runtime !== 'runsc'),
-    cpu: limits.cpuMillis === undefined ? 'not-asked' : held(engine.holds.cpu),
+    memory: enforcementOf(engine.holds.memory),
+    // gVisor counts its own threads. `hostThreads` in container-config.ts sets that limit.
+    processes: enforcementOf(engine.holds.processes && container?.runtime !== 'runsc'),
+    cpu: limits.cpuMillis === undefined ? 'not-asked' : enforcementOf(engine.holds.cpu),
     disk: limits.diskBytes === undefined ? 'not-asked' : disk,
   }
 }
@@ -164,7 +174,7 @@ export function containerInstance(
   engine: Engine,
   handle: DockerHandle,
   spec: SandboxSpec,
-  around: Around,
+  around: MountContext,
   following?: FollowingContainer,
 ): SandboxInstance {
   const { craikHome } = around
@@ -176,19 +186,19 @@ export function containerInstance(
     guards?.[Symbol.dispose]()
     return unprotected ?? (why === undefined || isDestroyed ? 'it was destroyed' : why)
   })
-  const asked = (doing: string, act: (engine: Engine) => Promise<unknown>) =>
+  const askEngine = (doing: string, act: (engine: Engine) => Promise<unknown>) =>
     engines.with(handle.engine, (one) => one.ask(doing, () => act(one))).then(() => {})
   const containerOf = (one: Engine) => one.docker.getContainer(handle.container)
-  // Nothing freezes what an engine without rights holds by the first version of cgroups.
+  // A rootless engine cannot freeze containers with the first version of cgroups.
   const canPause = !(engine.isRootless && engine.cgroupVersion === 1)
   let destroying: Promise<void> | undefined
   const { socket, image } = instanceFolders(spec.folder)
   const watchWorkspace = ({ workspace, folder, container }: SandboxSpec) => {
-    // Of these the host does not see what is mounted inside.
+    // The host cannot see the mounts in these containers.
     if (workspace.mode !== 'in-place' || container?.runtime === 'runsc' || engine.remapsUsers) return
     guards = watchGuards(handle.pid, folder, (why) => {
       unprotected = why
-      return asked('kill a container', (one) => containerOf(one).kill())
+      return askEngine('kill a container', (one) => containerOf(one).kill())
     })
   }
   watchWorkspace(spec)
@@ -210,13 +220,13 @@ export function containerInstance(
       return { ...use, ...(diskBytes !== undefined && { diskBytes }) }
     },
     ...(canPause && {
-      pause: () => asked('pause a container', (one) => setPaused(containerOf(one), true)),
-      unpause: () => asked('unpause a container', (one) => setPaused(containerOf(one), false)),
+      pause: () => askEngine('pause a container', (one) => setPaused(containerOf(one), true)),
+      unpause: () => askEngine('unpause a container', (one) => setPaused(containerOf(one), false)),
     }),
     ...(following && {
-      async show(shown: SandboxSpec) {
-        await mountLate(following, shown, around)
-        watchWorkspace(shown)
+      async show(mounted: SandboxSpec) {
+        await hotMount(following, mounted, around)
+        watchWorkspace(mounted)
       },
     }),
     destroy() {
@@ -239,8 +249,9 @@ export function containerInstance(
 }
 
 /**
- * Pauses a container, or lets it run again. An engine refuses what is done already. With the first version of cgroups, runc
- * gives up on a container that starts processes all the time, or on a busy machine: then it is asked again.
+ * Pauses or resumes a container. An engine refuses a state that the container already has. With the first version of
+ * cgroups, runc fails for a container that starts processes all the time, or on a busy machine. This function then
+ * retries.
  */
 export async function setPaused(container: Container, isPaused: boolean): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -256,7 +267,7 @@ export async function setPaused(container: Container, isPaused: boolean): Promis
   }
 }
 
-/** What the host itself holds for a container that is gone. */
+/** Removes the host's mounts and traces of a container that is gone. */
 export async function removeTraces(spec: SandboxSpec): Promise<void> {
   await closeHotMounts(spec.folder)
   await closeDisk(spec.folder)

@@ -1,4 +1,7 @@
-/** A sandbox's disk where the engine sees the host's folders: a plain folder, or a file system of its own mounted there. */
+/**
+ * Manages a sandbox's disk where the engine sees the host's folders: a plain folder, or a mounted file system of its
+ * own.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, rename, rm } from 'node:fs/promises'
@@ -9,8 +12,8 @@ import { CraikError } from '../../../errors.ts'
 import type { HostUser, VolumeSpec } from '../../backend.ts'
 import { makeMountPoints } from '../../volumes/mount-points.ts'
 import { makeDiskImage } from '../process/disk-image.ts'
-import { diskFolders, instanceFolders, writeDisk } from '../process/folders.ts'
-import { SYSTEM_PATH } from '../process/programs.ts'
+import { diskFolders, instanceFolders, writeDisk } from '../process/instance-folders.ts'
+import { SYSTEM_PATH } from '../process/required-programs.ts'
 import { mountProgram } from './mount-programs.ts'
 import { mountPoints } from './mount-table.ts'
 
@@ -18,17 +21,20 @@ const run = promisify(execFile)
 const MOUNT_DEADLINE_MS = 30_000
 const UNMOUNT_DEADLINE_MS = 10_000
 const PAUSE_MS = 250
-/** As the process backend mounts them: nothing on it is a device or gives rights. */
+/** The same options as in the process backend: no device files and no set-user-id programs. */
 const MOUNT_OPTIONS = 'loop,nosuid,nodev,noinit_itable,discard'
 
 export interface Disk {
   readonly home: string
   readonly spill: string
-  /** Full when it is full. */
+  /** Whether the disk has a size limit of its own. */
   readonly isBounded: boolean
 }
 
-/** The disk of a sandbox that was stopped is used as it is; otherwise an empty one is made, of that size if one is given. */
+/**
+ * Opens a sandbox's disk. Reuses the disk of a stopped sandbox; otherwise it creates an empty one, with the given size
+ * if there is one.
+ */
 export async function openDisk(
   folder: string,
   user: HostUser,
@@ -56,7 +62,7 @@ async function openBareDisk(folder: string, user: HostUser, bytes: number | unde
   return { ...folders, isBounded: true }
 }
 
-/** A file that has the name is a whole disk. */
+/** Creates the image under its final name only when it is complete. */
 async function makeWholeImage(folder: string, image: string, bytes: number, user: HostUser): Promise<void> {
   const [content, temporary] = [join(folder, 'disk'), `${image}.new`]
   for (const left of [content, temporary]) await rm(left, { recursive: true, force: true })
@@ -68,7 +74,7 @@ async function makeWholeImage(folder: string, image: string, bytes: number, user
   await rm(content, { recursive: true })
 }
 
-/** For containers it has to be mounted where the engine looks, which is where we are. */
+/** Containers need it mounted where the engine looks, which is also where this process looks. */
 async function mountImage(image: string, data: string): Promise<void> {
   try {
     await run(mountProgram('mount'), ['-o', MOUNT_OPTIONS, '--', image, data], {
@@ -80,7 +86,7 @@ async function mountImage(image: string, data: string): Promise<void> {
   }
 }
 
-/** Idempotent; also for what an earlier process mounted. */
+/** Unmounts the disk, including mounts of an earlier process. Idempotent. */
 export async function closeDisk(folder: string): Promise<void> {
   const { data } = instanceFolders(folder)
   const endsMs = performance.now() + UNMOUNT_DEADLINE_MS

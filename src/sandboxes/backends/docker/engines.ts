@@ -1,14 +1,14 @@
-/** The engine of this machine, looked for when it is needed and again after it did not answer. */
+/** Finds this machine's engine when it is needed, and again after it did not answer. */
 import { CraikError } from '../../../errors.ts'
 import { Semaphore } from '../../../lib/semaphore.ts'
-import { isSilent } from './engine/ask.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
+import { isSilent } from './engine/engine-request.ts'
 
-/** An engine that removes fifty containers at once has no answer for anybody within its deadline. */
+/** An engine that removes fifty containers at the same time answers no other request within its deadline. */
 const REMOVALS_AT_ONCE = 4
 
 export class Engines {
-  /** Whatever removes containers passes it. */
+  /** All removals of containers use this semaphore. */
   readonly removals = new Semaphore(REMOVALS_AT_ONCE)
   readonly #environment: NodeJS.ProcessEnv
   #open: Promise<Engine> | undefined
@@ -17,7 +17,7 @@ export class Engines {
     this.#environment = environment
   }
 
-  /** The one that holds a sandbox, or whichever there is. */
+  /** Returns the engine with this id, which runs a sandbox, or any engine without an id. */
   async reach(id?: string): Promise<Engine> {
     this.#open ??= openEngine(this.#environment).catch((error) => {
       this.#open = undefined
@@ -25,7 +25,7 @@ export class Engines {
     })
     const engine = await this.#open
     if (id === undefined || engine.id === id) return engine
-    // Perhaps it has been exchanged since we asked.
+    // Another engine could have replaced it in the meantime.
     this.#open = undefined
     throw new CraikError('unavailable', 'the sandbox belongs to a different engine than the one in use', {
       hint: 'select its engine:  export CRAIK_ENGINE=unix:///PATH/docker.sock',
@@ -33,7 +33,7 @@ export class Engines {
     })
   }
 
-  /** Does something with it; one that did not answer is looked for anew the next time. */
+  /** Calls `use` with the engine. After an engine did not answer, the next call looks for one again. */
   async with<T>(id: string | undefined, use: (engine: Engine) => Promise<T>): Promise<T> {
     const engine = await this.reach(id)
     try {

@@ -8,14 +8,14 @@ const enforcement = z.enum(ENFORCEMENTS)
 const handleSchema = z.strictObject({
   container: z.string().regex(/^[0-9a-f]{64}$/),
   engine: z.string(),
-  /** What it is made of, which may have been made anew since the sandbox was recorded. */
+  /** The id of its image. A newer image can exist since the sandbox was recorded. */
   image: z
     .string()
     .regex(/^sha256:[0-9a-f]{64}$/)
     .optional(),
-  /** As the engine spells it: a container that somebody started again is another place. */
+  /** The engine's time format. A container that somebody restarted is another sandbox instance. */
   startedAt: z.string(),
-  /** Of its first process, as the engine numbers it. */
+  /** The number of its first process, as the engine reports it. */
   pid: z.int().positive(),
   hostUid: z.int().nonnegative(),
   memory: enforcement,

@@ -1,6 +1,7 @@
 /**
- * Where a container that waits for a sandbox is shown what that sandbox will be given: an empty folder of ours, mounted so
- * that what is mounted in it later is seen inside as well. It is mounted on the host only while nothing is in it.
+ * Prepares the folder through which a warm container later receives its sandbox's mounts. It is an empty folder of
+ * Craik's, mounted so that later mounts in it become visible in the container. The host has it mounted only while it is
+ * empty.
  */
 import { execFile } from 'node:child_process'
 import { chmod, mkdir } from 'node:fs/promises'
@@ -9,7 +10,7 @@ import { promisify } from 'node:util'
 import { CraikError } from '../../../errors.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { HotMountFolders } from '../../backend.ts'
-import { SYSTEM_PATH } from '../process/programs.ts'
+import { SYSTEM_PATH } from '../process/required-programs.ts'
 import type { ContainerMount } from './container-config.ts'
 import { mountProgram } from './mount-programs.ts'
 import { mountPoints, mountTable } from './mount-table.ts'
@@ -17,18 +18,18 @@ import { mountPoints, mountTable } from './mount-table.ts'
 const run = promisify(execFile)
 const OPTIONS = { timeout: 10_000, env: { PATH: SYSTEM_PATH } }
 
-/** Where mounts are named. */
+/** The folder for read-only mounts in the sandbox. */
 export const MOUNTS_INSIDE = '/mnt'
 
 /**
- * `late` tells nobody of what is mounted in it, so that `stage` in it is a place to prepare things in. `shared` tells the
- * container; the two folders in it are what the container is shown.
+ * The paths of the hot-mount folder. Mounts in `late` propagate nowhere, so `stage` in it is a place to prepare them.
+ * Mounts in `shared` propagate to the container, which sees its two folders.
  */
 export function hotMountPaths(folder: string) {
-  const late = join(folder, 'late')
-  const [stage, shared] = [join(late, 'stage'), join(late, 'shared')]
+  const hotMountFolder = join(folder, 'late')
+  const [stage, shared] = [join(hotMountFolder, 'stage'), join(hotMountFolder, 'shared')]
   return {
-    late,
+    late: hotMountFolder,
     stage,
     shared,
     workspace: join(shared, 'workspace'),
@@ -42,55 +43,69 @@ export function hotMountPaths(folder: string) {
   }
 }
 
-/** Only root can. What it mounts is unmounted by `closeLate`. */
+/** Mounts the hot-mount folders, which needs root. `closeHotMounts` unmounts them. */
 export async function openHotMounts(
   folder: string,
   wanted: HotMountFolders,
 ): Promise<readonly ContainerMount[]> {
-  const { late, stage, shared, workspace, mounts, staged } = hotMountPaths(folder)
-  const folders = [late, stage, shared, workspace, mounts, staged.workspace, staged.readOnly, staged.mounts]
+  const { late: hotMountFolder, stage, shared, workspace, mounts, staged } = hotMountPaths(folder)
+  const folders = [
+    hotMountFolder,
+    stage,
+    shared,
+    workspace,
+    mounts,
+    staged.workspace,
+    staged.readOnly,
+    staged.mounts,
+  ]
   for (const path of folders) {
     await mkdir(path)
     await chmod(path, 0o755)
   }
-  await mount(['--bind', '--make-private', '--', late, late])
+  await mount(['--bind', '--make-private', '--', hotMountFolder, hotMountFolder])
   await mount(['--bind', '--make-shared', '--', shared, shared])
-  return shownLate(folder, wanted)
+  return hotMounts(folder, wanted)
 }
 
-function shownLate(folder: string, wanted: HotMountFolders): readonly ContainerMount[] {
+function hotMounts(folder: string, wanted: HotMountFolders): readonly ContainerMount[] {
   const { workspace, mounts } = hotMountPaths(folder)
   const all = [
     ...(wanted.workspace ? [[workspace, INSIDE.workspace] as const] : []),
     ...(wanted.mounts ? [[mounts, MOUNTS_INSIDE] as const] : []),
   ]
-  // Nothing is written there but in what is mounted on it.
+  // The folder itself is read-only. Only the mounts on it can be writable.
   return all.map(([source, target]) => ({ type: 'bind', source, target, readOnly: true, follows: true }))
 }
 
-/** What is wrong with how a container follows the folder; undefined when what is mounted there is seen inside, and no more. */
+/**
+ * Returns why a container does not receive mounts from the folder as it must. `undefined` when it sees those mounts and
+ * no others.
+ */
 export function findHotMountFault(pid: number, folder: string, wanted: HotMountFolders): string | undefined {
-  const { late, shared } = hotMountPaths(folder)
+  const { late: hotMountFolder, shared } = hotMountPaths(folder)
   const here = mountTable('self')
   const tagsAt = (path: string) => here.findLast(({ point }) => point === path)?.tags
   const group = tagsAt(shared)
     ?.find((tag) => tag.startsWith('shared:'))
     ?.slice('shared:'.length)
-  // Otherwise what is prepared there would be seen here, or elsewhere.
-  if (group === undefined || tagsAt(late)?.length !== 0)
+  // Otherwise the prepared mounts would be visible on the host or elsewhere.
+  if (group === undefined || tagsAt(hotMountFolder)?.length !== 0)
     return 'its shared mount folder is not mounted on this machine'
   const inside = mountTable(pid)
-  const wrong = shownLate(folder, wanted).find(({ target }) => {
+  const wrong = hotMounts(folder, wanted).find(({ target }) => {
     const tags = inside.findLast(({ point }) => point === target)?.tags
     return tags?.length !== 1 || tags[0] !== `master:${group}`
   })
   return wrong && `${wrong.target} does not receive mounts from this machine`
 }
 
-/** Idempotent; also for what an earlier process mounted. What the container was shown stays there. */
+/** Unmounts the folders, including those of an earlier process. Idempotent. The container keeps its own mounts. */
 export async function closeHotMounts(folder: string): Promise<void> {
-  const { late } = hotMountPaths(folder)
-  const points = mountPoints().filter((point) => point === late || point.startsWith(`${late}/`))
+  const { late: hotMountFolder } = hotMountPaths(folder)
+  const points = mountPoints().filter(
+    (point) => point === hotMountFolder || point.startsWith(`${hotMountFolder}/`),
+  )
   for (const point of points.toReversed()) {
     const umount = mountProgram('umount')
     try {

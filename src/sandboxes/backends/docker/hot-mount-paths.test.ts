@@ -26,8 +26,8 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const identity = (path: string) => fileIdentity(lstatSync(join(folder, path), { bigint: true }))
 
-describe.skipIf(process.platform !== 'linux')('what is to be mounted (on Linux)', () => {
-  it('is held under a number, whatever becomes of its name', () => {
+describe.skipIf(process.platform !== 'linux')('opened paths for mounts (on Linux)', () => {
+  it('keep their descriptor when their name changes', () => {
     using held = new OpenPaths(process.pid)
     const hooks = identity('.git/hooks')
     expect(held.path(folder, '.git/hooks', hooks)).toBe('/proc/self/fd/3')
@@ -38,7 +38,7 @@ describe.skipIf(process.platform !== 'linux')('what is to be mounted (on Linux)'
     expect(readlinkSync(`/proc/self/fd/${first}`)).toBe(join(folder, 'gone/hooks'))
   })
 
-  it('is refused when it is another thing than the one that was looked at, or a link leads there', () => {
+  it('are refused when they were replaced since the check, or lead through a link', () => {
     using held = new OpenPaths(process.pid)
     const [hooks, npmrc] = [identity('.git/hooks'), identity('.npmrc')]
     renameSync(join(folder, '.npmrc'), join(folder, 'real'))
@@ -52,7 +52,7 @@ describe.skipIf(process.platform !== 'linux')('what is to be mounted (on Linux)'
     expect(held.path(folder, 'second', npmrc)).toMatch(/^\/proc\/self\/fd\//)
   })
 
-  it('is in the folder that was chosen, and in no other', () => {
+  it('belong to the chosen folder and to no other', () => {
     using held = new OpenPaths(process.pid)
     const chosen = folderIdentity(statSync(folder, { bigint: true }))
     expect(held.isFolder(folder, chosen)).toBe(true)

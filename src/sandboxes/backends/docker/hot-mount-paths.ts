@@ -1,38 +1,44 @@
-/** Things in another mount namespace, held so that they can be mounted, and mounted on, whatever becomes of their names. */
+/**
+ * Opens files and folders in another mount namespace, so that later mounts use exactly these, whatever happens to their
+ * names.
+ */
 import { type BigIntStats, closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
+import { openFolder } from '../process/folder-handle.ts'
 import { folderIdentity } from '../process/inspect-folder.ts'
-import { openFolder } from '../process/open-folder.ts'
 import { fileIdentity } from '../process/workspace-guard.ts'
 
-/** Linux's own, which Node does not name: holds what may not even be read. */
+/** A flag of Linux that Node does not name. It opens even files that the process cannot read. */
 const O_PATH = 0o10000000
 const HOLD = O_PATH | constants.O_NOFOLLOW
-/** The first number that a program gets what it is given by, after its input and its outputs. */
+/** The number of the first passed descriptor in the program. Its standard input and outputs come before it. */
 const FIRST_GIVEN = 3
 
 export class OpenPaths implements Disposable {
   readonly #root: string
   readonly #held: number[] = []
 
-  /** As the process sees them. */
+  /** Paths are those that this process sees. */
   constructor(pid: number) {
     this.#root = `/proc/${pid}/root`
   }
 
-  /** To be given to a program, in this order, after its input and its outputs. */
+  /** The descriptors to pass to the program, in this order, after its standard input and outputs. */
   get descriptors(): readonly number[] {
     return this.#held
   }
 
-  /** `identity` as `device:inode`. */
+  /** Returns whether the folder has the given identity, `device:inode`. */
   isFolder(path: string, identity: string): boolean {
     using folder = openFolder(join(this.#root, path))
     return folderIdentity(fstatSync(folder.descriptor, { bigint: true })) === identity
   }
 
-  /** How a program that is given the descriptors names it. It must be the one that was looked at, and no link leads there. */
+  /**
+   * Opens a path and returns its name for a program that gets the descriptors. Throws when the identity differs from
+   * the checked one, or a link leads there.
+   */
   path(view: string, path: string, identity: string): string {
     return this.#hold(view, path, (stats) => fileIdentity(stats) === identity)
   }

@@ -1,7 +1,7 @@
 /**
- * Shows folders of the host to a container that runs already. They are put together in a mount namespace that nobody else
- * sees, looked at there, and mounted where the container follows: each with its flags and with what is protected in it, or
- * not at all. The host itself never has them mounted, so nothing of them is left whenever it stops.
+ * Mounts folders of the host in a running container. Craik prepares them in a mount namespace that nobody else sees,
+ * verifies them there, and mounts them where the container receives mounts. Each mount has its flags and protected
+ * files, or Craik does not mount it. The host never mounts them itself, so nothing remains there whenever Craik stops.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -11,27 +11,33 @@ import type { SandboxSpec } from '../../backend.ts'
 import { chooseHostUser } from '../process/host-user.ts'
 import { faultInWorkspace } from '../process/verify-workspace.ts'
 import { type Guarded, guardWorkspace } from '../process/workspace-guard.ts'
-import { type FollowingContainer, isSameContainer } from './following.ts'
 import { closeHotMounts, findHotMountFault, hotMountPaths, MOUNTS_INSIDE } from './hot-mount-folder.ts'
 import { OpenPaths } from './hot-mount-paths.ts'
 import { type Mounting, openStage } from './hot-mount-stage.ts'
+import { type FollowingContainer, isSameContainer } from './mount-propagation.ts'
 import { mountTable } from './mount-table.ts'
 import { faultInMounted } from './mounts.ts'
-import { type Around, type CheckedFolders, checkFolders, EXCLUDE, writeOwnExclude } from './prepare-mounts.ts'
+import {
+  type CheckedFolders,
+  checkFolders,
+  EXCLUDE,
+  type MountContext,
+  writeOwnExclude,
+} from './prepare-mounts.ts'
 
-/** Fails with what it made in the workspace left to the place's end. */
-export async function mountLate(
+/** Mounts the folders. If this fails, removing the sandbox instance also removes what it created in the workspace. */
+export async function hotMount(
   container: FollowingContainer,
   spec: SandboxSpec,
-  around: Around,
+  around: MountContext,
 ): Promise<void> {
   const user = chooseHostUser(spec)
   if (user === undefined)
     throw new CraikError('internal', 'only root can mount folders in a running container')
   const folders = await checkFolders(spec, user, around)
-  const late = { workspace: folders.inPlace !== undefined, mounts: folders.mounts.length > 0 }
-  const unready = findHotMountFault(container.pid, spec.folder, late)
-  if (unready !== undefined) throw refused(unready)
+  const hotMounts = { workspace: folders.inPlace !== undefined, mounts: folders.mounts.length > 0 }
+  const unready = findHotMountFault(container.pid, spec.folder, hotMounts)
+  if (unready !== undefined) throw mountsRefusedError(unready)
   const { inPlace, mounts } = folders
   const guarded = inPlace ? guardWorkspace(spec.folder, inPlace, user) : []
   const exclude = inPlace && writeOwnExclude(spec.folder, inPlace.folder)
@@ -53,16 +59,16 @@ export async function mountLate(
       options: `bind,private,${READ_ONLY}`,
     })),
   ])
-  // From here on what is mounted there reaches the container alone.
+  // From this point on, mounts there reach only the container.
   await closeHotMounts(spec.folder)
   const wrong = faultInMounted(
     stage.pid,
     mounts.map((one) => ({ ...one, at: join(staged.mounts, basename(one.at)) })),
   )
-  if (wrong !== undefined) throw refused(wrong)
+  if (wrong !== undefined) throw mountsRefusedError(wrong)
   using held = new OpenPaths(stage.pid)
   if (inPlace && !held.isFolder(staged.workspace, inPlace.identity))
-    throw refused('the workspace is not the requested folder')
+    throw mountsRefusedError('the workspace is not the requested folder')
   await stage.mount(
     [
       ...(inPlace ? protecting(held, staged, guarded, exclude !== undefined) : []),
@@ -74,31 +80,31 @@ export async function mountLate(
     ],
     held.descriptors,
   )
-  const fault = faultInShown(container, folders, guarded)
-  if (fault !== undefined) throw refused(fault)
+  const fault = findMountFault(container, folders, guarded)
+  if (fault !== undefined) throw mountsRefusedError(fault)
 }
 
-/** As the cold mounts are, and nothing on them is a device or gives rights. */
+/** The same options as for mounts at the start: no device files and no set-user-id programs. */
 const READ_ONLY = 'ro,nosuid,nodev'
 
-function refused(fault: string): CraikError {
+function mountsRefusedError(fault: string): CraikError {
   return new CraikError('unavailable', `cannot mount the folders of a container: ${fault}`, {
     hint: 'craik doctor',
   })
 }
 
-/** In folders of ours, which only root can write to. */
+/** Creates mount points in Craik's own folders, where only root can write. */
 async function makeMountPoints(folder: string, { mounts }: CheckedFolders): Promise<void> {
-  const late = hotMountPaths(folder)
-  await writeFile(late.staged.exclude, '')
+  const hotMounts = hotMountPaths(folder)
+  await writeFile(hotMounts.staged.exclude, '')
   for (const { at } of mounts)
-    for (const parent of [late.staged.mounts, late.mounts]) await mkdir(join(parent, basename(at)))
+    for (const parent of [hotMounts.staged.mounts, hotMounts.mounts]) await mkdir(join(parent, basename(at)))
 }
 
 /**
- * What protects the names in a workspace: a view of it that cannot be written, mounted name by name over the one that can.
- * Both ends are held, so that whoever may write to the workspace leads neither elsewhere. What lies in a repository comes
- * before the repository, which is mounted over itself with all of that.
+ * Returns the mounts that protect files of a workspace. A read-only view of it is mounted name by name over the
+ * writable one. Both paths are open descriptors, so nobody who can write to the workspace can redirect a mount. Paths
+ * in a repository come before the repository, which is then mounted over itself with all of them.
  */
 function protecting(
   held: OpenPaths,
@@ -116,8 +122,8 @@ function protecting(
   ]
 }
 
-/** Looked at from outside, as after every start. */
-function faultInShown(
+/** Inspects the container from the host, as after every start. */
+function findMountFault(
   container: FollowingContainer,
   { inPlace, mounts }: CheckedFolders,
   guarded: readonly Guarded[],
@@ -137,8 +143,8 @@ function faultInShown(
 function faultInFlags(pid: number, guarded: readonly Guarded[]): string | undefined {
   const table = mountTable(pid)
   const roots = [INSIDE.workspace, MOUNTS_INSIDE]
-  const isShown = (point: string) => roots.some((root) => point === root || point.startsWith(`${root}/`))
-  if (table.some(({ point, tags }) => isShown(point) && tags.some((tag) => tag.startsWith('shared:'))))
+  const isMounted = (point: string) => roots.some((root) => point === root || point.startsWith(`${root}/`))
+  if (table.some(({ point, tags }) => isMounted(point) && tags.some((tag) => tag.startsWith('shared:'))))
     return 'its mounts would propagate to the host'
   const open = guarded.find(({ path, writable }) => {
     const mounted = table.findLast(({ point }) => point === `${INSIDE.workspace}/${path}`)

@@ -1,7 +1,7 @@
-/** The programs of the system that mount things where the engine sees them. */
+/** Finds the system's programs that mount things where the engine sees them. */
 import { CraikError } from '../../../errors.ts'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
-import { SYSTEM_PATH } from '../process/programs.ts'
+import { SYSTEM_PATH } from '../process/required-programs.ts'
 
 export type MountProgram = 'mount' | 'umount' | 'nsenter'
 

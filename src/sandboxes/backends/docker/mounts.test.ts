@@ -7,19 +7,19 @@ const identityOf = (path: string) => {
   return `${dev}:${ino}`
 }
 
-describe.skipIf(process.platform !== 'linux')('what is mounted', () => {
+describe.skipIf(process.platform !== 'linux')('mounted folders', () => {
   const root = { folder: '/', at: '/', identity: identityOf('/') }
 
-  it('is looked at only where something is to be there', () => {
+  it('are inspected only when mounts are expected', () => {
     expect(faultInMounted(0, [])).toBeUndefined()
   })
 
-  it('is refused when it is another folder than the one that was looked at', () => {
+  it('are refused when the folder differs from the checked one', () => {
     const other = { ...root, identity: identityOf('/proc') }
     expect(faultInMounted(process.pid, [other])).toBe('/ is not the requested folder')
   })
 
-  it('is refused when it is no mount, whatever folder it is', () => {
+  it('are refused when the path is not a mount, whatever folder it is', () => {
     const plain = {
       folder: import.meta.dirname,
       at: import.meta.dirname,

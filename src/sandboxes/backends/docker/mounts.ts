@@ -1,4 +1,4 @@
-/** Folders of the host that a container can read: looked at before it starts, and again in what was mounted. */
+/** Host folders that a container can read. Craik checks them before the start, and again after they are mounted. */
 import { lstatSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 import type { MountSpec } from '../../backend.ts'
@@ -6,26 +6,27 @@ import { folderIdentity } from '../process/inspect-folder.ts'
 import { resolveMount } from '../process/workspace.ts'
 import { refuseSockets } from '../process/workspace-sockets.ts'
 import { mountPoints, mountTable } from './mount-table.ts'
-import type { Around } from './prepare-mounts.ts'
+import type { MountContext } from './prepare-mounts.ts'
 
 const INSTEAD = 'copy the files into the sandbox instead:  craik sandbox cp FOLDER ID:'
 
-/** What tells a folder from another one put in its place. */
+/** A mount with an identity that detects a replaced folder. */
 export interface CheckedMount extends MountSpec {
-  /** As `device:inode`. */
+  /** The identity, as `device:inode`. */
   readonly identity: string
 }
 
 export async function checkMounts(
   mounts: readonly MountSpec[],
-  around: Around,
+  around: MountContext,
 ): Promise<readonly CheckedMount[]> {
   const checked: CheckedMount[] = []
-  for (const { folder: asked, at } of mounts) {
-    const { folder, identity } = resolveMount(asked, at, around)
+  for (const { folder: requested, at } of mounts) {
+    const { folder, identity } = resolveMount(requested, at, around)
     const what = `the folder for ${at}`
     await refuseSockets(folder, { what, instead: INSTEAD, pipes: true })
-    // Shown is the folder alone, so that what a mount in it hides would be seen, and nobody has looked at that.
+    // Only the folder itself is mounted. Files hidden under a mount in it would become visible, and Craik has not
+    // checked those.
     if (mountPoints().some((point) => point.startsWith(`${folder}/`)))
       throw new CraikError('usage', `${what} contains another mounted file system`, { hint: INSTEAD })
     checked.push({ folder, at, identity })
@@ -33,7 +34,7 @@ export async function checkMounts(
   return checked
 }
 
-/** What is wrong with one of them as the kernel shows it; undefined when nothing is. */
+/** Returns what is wrong with a mount according to the kernel. `undefined` when nothing is. */
 export function faultInMounted(pid: number, mounts: readonly CheckedMount[]): string | undefined {
   const table = mounts.length === 0 ? [] : mountTable(pid)
   const options = new Map(table.map(({ point, options }) => [point, options]))

@@ -1,4 +1,7 @@
-/** Files of /etc that are the same for every container of a sandbox: who its number is, and nothing about the host. */
+/**
+ * Writes the files of /etc that are the same for every container of a sandbox: the name of its user, and nothing about
+ * the host.
+ */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { INSIDE } from '../../../sidecar/protocol.ts'
@@ -6,7 +9,7 @@ import type { HostUser } from '../../backend.ts'
 
 const USER_INSIDE = 'agent'
 
-/** Written to the sandbox's folder; told as where they lie and where they are shown. */
+/** Writes the files to the sandbox's folder. Returns where they are and where to mount them. */
 export function writeEtc(folder: string, { uid, gid }: HostUser): { source: string; target: string }[] {
   const etc = join(folder, 'etc')
   mkdirSync(etc, { recursive: true, mode: 0o755 })
@@ -27,7 +30,7 @@ function contents(uid: number, gid: number): Record<string, string> {
       'nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n',
     ].join('\n'),
     group: ['root:x:0:', `${USER_INSIDE}:x:${gid}:`, 'nogroup:x:65534:\n'].join('\n'),
-    // Engines put the host's own resolvers there, which nothing inside could ask.
+    // Engines write the host's resolvers here, which the sandbox cannot reach.
     'resolv.conf': '',
     hosts: '127.0.0.1 localhost\n::1 localhost\n',
   }

@@ -1,28 +1,28 @@
-/** What of the host, or of the engine's volumes, a container is shown. */
+/** Prepares the host folders and engine volumes that a container mounts. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { ContainerSpec, HostUser, SandboxSpec } from '../../backend.ts'
 import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
-import { openVolumes } from '../../volumes/folders.ts'
 import type { ExpectedVolume } from '../../volumes/verify-volumes.ts'
-import { instanceFolders } from '../process/folders.ts'
+import { openVolumes } from '../../volumes/volume-folders.ts'
 import { writeExclude } from '../process/git-exclude.ts'
 import { checkInPlace, type InPlace } from '../process/in-place.ts'
+import { instanceFolders } from '../process/instance-folders.ts'
 import type { ExpectedWorkspace } from '../process/verify-workspace.ts'
-import { guardWorkspace, protectedNames } from '../process/workspace-guard.ts'
+import { guardWorkspace, readProtectedNames } from '../process/workspace-guard.ts'
 import { type ContainerMount, SPILL_INSIDE } from './container-config.ts'
+import { spillVolume } from './container-names.ts'
 import { openDisk } from './disk.ts'
 import type { Engine } from './engine/engine.ts'
+import { makeVolume } from './engine-volumes.ts'
 import { openHotMounts } from './hot-mount-folder.ts'
 import { type CheckedMount, checkMounts } from './mounts.ts'
-import { spillVolume } from './names.ts'
 import { writeEtc } from './own-etc.ts'
 import { diskVolume } from './volume-names.ts'
-import { makeVolume } from './volumes.ts'
 
-export interface Around {
+export interface MountContext {
   readonly craikHome: string
   readonly environment: NodeJS.ProcessEnv
 }
@@ -35,14 +35,14 @@ export interface PreparedMounts {
   readonly isDiskBounded: boolean
 }
 
-/** Makes what is to be shown. What it made is removed by the place's end, or by a sweep. */
+/** Creates what the container mounts. Removing the sandbox instance, or a sweep, removes it. */
 export async function prepareMounts(
   engine: Engine,
   spec: SandboxSpec,
   container: ContainerSpec,
   user: HostUser,
   diskBytes: number | undefined,
-  around: Around,
+  around: MountContext,
 ): Promise<PreparedMounts> {
   const socket = container.line === 'socket' ? [await socketFolder(spec.folder)] : []
   if (container.state === 'volume') {
@@ -53,7 +53,7 @@ export async function prepareMounts(
     const none = { workspace: undefined, mounts: [], volumes: [], isDiskBounded: false }
     return { shown: [...socket, ...disk], ...none }
   }
-  // Looked at before anything is made for it.
+  // Check the folders before anything is created for them.
   const { inPlace, mounts } = await checkFolders(spec, user, around)
   const volumes = await openVolumes(spec.volumes ?? [], process.geteuid?.() === 0 ? user : undefined)
   const disk = await openDisk(spec.folder, user, diskBytes, volumes)
@@ -87,11 +87,11 @@ export interface CheckedFolders {
   readonly mounts: readonly CheckedMount[]
 }
 
-/** The folders of the host that were asked for, if each may be shown. */
+/** Returns the requested host folders. Throws when one of them must not be mounted. */
 export async function checkFolders(
   { workspace, mounts = [] }: SandboxSpec,
   user: HostUser,
-  around: Around,
+  around: MountContext,
 ): Promise<CheckedFolders> {
   return {
     inPlace: workspace.mode === 'in-place' ? await checkInPlace(workspace.folder, user, around) : undefined,
@@ -132,13 +132,13 @@ function excludeFile(folder: string, workspace: string): ContainerMount[] {
   return path === undefined ? [] : [bind(path, `${INSIDE.workspace}/${EXCLUDE}`, true)]
 }
 
-/** Where git looks in a repository for what it is to overlook. */
+/** The file in a repository with patterns that git ignores. */
 export const EXCLUDE = '.git/info/exclude'
 
-/** The file to be shown there; undefined when there is none to be covered. */
+/** Writes the file to mount over it. Returns undefined when there is none to cover. */
 export function writeOwnExclude(folder: string, workspace: string): string | undefined {
   const path = join(folder, 'etc/git-exclude')
-  return writeExclude(protectedNames(folder), workspace, path) ? path : undefined
+  return writeExclude(readProtectedNames(folder), workspace, path) ? path : undefined
 }
 
 async function ownVolumes(

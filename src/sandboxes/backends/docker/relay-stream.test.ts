@@ -13,7 +13,7 @@ const frame = (output: number, payload: string | Buffer): Buffer => {
   return Buffer.concat([header, body])
 }
 
-/** Stands for the engine's end. */
+/** Simulates the engine's side of the connection. */
 function pair() {
   const [fromEngine, toEngine] = [new PassThrough(), new PassThrough()]
   const stream = new RelayStream(Duplex.from({ readable: fromEngine, writable: toEngine }))
@@ -21,7 +21,7 @@ function pair() {
 }
 
 describe('the stream of a relay', () => {
-  it('joins what it said on its standard output, however the engine cuts it', async () => {
+  it('joins the standard output, wherever the engine splits it', async () => {
     const piece = fc.record({ output: fc.constantFrom(1, 2), payload: fc.string({ maxLength: 40 }) })
     await fc.assert(
       fc.asyncProperty(fc.array(piece), fc.array(fc.integer({ min: 1, max: 17 })), async (pieces, cuts) => {
@@ -41,7 +41,7 @@ describe('the stream of a relay', () => {
     )
   })
 
-  it('writes to its standard input without any header, and says when there is no more', async () => {
+  it('writes to standard input without headers, and signals the end', async () => {
     const { stream, toEngine } = pair()
     stream.write('one')
     stream.end('two')
@@ -49,15 +49,15 @@ describe('the stream of a relay', () => {
     expect(stream.bytesWritten).toBe(6)
   })
 
-  it('keeps of its standard error only the beginning', async () => {
+  it('stores only the beginning of standard error', async () => {
     const { stream, fromEngine } = pair()
     fromEngine.write(frame(2, `no\n${'x'.repeat(100_000)}`))
     fromEngine.end(frame(1, 'out'))
     expect(await text(stream)).toBe('out')
-    expect(stream.heard).toMatch(/^no x{2000,2048}$/)
+    expect(stream.output).toMatch(/^no x{2000,2048}$/)
   })
 
-  it('takes no more than is read', async () => {
+  it('reads only as much as its reader consumes', async () => {
     const { stream, fromEngine } = pair()
     const payload = Buffer.alloc(64 * 1024)
     let taken = 0
@@ -70,13 +70,13 @@ describe('the stream of a relay', () => {
     stream.destroy()
   })
 
-  it('fails when the engine sends something else', async () => {
+  it('fails when the engine sends unexpected data', async () => {
     const { stream, fromEngine } = pair()
     fromEngine.write('HTTP/1.1 500 no\r\n')
     await expect(text(stream)).rejects.toThrow(/sent an invalid stream/)
   })
 
-  it('ends for both when it is destroyed', async () => {
+  it('ends on both sides when it is destroyed', async () => {
     const { stream, toEngine } = pair()
     stream.destroy()
     await turn()

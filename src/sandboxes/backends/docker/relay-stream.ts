@@ -1,21 +1,21 @@
-/** The stream of one engine exec: what is written goes to its standard input, what is read is its standard output. */
+/** The stream of one engine exec: writes go to its standard input, reads come from its standard output. */
 import { Duplex } from 'node:stream'
 import { CraikError } from '../../../errors.ts'
 import type { DialledStream } from '../../backend.ts'
 
-/** Before each piece the engine says of which output it is (one byte, three empty ones) and how long. */
+/** The engine sends a header before each piece: its output (one byte, then three zero bytes) and its length. */
 const HEADER_BYTES = 8
 const OUT = 1
 const ERR = 2
-/** Of standard error: enough to say what went wrong. */
+/** Enough of standard error to see what went wrong. */
 const MAX_HEARD_BYTES = 2048
 
-/** Nothing is held back: a piece is handed on as it arrives, and no more is read than is taken. */
+/** It does not buffer: it passes each piece on as it arrives, and reads only as much as its reader consumes. */
 export class RelayStream extends Duplex implements DialledStream {
   readonly #raw: Duplex
   readonly #header = Buffer.alloc(HEADER_BYTES)
   #headerBytes = 0
-  /** Of the piece that is being read. */
+  /** The rest of the current piece, in bytes. */
   #left = 0
   #isOut = false
   #heard = Buffer.alloc(0)
@@ -34,8 +34,8 @@ export class RelayStream extends Duplex implements DialledStream {
     raw.pause()
   }
 
-  /** What the relay complained of, for the error that follows. */
-  get heard(): string {
+  /** The relay's error output, for the error that follows. */
+  get output(): string {
     return this.#heard
       .toString('utf8')
       .replaceAll(/\p{C}+/gu, ' ')
@@ -78,7 +78,7 @@ export class RelayStream extends Duplex implements DialledStream {
     }
   }
 
-  /** False when what came is no header. */
+  /** Returns false when the received bytes are not a header. */
   #begin(): boolean {
     const output = this.#header.readUInt8(0)
     this.#headerBytes = 0
@@ -91,8 +91,8 @@ export class RelayStream extends Duplex implements DialledStream {
 
   #hand(piece: Buffer): void {
     if (!this.#isOut) {
-      const room = MAX_HEARD_BYTES - this.#heard.length
-      if (room > 0) this.#heard = Buffer.concat([this.#heard, piece.subarray(0, room)])
+      const available = MAX_HEARD_BYTES - this.#heard.length
+      if (available > 0) this.#heard = Buffer.concat([this.#heard, piece.subarray(0, available)])
       return
     }
     this.bytesRead += piece.length

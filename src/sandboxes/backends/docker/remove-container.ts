@@ -1,23 +1,23 @@
-/** Removes what the engine holds for a sandbox, whoever left it there: found by its labels and its name. */
+/** Removes a sandbox's objects from the engine, whichever process left them. Finds them by label and name. */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ContainerInspectInfo } from 'dockerode'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { OtherHome, SandboxSpec } from '../../backend.ts'
-import { faultOf, isGone } from './engine/ask.ts'
+import { containerName, homeFilter, isOurs, sandboxIn, spillVolume } from './container-names.ts'
 import type { Engine } from './engine/engine.ts'
-import { endForgotten, endMonitors } from './forgotten.ts'
-import { containerName, homeFilter, isOurs, sandboxIn, spillVolume } from './names.ts'
-import { removeVolume } from './volumes.ts'
+import { faultOf, isGone } from './engine/engine-request.ts'
+import { removeVolume } from './engine-volumes.ts'
+import { endForgotten, endMonitors } from './orphan-processes.ts'
 
 const REMOVE_DEADLINE_MS = 60_000
 const PAUSE_MS = 250
 
 /**
- * All containers of the sandbox, and its volume for output; its disk stays. Idempotent. With them go those of this home
- * whose sandbox has no folder any more: an engine finishes what a process asked for that was killed meanwhile. One of
- * another home that has the name is not touched: that home is returned.
+ * Removes all containers of the sandbox and its volume for output, but not its disk. Idempotent. It also removes
+ * containers of this home whose sandbox has no folder, because an engine finishes requests of a process that was killed
+ * in the meantime. If a container with that name belongs to another home, it stays, and the function returns that home.
  */
 export async function removeContainers(
   engine: Engine,
@@ -38,16 +38,16 @@ export async function removeContainers(
   const ids = new Set([...found.map(({ Id }) => Id), ...(isNamedOurs ? [named.Id] : [])])
   for (const one of ids) await removeContainer(engine, one)
   await removeVolume(engine, spillVolume(id), id, craikHome)
-  return named === undefined || isNamedOurs ? undefined : { path: homeShownIn(named) }
+  return named === undefined || isNamedOurs ? undefined : { path: homeMountedIn(named) }
 }
 
-/** Where the folders of its sandbox are, if it has any on this machine. */
-function homeShownIn({ Mounts }: ContainerInspectInfo): string | undefined {
+/** Returns the Craik home that the container's mounts reveal, if it is on this machine. */
+function homeMountedIn({ Mounts }: ContainerInspectInfo): string | undefined {
   const source = Mounts.find(({ Destination }) => Destination === INSIDE.home)?.Source
   return /^(\/.+)\/sandboxes\/[A-Za-z0-9_]+\/data\/home$/.exec(source ?? '')?.[1]
 }
 
-/** Which home has the container of this sandbox's name, when that is not this one. */
+/** Returns the home that owns the container of this name, if it is another one. */
 export async function homeOfContainer(
   engine: Engine,
   id: SandboxSpec['id'],
@@ -55,10 +55,10 @@ export async function homeOfContainer(
 ): Promise<OtherHome | undefined> {
   const named = await containerCalled(engine, containerName(id))
   const isOther = named !== undefined && !isOurs(named.Config.Labels, id, craikHome)
-  return isOther ? { path: homeShownIn(named) } : undefined
+  return isOther ? { path: homeMountedIn(named) } : undefined
 }
 
-/** A list may leave out one that is being made. */
+/** A list can omit a container that the engine is creating. */
 async function containerCalled(engine: Engine, name: string): Promise<ContainerInspectInfo | undefined> {
   try {
     return await engine.ask('inspect a container', () => engine.docker.getContainer(name).inspect())
@@ -68,14 +68,14 @@ async function containerCalled(engine: Engine, name: string): Promise<ContainerI
   }
 }
 
-/** Nothing of it runs afterwards, also not what its engine has forgotten. */
+/** Removes a container. Afterwards none of its processes run, including those that the engine has forgotten. */
 export async function removeContainer(engine: Engine, container: string): Promise<void> {
   await askToRemove(engine, container)
   if (!engine.sharesFolders) return
   await (engine.product === 'docker' ? endForgotten(container) : endMonitors(container))
 }
 
-/** An engine that is busy with it, or finds its mounts busy, is asked again. */
+/** Retries when the engine is busy with the container, or its mounts are busy. */
 async function askToRemove(engine: Engine, container: string): Promise<void> {
   const endsMs = performance.now() + REMOVE_DEADLINE_MS
   for (;;) {

@@ -31,8 +31,8 @@ const MOUNTS = [
   { Type: 'bind', Source: '/s/socket', Destination: '/run/craik', RW: false },
 ]
 
-/** As an engine describes what it was asked for. */
-function described({ HostConfig, Config, NetworkSettings, ...rest }: Changes = {}): ContainerInspectInfo {
+/** Returns an engine's description of the requested container. */
+function inspectInfo({ HostConfig, Config, NetworkSettings, ...rest }: Changes = {}): ContainerInspectInfo {
   return {
     Image: 'sha256:1',
     Mounts: MOUNTS,
@@ -57,8 +57,8 @@ function described({ HostConfig, Config, NetworkSettings, ...rest }: Changes = {
 }
 
 describe('a container', () => {
-  it('is accepted when it is what was asked for', () => {
-    expect(faultInDescription(described(), EXPECTED, 'docker')).toBeUndefined()
+  it('is accepted when it matches its configuration', () => {
+    expect(faultInDescription(inspectInfo(), EXPECTED, 'docker')).toBeUndefined()
   })
 
   it.each([
@@ -87,15 +87,15 @@ describe('a container', () => {
       /mounts are not the requested/,
     ],
     [{ Mounts: [{ ...MOUNTS[0], Source: '/' }, ...MOUNTS.slice(1)] }, /mounts are not the requested/],
-  ] as const)('is refused when it says %j', (changes, fault) => {
-    expect(faultInDescription(described(changes as Changes), EXPECTED, 'docker')).toMatch(fault)
+  ] as const)('is refused when the engine reports %j', (changes, fault) => {
+    expect(faultInDescription(inspectInfo(changes as Changes), EXPECTED, 'docker')).toMatch(fault)
   })
 
-  it('of Podman is accepted with the names that Podman adds, and with no other', () => {
+  it('of Podman is accepted with the variables that Podman adds, and with no others', () => {
     const added = ['TERM=xterm', 'container=podman', 'HOSTNAME=sandbox', 'HOME=/workspace/home']
     const withMore = (...more: string[]) =>
       faultInDescription(
-        described({
+        inspectInfo({
           Config: { Env: ['PATH=/bin', ...added, ...more] },
           HostConfig: { CapDrop: ['CAP_CHOWN'] },
         }),

@@ -1,4 +1,4 @@
-/** Whether a container is what was asked for: by what the engine says of it, and by what the kernel shows of it. */
+/** Verifies that a container matches its configuration, from the engine's description and from the kernel. */
 import { lstatSync, readFileSync, readlinkSync } from 'node:fs'
 import type { ContainerInspectInfo } from 'dockerode'
 import type { ContainerSpec, HostUser } from '../../backend.ts'
@@ -9,20 +9,20 @@ export interface Expected {
   readonly container: ContainerSpec
   readonly user: HostUser
   readonly shown: readonly ContainerMount[]
-  /** As it was asked for: with values, and names that are to be taken away. */
+  /** The configured entries: variables with values, and names to remove. */
   readonly environment: readonly string[]
 }
 
-/** What is wrong in the engine's own words for it; undefined when nothing is. */
+/** Returns what is wrong in the engine's description. `undefined` when nothing is. */
 export function faultInDescription(
   found: ContainerInspectInfo,
-  { container, user, shown, environment }: Expected,
+  { container, user, shown: mounted, environment }: Expected,
   product: Engine['product'],
 ): string | undefined {
   const { HostConfig: host, Config: config } = found
   const networks = Object.keys(found.NetworkSettings?.Networks ?? {})
   const options = (host.SecurityOpt ?? []).join(' ')
-  // Podman names each capability that it dropped; what it left is seen at the process.
+  // Podman lists each capability that it dropped. Craik checks the remaining ones at the process.
   const dropped = product === 'podman' || (host.CapDrop ?? []).includes('ALL')
   const checks: readonly (readonly [boolean, string])[] = [
     [imageId(found.Image) === imageId(container.image), 'it uses a different image'],
@@ -38,32 +38,32 @@ export function faultInDescription(
     [isOnly(config.Env, environment, product), 'its image or engine sets environment variables'],
     [(host.Devices ?? []).length === 0, 'it has host devices'],
   ]
-  return checks.find(([holds]) => !holds)?.[1] ?? faultInMounts(found, shown)
+  return checks.find(([holds]) => !holds)?.[1] ?? faultInMounts(found, mounted)
 }
 
 const imageId = (id: string): string => id.replace(/^sha256:/, '')
-/** Podman adds these, which tell what the container is told anyway. */
+/** Podman adds these, which contain nothing that the container does not know already. */
 const ADDED_BY_PODMAN = /^(?:TERM|HOME|HOSTNAME|container)=/
 const isOnly = (
   found: readonly string[] | null | undefined,
-  asked: readonly string[],
+  requests: readonly string[],
   product: Engine['product'],
 ): boolean =>
   (found ?? []).every(
-    (entry) => asked.includes(entry) || (product === 'podman' && ADDED_BY_PODMAN.test(entry)),
+    (entry) => requests.includes(entry) || (product === 'podman' && ADDED_BY_PODMAN.test(entry)),
   )
 const isOwn = (mode: string | undefined): boolean => ['', 'private', 'shareable'].includes(mode ?? '')
 
-/** Exactly ours: an image may ask for volumes of its own. */
+/** The mounts must be exactly Craik's, because an image can declare volumes of its own. */
 function faultInMounts(
   { Mounts }: ContainerInspectInfo,
-  shown: readonly ContainerMount[],
+  mounted: readonly ContainerMount[],
 ): string | undefined {
   const found = Mounts.filter(({ Type }) => (Type as string) !== 'tmpfs').map(
     ({ Type, Source, Name, Destination, RW }) =>
       [Type, Type === 'volume' ? Name : Source, Destination, RW ? 'rw' : 'ro'].join('\0'),
   )
-  const wanted = shown.map(({ type, source, target, readOnly }) =>
+  const wanted = mounted.map(({ type, source, target, readOnly }) =>
     [type, source, target, readOnly ? 'ro' : 'rw'].join('\0'),
   )
   const isSame = found.length === wanted.length && wanted.every((one) => found.includes(one))
@@ -79,10 +79,10 @@ export interface SeenProcess {
 }
 
 /**
- * The first process of a container on this machine. Whoever is not its user, and not root, sees its rights, but not its
- * namespaces: for those they have the engine's word.
+ * Inspects a container's first process on this machine. Without its user's rights or root, Craik can read its
+ * capabilities but not its namespaces. It then trusts the engine's description of those.
  */
-export function lookAtProcess(pid: number): SeenProcess {
+export function inspectProcess(pid: number): SeenProcess {
   const lines = readFileSync(`/proc/${pid}/status`, 'utf8').split('\n')
   const fields = new Map(lines.map((line) => line.split(':\t', 2) as [string, string]))
   const uids = new Set((fields.get('Uid') ?? '').split('\t').map(Number))
@@ -103,7 +103,7 @@ function namespaceOf(pid: number | 'self', name: string): string {
   return readlinkSync(`/proc/${pid}/ns/${name}`)
 }
 
-/** Whether the folder that is mounted there inside is the very one that was meant, and not one put in its place. */
+/** Returns whether the mounted folder is the intended one, and not one that replaced it. */
 export function isMountedInside(pid: number, target: string, source: string): boolean {
   const [inside, outside] = [`/proc/${pid}/root${target}`, source].map((path) =>
     lstatSync(path, { bigint: true }),

@@ -1,6 +1,6 @@
 /**
- * The disks of sandboxes that are volumes of their engine: read and written through it, by way of a container that is
- * made and never started. So nothing of the sandbox's runs meanwhile, and the engine follows none of its links.
+ * Reads and writes sandbox disks that are engine volumes, through a container that is created but never started. No
+ * program of the sandbox runs then, and the engine follows none of its links.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -8,31 +8,31 @@ import { CraikError } from '../../../errors.ts'
 import { rewriteTar } from '../../../lib/safe-tar/rewrite.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { SandboxSpec } from '../../backend.ts'
-import type { SandboxDisks } from '../../disks.ts'
+import type { SandboxDisks } from '../../sandbox-disks.ts'
 import { USER_OF_IMAGE } from './container-instance.ts'
+import { labelsOf } from './container-names.ts'
 import type { Engine } from './engine/engine.ts'
-import { recordedImage } from './image/recorded-image.ts'
-import { labelsOf } from './names.ts'
+import { makeVolume, removeVolume } from './engine-volumes.ts'
+import { findRecordedImage } from './image/recorded-image.ts'
 import { removeContainer } from './remove-container.ts'
 import { readNumbers, type VolumeNumbers, volumeName, writeNumbers } from './volume-names.ts'
-import { makeVolume, removeVolume } from './volumes.ts'
 
-export interface VolumeMeans {
+export interface VolumeDeps {
   withEngine<T>(spec: SandboxSpec, use: (engine: Engine) => Promise<T>): Promise<T>
   readonly craikHome: string
 }
 
-/** How long an engine may send nothing although there is more. */
+/** How long an engine can send nothing although it has more data. */
 const SILENCE_MS = 60_000
-/** For as much as a snapshot may hold. */
+/** Enough for the largest snapshot. */
 const WRITE_DEADLINE_MS = 3_600_000
 
-export function volumeDisks(means: VolumeMeans): SandboxDisks {
+export function volumeDisks(deps: VolumeDeps): SandboxDisks {
   const remove = async (spec: SandboxSpec, numbers: readonly (number | undefined)[]) => {
     const which = numbers.filter((one) => one !== undefined)
     if (which.length === 0) return
-    await means.withEngine(spec, async (engine) => {
-      for (const one of which) await removeVolume(engine, volumeName(spec, one), spec.id, means.craikHome)
+    await deps.withEngine(spec, async (engine) => {
+      for (const one of which) await removeVolume(engine, volumeName(spec, one), spec.id, deps.craikHome)
     })
   }
 
@@ -45,20 +45,20 @@ export function volumeDisks(means: VolumeMeans): SandboxDisks {
 
   return {
     read: (spec, _running, { signal, limits, exclude }) =>
-      means.withEngine(spec, async (engine) => {
+      deps.withEngine(spec, async (engine) => {
         const name = volumeName(spec, readNumbers(spec).disk)
-        const keeper = await makeKeeper(engine, spec, name, means.craikHome)
-        const done = () => removeContainer(engine, keeper)
+        const helper = await createHelperContainer(engine, spec, name, deps.craikHome)
+        const finish = () => removeContainer(engine, helper)
         try {
           const source = await engine.ask(
             'read the disk of a sandbox',
-            () => engine.docker.getContainer(keeper).getArchive({ path: `${INSIDE.home}/.` }),
+            () => engine.docker.getContainer(helper).getArchive({ path: `${INSIDE.home}/.` }),
             { signal },
           )
-          giveUpWhenSilent(source as IncomingMessage)
-          return { ...rewriteTar(source as IncomingMessage, { signal, limits, exclude }), done }
+          destroyWhenSilent(source as IncomingMessage)
+          return { ...rewriteTar(source as IncomingMessage, { signal, limits, exclude }), finish }
         } catch (error) {
-          await done().catch(() => {})
+          await finish().catch(() => {})
           throw error
         }
       }),
@@ -66,11 +66,11 @@ export function volumeDisks(means: VolumeMeans): SandboxDisks {
     async write(spec, archive, { signal, limits }) {
       const numbers = await withoutNext(spec)
       const next = Math.max(numbers.disk, numbers.before ?? 0) + 1
-      // On record before it is there.
+      // The file names the volume before it exists.
       writeNumbers(spec, { ...numbers, next })
       const { archive: checked, report } = rewriteTar(archive, { signal, limits, owner: USER_OF_IMAGE })
       try {
-        await means.withEngine(spec, (engine) => fill(engine, spec, volumeName(spec, next), checked, signal))
+        await deps.withEngine(spec, (engine) => fill(engine, spec, volumeName(spec, next), checked, signal))
       } catch (error) {
         checked.destroy()
         archive.destroy()
@@ -97,7 +97,7 @@ export function volumeDisks(means: VolumeMeans): SandboxDisks {
     settle,
   }
 
-  /** What was written and never used goes. */
+  /** Removes a volume that was written but never used. */
   async function withoutNext(spec: SandboxSpec): Promise<VolumeNumbers> {
     const { next, ...rest } = readNumbers(spec)
     if (next === undefined) return rest
@@ -113,32 +113,35 @@ export function volumeDisks(means: VolumeMeans): SandboxDisks {
     content: Readable,
     signal: AbortSignal,
   ): Promise<void> {
-    const keeper = await makeKeeper(engine, spec, volume, means.craikHome)
+    const helper = await createHelperContainer(engine, spec, volume, deps.craikHome)
     try {
       const failed = new Promise<never>((_, reject) => content.once('error', reject))
       failed.catch(() => {})
       const written = engine.ask(
         'write the disk of a sandbox',
-        () => engine.docker.getContainer(keeper).putArchive(content, { path: INSIDE.home }),
+        () => engine.docker.getContainer(helper).putArchive(content, { path: INSIDE.home }),
         { signal, deadlineMs: WRITE_DEADLINE_MS },
       )
-      // What is wrong with the archive is told as that, and not as what the engine makes of its end.
+      // Report a fault in the archive as such, not as the engine's reaction to its end.
       written.catch(() => {})
       await Promise.race([written, failed])
     } finally {
-      await removeContainer(engine, keeper)
+      await removeContainer(engine, helper)
     }
   }
 }
 
-/** Made of the sandbox's own image, so that a volume that is empty gets its owner; it holds nothing but the volume. */
-async function makeKeeper(
+/**
+ * Creates a container with only the volume. It uses the sandbox's own image, so that an empty volume gets the right
+ * owner.
+ */
+async function createHelperContainer(
   engine: Engine,
   spec: SandboxSpec,
   volume: string,
   craikHome: string,
 ): Promise<string> {
-  const image = await recordedImage(engine, spec.container!, craikHome)
+  const image = await findRecordedImage(engine, spec.container!, craikHome)
   await makeVolume(engine, volume, spec.id, craikHome)
   const made = await engine.ask('create a container', () =>
     engine.docker.createContainer({
@@ -158,7 +161,7 @@ async function makeKeeper(
   return made.id
 }
 
-function giveUpWhenSilent(source: IncomingMessage): void {
+function destroyWhenSilent(source: IncomingMessage): void {
   source.setTimeout(SILENCE_MS, () =>
     source.destroy(
       new CraikError('unavailable', `the engine sent no disk data for ${SILENCE_MS / 1000} seconds`, {

@@ -1,22 +1,22 @@
 /**
- * Which of the engine's volumes is the disk of a sandbox. A volume cannot be renamed, so a disk that is exchanged is
- * another volume, and a file in the sandbox's own folder says which: what may exist is named there before it is made.
+ * Records which engine volume is the disk of a sandbox. A volume cannot be renamed, so replacing a disk means another
+ * volume. A file in the sandbox's folder names it. Craik writes each name there before it creates the volume.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { readPrivateFile, writePrivateFile } from '../../../lib/private-files.ts'
 import type { SandboxSpec } from '../../backend.ts'
-import { containerName } from './names.ts'
+import { containerName } from './container-names.ts'
 
 const MAX_BYTES = 1024
 const number = z.int().nonnegative().max(1_000_000_000)
 
 const numbersSchema = z.strictObject({
   disk: number,
-  /** Being written, or left of that. */
+  /** The volume that is being written, or what remains of an attempt. */
   next: number.optional(),
-  /** The disk before an exchange that was not settled. */
+  /** The disk before an unfinished exchange. */
   before: number.optional(),
 })
 
@@ -36,7 +36,7 @@ export function volumeName({ id }: Pick<SandboxSpec, 'id'>, which: number): stri
   return which === 0 ? containerName(id) : `${containerName(id)}-${which}`
 }
 
-/** The one that is the disk now. */
+/** Returns the volume that is the current disk. */
 export function diskVolume(spec: Pick<SandboxSpec, 'id' | 'folder'>): string {
   return volumeName(spec, readNumbers(spec).disk)
 }

@@ -1,18 +1,18 @@
-/** Waits until a container runs no more. An engine that does not answer says nothing about that: then it is asked again. */
+/** Waits until a container stops. An engine that does not answer proves nothing, so the wait retries. */
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
+import { isGone } from './engine/engine-request.ts'
 import type { Engines } from './engines.ts'
 import type { DockerHandle } from './handle.ts'
 
 const MIN_PAUSE_MS = 250
 const MAX_PAUSE_MS = 5_000
-/** Notices a remote engine that is gone without a word. */
+/** Detects a remote engine that disappeared without closing the connection. */
 const KEEP_ALIVE_MS = 30_000
 
-/** Says why it ended; undefined when nobody wants to know any more. */
+/** Returns why the container stopped. `undefined` when the caller cancelled. */
 export async function whenEnded(
   engines: Engines,
   handle: DockerHandle,
@@ -29,14 +29,14 @@ export async function whenEnded(
       })
       if (ended !== undefined) return ended
     } catch {
-      // Silence, or an answer that tells nothing.
+      // The engine did not answer, or its answer said nothing.
     }
     await sleep(pauseMs, undefined, { signal: until, ref: false }).catch(() => {})
   }
   return undefined
 }
 
-/** Undefined while it runs. */
+/** Undefined while the container runs. */
 async function endOf(engine: Engine, handle: DockerHandle): Promise<string | undefined> {
   try {
     const { State: state } = await engine.ask('inspect a container', () =>
@@ -53,12 +53,15 @@ async function endOf(engine: Engine, handle: DockerHandle): Promise<string | und
   }
 }
 
-/** One long question, over a connection that keeps no process running. The engine's client never notices its end. */
+/**
+ * Sends one long request on a connection that does not keep this process alive. The engine's client never notices when
+ * such a connection ends.
+ */
 function waitOnce(engine: Engine, container: string, until: AbortSignal): Promise<void> {
   const { socketPath, host, port, protocol, ca, cert, key } = engine.options
   const send = protocol === 'https' ? httpsRequest : httpRequest
   return new Promise((done, fail) => {
-    const asked = send(
+    const request = send(
       {
         ...(socketPath === undefined ? { host, port, ca, cert, key } : { socketPath }),
         method: 'POST',
@@ -72,8 +75,8 @@ function waitOnce(engine: Engine, container: string, until: AbortSignal): Promis
         answer.resume()
       },
     )
-    asked.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE_MS).unref())
-    asked.on('error', fail)
-    asked.end()
+    request.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE_MS).unref())
+    request.on('error', fail)
+    request.end()
   })
 }

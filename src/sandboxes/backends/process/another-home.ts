@@ -9,22 +9,22 @@ import { quoteArgument } from '../../../lib/shlex.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { OtherHome, SandboxSpec } from '../../backend.ts'
 import { type MountedAt, mountTable } from '../docker/mount-table.ts'
-import { instanceFolders } from './folders.ts'
 import { folderIdentity } from './inspect-folder.ts'
-import { findProcesses, isOutermost, type Sought } from './instance-processes.ts'
+import { instanceFolders } from './instance-folders.ts'
+import { findProcesses, isOutermost, type ProcessQuery } from './instance-processes.ts'
 
 /** An argument of a sidecar that the sidecar ignores. The host can read it even where it can read nothing else of it. */
-export function folderArgument({ id, folder }: Pick<Sought, 'id' | 'folder'>): string {
+export function folderArgument({ id, folder }: Pick<ProcessQuery, 'id' | 'folder'>): string {
   return `${argumentOf(id)}${folderIdentity(lstatSync(folder, { bigint: true }))}`
 }
 
 const argumentOf = (id: string) => `--sandbox=${id}@`
 
 /** The other home that a process of a sandbox with this id belongs to; undefined: this one, none, or nothing says so. */
-export function otherHomeOf(pid: number, place: Pick<Sought, 'id' | 'folder'>): OtherHome | undefined {
+export function otherHomeOf(pid: number, query: Pick<ProcessQuery, 'id' | 'folder'>): OtherHome | undefined {
   return isOrphan(pid)
     ? undefined
-    : (otherByMount(pid, place.folder) ?? otherByMark(markOf(pid, place), place))
+    : (otherByMount(pid, query.folder) ?? otherByMark(markOf(pid, query), query))
 }
 
 /**
@@ -42,14 +42,14 @@ export function isOrphan(pid: number): boolean {
 }
 
 /** The other home in which a sandbox with this id runs. Does not believe what runs inside, or as somebody else. */
-export async function findOtherHome(place: Sought): Promise<OtherHome | undefined> {
+export async function findOtherHome(query: ProcessQuery): Promise<OtherHome | undefined> {
   const orphaned = new Set<string | undefined>()
   const found: { readonly mark: string | undefined; readonly other: OtherHome }[] = []
   await findProcesses(async (pid) => {
-    if (!isOutermost(place, pid)) return false
-    const mark = markOf(pid, place)
+    if (!isOutermost(query, pid)) return false
+    const mark = markOf(pid, query)
     if (isOrphan(pid)) orphaned.add(mark)
-    const other = otherHomeOf(pid, place)
+    const other = otherHomeOf(pid, query)
     if (other !== undefined) found.push({ mark, other })
     return false
   })
@@ -59,7 +59,7 @@ export async function findOtherHome(place: Sought): Promise<OtherHome | undefine
   return others.find(({ path }) => path !== undefined) ?? others[0]
 }
 
-function markOf(pid: number, { id }: Pick<Sought, 'id'>): string | undefined {
+function markOf(pid: number, { id }: Pick<ProcessQuery, 'id'>): string | undefined {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')
     return words.find((one) => one.startsWith(argumentOf(id)))
@@ -69,9 +69,12 @@ function markOf(pid: number, { id }: Pick<Sought, 'id'>): string | undefined {
   }
 }
 
-function otherByMark(mark: string | undefined, place: Pick<Sought, 'id' | 'folder'>): OtherHome | undefined {
+function otherByMark(
+  mark: string | undefined,
+  query: Pick<ProcessQuery, 'id' | 'folder'>,
+): OtherHome | undefined {
   try {
-    return mark === undefined || mark === folderArgument(place) ? undefined : { path: undefined }
+    return mark === undefined || mark === folderArgument(query) ? undefined : { path: undefined }
   } catch {
     // This home has no such folder, and so is no copy of one that has.
     return undefined

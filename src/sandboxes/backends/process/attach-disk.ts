@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
-import { findPrograms, SYSTEM_PATH } from './programs.ts'
+import { findPrograms, SYSTEM_PATH } from './required-programs.ts'
 
 /** Nothing on it is a device or gives rights. The journal of one that was cut off is played back, which is a write. */
 const MOUNT_OPTIONS = 'loop,nosuid,nodev,noatime,noinit_itable,discard'
@@ -42,14 +42,14 @@ export async function attachImage(image: string, folder: string): Promise<Attach
   })
   child.on('error', () => {})
   child.stdin.on('error', () => {})
-  let said = ''
+  let output = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-MAX_SAID)
+    output = (output + text).slice(-MAX_SAID)
   })
   const ended = once(child, 'close').then(([code]) => code as number | null)
   ended.catch(() => {})
-  const failed = (cause?: unknown) =>
-    new CraikError('unavailable', `cannot mount the disk of the sandbox: ${lastLine(said)}`, {
+  const mountError = (cause?: unknown) =>
+    new CraikError('unavailable', `cannot mount the disk of the sandbox: ${lastLine(output)}`, {
       hint: 'craik doctor',
       cause,
     })
@@ -59,7 +59,7 @@ export async function attachImage(image: string, folder: string): Promise<Attach
       child.stdin.end()
       const code = await ended
       await rm(at, { recursive: true, force: true })
-      if (code !== 0) throw failed()
+      if (code !== 0) throw mountError()
     })()
     return closing
   }
@@ -68,13 +68,13 @@ export async function attachImage(image: string, folder: string): Promise<Attach
     await Promise.race([
       once(child.stdout, 'data', { signal: until }),
       ended.then(() => {
-        throw failed()
+        throw mountError()
       }),
     ])
   } catch (error) {
     child.kill('SIGKILL')
     await close().catch(() => {})
-    throw error instanceof CraikError ? error : failed(error)
+    throw error instanceof CraikError ? error : mountError(error)
   }
   return { path: `/proc/${child.pid}/root${at}`, close }
 }

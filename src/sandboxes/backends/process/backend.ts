@@ -8,15 +8,15 @@ import { findOtherHome, isOrphan, otherHomeOf, runsInAnotherHome } from './anoth
 import type { AttachedDisk } from './attach-disk.ts'
 import type { ProcessBackendOptions } from './command-backend.ts'
 import { MIN_IMAGE_BYTES } from './disk-image.ts'
-import { folderDisks } from './disks.ts'
-import { instanceFolders, makeFolders, stagedFolders } from './folders.ts'
+import { folderDisks } from './folder-disks.ts'
 import { parseProcessHandle } from './handle.ts'
 import { endOnHost, hostInstance, startOnHost } from './host-instance.ts'
 import { chooseHostUser } from './host-user.ts'
+import { instanceFolders, makeFolders, stagingFolders } from './instance-folders.ts'
 import { isolatedInstance, startIsolated, sweepIsolated } from './isolated-instance.ts'
 import { endLeftovers } from './leftovers.ts'
-import { planLimits } from './limits.ts'
 import { Machine } from './machine.ts'
+import { planLimits } from './resource-limits.ts'
 
 export function processBackend(options: ProcessBackendOptions): SandboxBackend {
   const machine = new Machine(options.craikHome, options.environment)
@@ -70,8 +70,8 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
       ownerOf: (spec) => (spec.isolation === 'none' ? undefined : chooseHostUser(spec)),
       async imageBytesOf({ isolation, limits, workspace }) {
         if (isolation === 'none') return undefined
-        const means = await machine.limitMeans(limits.diskBytes !== undefined)
-        return planLimits(limits, workspace.mode === 'in-place', means).imageBytes
+        const limitSupport = await machine.limitMeans(limits.diskBytes !== undefined)
+        return planLimits(limits, workspace.mode === 'in-place', limitSupport).imageBytes
       },
       reachRunning: reachStaged,
     }),
@@ -95,7 +95,7 @@ async function requireNowhereElse(spec: SandboxSpec): Promise<void> {
 /** Where root mounted it for bubblewrap: seen through bubblewrap's own process, which nothing inside can reach. */
 async function reachStaged(spec: SandboxSpec, running: InstanceHandle): Promise<AttachedDisk> {
   const { outer } = parseProcessHandle(running)
-  const { data } = stagedFolders(instanceFolders(spec.folder).staged)
+  const { data } = stagingFolders(instanceFolders(spec.folder).staged)
   // Held by a descriptor of its own before it is looked at whose it is: a number may be somebody else's by then.
   const folder = await open(`/proc/${outer.pid}/root${data}`, constants.O_RDONLY | constants.O_DIRECTORY)
   if (ownerState(outer) === 'alive')

@@ -27,8 +27,14 @@ const PROGRAM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/
 
 /** Of the host's /etc only what programs need to start, to check certificates and to tell the time. */
 const ETC = [
-  ...['/etc/ld.so.cache', '/etc/ld.so.conf', '/etc/ld.so.conf.d', '/etc/alternatives', '/etc/localtime'],
-  ...['/etc/ssl/certs', '/etc/ca-certificates', '/etc/pki/tls/certs'],
+  '/etc/ld.so.cache',
+  '/etc/ld.so.conf',
+  '/etc/ld.so.conf.d',
+  '/etc/alternatives',
+  '/etc/localtime',
+  '/etc/ssl/certs',
+  '/etc/ca-certificates',
+  '/etc/pki/tls/certs',
 ]
 
 /** In memory, empty at first, gone with the command; each may hold this much. */
@@ -51,16 +57,28 @@ export function ownEtc(user: string, home: string): readonly (readonly [string, 
 /** Namespaces of its own, the number it is known by inside, and no rights over any of it. */
 export function namespaceArguments(hostname: string, disableUserns: boolean): string[] {
   return [
-    ...['--unshare-user', '--uid', ID, '--gid', ID],
-    ...['--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
-    ...['--hostname', hostname, '--cap-drop', 'ALL', '--new-session'],
+    '--unshare-user',
+    '--uid',
+    ID,
+    '--gid',
+    ID,
+    '--unshare-pid',
+    '--unshare-net',
+    '--unshare-ipc',
+    '--unshare-uts',
+    '--unshare-cgroup-try',
+    '--hostname',
+    hostname,
+    '--cap-drop',
+    'ALL',
+    '--new-session',
     ...(disableUserns ? ['--disable-userns'] : []),
   ]
 }
 
 /** The programs of this machine, and what they need of its settings. */
 export function systemArguments(): string[] {
-  return [...PROGRAM_FOLDERS.flatMap(shown), ...ETC.flatMap((path) => ['--ro-bind-try', path, path])]
+  return [...PROGRAM_FOLDERS.flatMap(bindReadOnly), ...ETC.flatMap((path) => ['--ro-bind-try', path, path])]
 }
 
 /** For `--args`: every user of the machine may read the arguments of a process, nobody else what we write to it. */
@@ -93,27 +111,37 @@ export function invocation(
     bwrap,
     ...namespaceArguments('sandbox', options.disableUserns),
     '--die-with-parent',
-    ...['--seccomp', descriptorOf(filter)],
+    '--seccomp',
+    descriptorOf(filter),
     ...systemArguments(),
     ...ownEtc(USER, HOME).flatMap(([path, content]) => ['--ro-bind-data', descriptorOf(content), path]),
     // Where root could not give its identity up, settings of the kernel would be its to write.
-    ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev'],
+    '--proc',
+    '/proc',
+    '--remount-ro',
+    '/proc',
+    '--dev',
+    '/dev',
     ...WRITABLE_INSIDE.flatMap((path) => ['--size', String(TMPFS_BYTES), '--tmpfs', path]),
-    ...['--remount-ro', '/dev'],
+    '--remount-ro',
+    '/dev',
     ...workspaceArguments(workspace),
     // The root itself is a tmpfs: what was made in it above is all that it ever holds.
-    ...['--remount-ro', '/'],
+    '--remount-ro',
+    '/',
     '--clearenv',
-    ...['--args', descriptorOf(environmentArguments({ ...ENVIRONMENT_INSIDE, ...environment }))],
+    '--args',
+    descriptorOf(environmentArguments({ ...ENVIRONMENT_INSIDE, ...environment })),
     // After the last of the inputs: there it tells whether the command was ever started.
-    ...['--json-status-fd', String(3 + inputs.length)],
+    '--json-status-fd',
+    String(3 + inputs.length),
     '--',
     ...command,
   ]
   return { argv, inputs }
 }
 
-function shown(path: string): string[] {
+function bindReadOnly(path: string): string[] {
   const stats = lstatSync(path, { throwIfNoEntry: false })
   if (stats === undefined) return []
   return stats.isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path]
@@ -123,11 +151,14 @@ function shown(path: string): string[] {
 function workspaceArguments(workspace: ProjectFolder | undefined): string[] {
   if (workspace === undefined) return ['--chdir', '/']
   return [
-    ...['--ro-bind', workspace.folder, WORKSPACE_INSIDE],
+    '--ro-bind',
+    workspace.folder,
+    WORKSPACE_INSIDE,
     ...workspace.covered.flatMap((way) => {
       const path = `${WORKSPACE_INSIDE}/${way}`
       return ['--tmpfs', path, '--remount-ro', path]
     }),
-    ...['--chdir', WORKSPACE_INSIDE],
+    '--chdir',
+    WORKSPACE_INSIDE,
   ]
 }

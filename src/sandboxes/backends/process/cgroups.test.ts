@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => test[Symbol.dispose]())
 
 const LIMITS = { memoryBytes: 1024, processes: 7, cpuMillis: 250 }
-const written = (...names: readonly string[]) => readFileSync(test.path(...names), 'utf8')
+const readFileOf = (...names: readonly string[]) => readFileSync(test.path(...names), 'utf8')
 
 describe('control groups', () => {
   it('of the first version are one for each controller that may be divided', () => {
@@ -35,9 +35,9 @@ describe('control groups', () => {
     const parents = { memory: test.path('m'), pids: test.path('p'), cpu: test.path('c') }
     const group = new SandboxCgroup({ version: 1, parents }, 'sbx')
     group.create(LIMITS)
-    expect(written('m/sbx/memory.limit_in_bytes')).toBe('1024')
-    expect(written('p/sbx/pids.max')).toBe('7')
-    expect(written('c/sbx/cpu.cfs_quota_us')).toBe('25000')
+    expect(readFileOf('m/sbx/memory.limit_in_bytes')).toBe('1024')
+    expect(readFileOf('p/sbx/pids.max')).toBe('7')
+    expect(readFileOf('c/sbx/cpu.cfs_quota_us')).toBe('25000')
     expect(existsSync(test.path('m/sbx/memory.memsw.limit_in_bytes'))).toBe(false)
     expect(group.joinFiles).toHaveLength(3)
   })
@@ -48,9 +48,9 @@ describe('control groups', () => {
     mkdirSync(test.path('u/sbx'), { recursive: true })
     writeFileSync(test.path('u/sbx/memory.swap.max'), 'max')
     group.create(LIMITS)
-    expect(written('u/sbx/memory.max')).toBe('1024')
-    expect(written('u/sbx/memory.swap.max')).toBe('0')
-    expect(written('u/sbx/cpu.max')).toBe('25000 100000')
+    expect(readFileOf('u/sbx/memory.max')).toBe('1024')
+    expect(readFileOf('u/sbx/memory.swap.max')).toBe('0')
+    expect(readFileOf('u/sbx/cpu.max')).toBe('25000 100000')
     expect(group.joinFiles).toEqual([join(test.path('u/sbx'), 'cgroup.procs')])
     writeFileSync(test.path('u/sbx/memory.current'), '512\n')
     writeFileSync(test.path('u/sbx/memory.events'), 'low 0\nmax 3\noom 1\noom_kill 2\noom_group_kill 0\n')
@@ -68,16 +68,16 @@ describe('control groups', () => {
     writeFileSync(test.path('f/sbx/freezer.state'), 'THAWED')
     expect(first.canFreeze).toBe(true)
     await first.freeze()
-    expect(written('f/sbx/freezer.state')).toBe('FROZEN')
+    expect(readFileOf('f/sbx/freezer.state')).toBe('FROZEN')
     await first.thaw()
-    expect(written('f/sbx/freezer.state')).toBe('THAWED')
+    expect(readFileOf('f/sbx/freezer.state')).toBe('THAWED')
 
     const second = new SandboxCgroup({ version: 2, parents: { memory: test.path('u') } }, 'sbx')
     mkdirSync(test.path('u/sbx'), { recursive: true })
     writeFileSync(test.path('u/sbx/cgroup.freeze'), '0')
     writeFileSync(test.path('u/sbx/cgroup.events'), 'populated 1\nfrozen 1\n')
     await second.freeze()
-    expect(written('u/sbx/cgroup.freeze')).toBe('1')
+    expect(readFileOf('u/sbx/cgroup.freeze')).toBe('1')
 
     const none = new SandboxCgroup({ version: 'none', parents: {} }, 'sbx')
     expect(none.canFreeze).toBe(false)

@@ -33,14 +33,14 @@ const FREEZE_PAUSE_MS = 10
 
 /** What this process may use, found by making a group and removing it again. */
 export function probeCgroups(mounts = readFileSync('/proc/self/mountinfo', 'utf8')): Cgroups {
-  const found = mountedControllers(mounts)
+  const found = parseMountedControllers(mounts)
   const parents: Partial<Record<Controller, string>> = {}
   for (const controller of CONTROLLERS) {
     const root = found.v1.get(controller)
     if (root !== undefined && isUsable(root)) parents[controller] = join(root, 'craik')
   }
   if (parents.memory !== undefined || parents.pids !== undefined) return { version: 1, parents }
-  const delegated = found.v2 && delegatedFolder(found.v2)
+  const delegated = found.v2 && findDelegatedFolder(found.v2)
   if (delegated === undefined) return { version: 'none', parents: {} }
   const parent = join(delegated, 'craik')
   const enabled = enable(delegated, parent)
@@ -49,7 +49,7 @@ export function probeCgroups(mounts = readFileSync('/proc/self/mountinfo', 'utf8
 }
 
 /** Where each controller of the first version is mounted, and the second version. */
-export function mountedControllers(mounts: string): {
+export function parseMountedControllers(mounts: string): {
   readonly v1: Map<string, string>
   readonly v2: string | undefined
 } {
@@ -77,7 +77,7 @@ function isUsable(root: string): boolean {
 }
 
 /** Of the second version: the highest group above us that is ours to divide. */
-function delegatedFolder(root: string): string | undefined {
+function findDelegatedFolder(root: string): string | undefined {
   const own = /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1]
   if (own === undefined || own.split('/').includes('..')) return undefined
   let best: string | undefined
@@ -163,8 +163,8 @@ export class SandboxCgroup {
     const processes = numberIn(join(pids, 'pids.current'))
     const kills = field(join(memory, isFirst ? 'memory.oom_control' : 'memory.events'), 'oom_kill')
     const cpuMs = isFirst
-      ? scaled(numberIn(join(cpuacct, 'cpuacct.usage')), 1e6)
-      : scaled(field(join(cpu, 'cpu.stat'), 'usage_usec'), 1e3)
+      ? divide(numberIn(join(cpuacct, 'cpuacct.usage')), 1e6)
+      : divide(field(join(cpu, 'cpu.stat'), 'usage_usec'), 1e3)
     return {
       ...(memoryBytes !== undefined && { memoryBytes }),
       ...(processes !== undefined && { processes }),
@@ -224,15 +224,15 @@ export class SandboxCgroup {
   async remove(): Promise<void> {
     const endsMs = performance.now() + REMOVE_DEADLINE_MS
     for (const folder of this.#all) {
-      while (!removed(folder) && performance.now() < endsMs) await sleep(REMOVE_PAUSE_MS)
+      while (!removeCgroup(folder) && performance.now() < endsMs) await sleep(REMOVE_PAUSE_MS)
     }
   }
 }
 
-function removed(folder: string): boolean {
+function removeCgroup(folder: string): boolean {
   try {
     for (const entry of readdirSync(folder, { withFileTypes: true }))
-      if (entry.isDirectory()) removed(join(folder, entry.name))
+      if (entry.isDirectory()) removeCgroup(join(folder, entry.name))
     rmdirSync(folder)
     return true
   } catch (error) {
@@ -276,6 +276,6 @@ function field(path: string, name: string): number | undefined {
   return found === undefined ? undefined : Number(found.slice(name.length + 1))
 }
 
-function scaled(value: number | undefined, by: number): number | undefined {
+function divide(value: number | undefined, by: number): number | undefined {
   return value === undefined ? undefined : Math.round(value / by)
 }

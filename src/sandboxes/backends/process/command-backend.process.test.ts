@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'no
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
 import { processCommands } from './command-backend.ts'
-import { examine } from './examine.ts'
+import { probeBubblewrap } from './find-bubblewrap.ts'
 
 let test: TestFolder
 beforeEach(() => {
@@ -68,7 +68,7 @@ describe('what is called bubblewrap', () => {
     const folder = standIn(
       `[ "$1" = --version ] && echo bubblewrap 0.9.0 && exit; echo "${complaint}" >&2; exit 1`,
     )
-    expect(await examine(`${folder}/bwrap`)).toEqual({
+    expect(await probeBubblewrap(`${folder}/bwrap`)).toEqual({
       reason: expect.stringContaining('No permissions to create new namespace'),
       fix: expect.any(String),
     })
@@ -76,7 +76,7 @@ describe('what is called bubblewrap', () => {
 
   it('is not believed when it runs the command and isolates nothing', async () => {
     const folder = standIn(PRETENDER)
-    const found = await examine(`${folder}/bwrap`)
+    const found = await probeBubblewrap(`${folder}/bwrap`)
     expect(existsSync(`${folder}/bwrap.ran`)).toBe(true)
     expect(found).not.toHaveProperty('bubblewrap')
   })
@@ -85,7 +85,7 @@ describe('what is called bubblewrap', () => {
     const folder = standIn(
       PRETENDER.replace('exec "$@"', `"$@"; code=$?; echo '{ "exit-code": 0 }' >&9; exit $code`),
     )
-    expect(await examine(`${folder}/bwrap`)).toMatchObject({
+    expect(await probeBubblewrap(`${folder}/bwrap`)).toMatchObject({
       reason: 'bubblewrap 0.8.0 cannot isolate here: it shares the host’s net namespace',
     })
   })
@@ -93,7 +93,7 @@ describe('what is called bubblewrap', () => {
   it.each(['echo hello', 'exit 0', 'echo a bubblewrap 0.8.0 of sorts', 'echo bubblewrap'])(
     'is refused when it is something else: %s',
     async (script) => {
-      expect(await examine(`${standIn(script)}/bwrap`)).toMatchObject({
+      expect(await probeBubblewrap(`${standIn(script)}/bwrap`)).toMatchObject({
         reason: 'cannot read the version of bubblewrap',
       })
     },

@@ -5,7 +5,7 @@ import type { Availability } from '../../backend.ts'
 import type { CommandBackend, CommandSandbox, CommandSpec, ExecOptions } from '../../command-backend.ts'
 import { requireResolved } from '../../workspace-path.ts'
 import { invocation } from './bubblewrap.ts'
-import { type Bubblewrap, type FoundBubblewrap, findBubblewrap, NOBODY, prove } from './examine.ts'
+import { type Bubblewrap, type FoundBubblewrap, findBubblewrap, NOBODY, prove } from './find-bubblewrap.ts'
 import { runInside, type User } from './run-inside.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { CraikError } from '../../../errors.ts'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
-import { SYSTEM_PATH } from './programs.ts'
+import { SYSTEM_PATH } from './required-programs.ts'
 
 const run = promisify(execFile)
 const LAZY = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
@@ -28,7 +28,7 @@ export async function makeDiskImage(path: string, bytes: number, content: string
     await file.close()
   }
   // Tables stay as empty as the file is: the kernel need not write them, so that a large disk is as quick as a small one.
-  const options = [...['-t', 'ext4', '-q', '-F', '-m', '0', '-d', content], ...['-E', LAZY]]
+  const options = ['-t', 'ext4', '-q', '-F', '-m', '0', '-d', content, '-E', LAZY]
   try {
     await run(mkfs, [...options, path], { timeout: MKFS_DEADLINE_MS, env: { PATH: SYSTEM_PATH } })
   } catch (cause) {

@@ -1,7 +1,7 @@
 /** What git inside a sandbox is to overlook in a workspace in place: what it says already, and the names that were taken. */
 import { chmodSync, closeSync, fstatSync, openSync, readSync, writeFileSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
-import { OPEN_HERE, openFolder } from './open-folder.ts'
+import { OPEN_HERE, openFolder } from './folder-handle.ts'
 
 const MAX_BYTES = 1024 * 1024
 
@@ -11,10 +11,10 @@ export function writeExclude(taken: readonly string[], workspace: string, path: 
     using root = openFolder(workspace)
     using repository = openFolder(root.at('.git'))
     using info = openFolder(repository.at('info'))
-    const said = readOwn(info.at('exclude'), fstatSync(root.descriptor).uid)
-    if (said === undefined) return false
+    const output = readOwn(info.at('exclude'), fstatSync(root.descriptor).uid)
+    if (output === undefined) return false
     const names = taken.map((name) => `/${name}\n`)
-    writeFileSync(path, Buffer.concat([said, Buffer.from(`\n${names.join('')}`)]))
+    writeFileSync(path, Buffer.concat([output, Buffer.from(`\n${names.join('')}`)]))
     chmodSync(path, 0o644)
     return true
   } catch (error) {

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { INSIDE } from '../../../sidecar/protocol.ts'
-import { guardedNames } from './workspace-guard.ts'
+import { readGuardedNames } from './workspace-guard.ts'
 
 const POLL_MS = 250
 
@@ -15,11 +15,11 @@ export function watchGuards(
   sandboxFolder: string,
   end: (why: string) => Promise<void>,
 ): Disposable {
-  const names = guardedNames(sandboxFolder)
+  const names = readGuardedNames(sandboxFolder)
   let isEnding = false
   const timer = setInterval(() => {
     if (isEnding) return
-    const lost = lostOf(names, mountPoints(pid))
+    const lost = findUnmounted(names, mountPoints(pid))
     if (lost === undefined) return
     isEnding = true
     const why = `${lost} in its workspace was replaced on the host, and the sandbox could then write to it: check it before you use it`
@@ -35,7 +35,7 @@ export function watchGuards(
 }
 
 /** Undefined also where the workspace itself is not seen: that is nobody of this place any more. */
-function lostOf(names: readonly string[], points: ReadonlySet<string>): string | undefined {
+function findUnmounted(names: readonly string[], points: ReadonlySet<string>): string | undefined {
   if (!points.has(INSIDE.workspace)) return undefined
   return names.find((name) => !points.has(`${INSIDE.workspace}/${name}`))
 }

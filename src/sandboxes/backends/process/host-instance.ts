@@ -9,9 +9,9 @@ import { type Owner, ownerOf, ownerState } from '../../../lib/owner.ts'
 import { INSIDE, SIDECAR_ENV } from '../../../sidecar/protocol.ts'
 import type { SandboxInstance, SandboxSpec } from '../../backend.ts'
 import { findOtherHome, folderArgument } from './another-home.ts'
-import { diskFolders, type InstanceFolders, instanceFolders } from './folders.ts'
 import type { ProcessHandle } from './handle.ts'
 import { createInstance } from './instance.ts'
+import { diskFolders, type InstanceFolders, instanceFolders } from './instance-folders.ts'
 import {
   endAll,
   endProcesses,
@@ -19,9 +19,9 @@ import {
   signalOwner,
   withDescendants,
 } from './instance-processes.ts'
-import { INHERITED_MARKER, listen } from './launch.ts'
 import { sidecarCommand } from './launch-arguments.ts'
-import { unlimited } from './limits.ts'
+import { INHERITED_MARKER, listen } from './launch-process.ts'
+import { reportUnlimited } from './resource-limits.ts'
 
 /** Its jobs are asked to end, and have two seconds for it. */
 const TERM_GRACE_MS = 3000
@@ -53,7 +53,12 @@ export async function startOnHost(
   const inner = ownerOf(child.pid!)
   if (inner === undefined)
     throw new CraikError('unavailable', `the sidecar exited immediately: ${complaint()}`)
-  const handle = { inner, outer: inner, hostUid: process.getuid?.() ?? 0, limits: unlimited(spec.limits) }
+  const handle = {
+    inner,
+    outer: inner,
+    hostUid: process.getuid?.() ?? 0,
+    limits: reportUnlimited(spec.limits),
+  }
   return hostInstance(handle, spec, { child, complaint })
 }
 

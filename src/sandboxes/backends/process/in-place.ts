@@ -8,11 +8,15 @@ import { refuseSockets } from './workspace-sockets.ts'
 export type InPlace = Pick<Workspace, 'folder' | 'identity'>
 
 export async function checkInPlace(
-  asked: string,
+  requested: string,
   user: HostUser | undefined,
   around: { readonly craikHome: string; readonly environment: NodeJS.ProcessEnv },
 ): Promise<InPlace> {
-  const { folder, identity, owner, covered } = resolveWorkspace(asked, around.craikHome, around.environment)
+  const { folder, identity, owner, covered } = resolveWorkspace(
+    requested,
+    around.craikHome,
+    around.environment,
+  )
   // Who may rename the folders above Craik's home chooses what the next command finds there.
   if (covered.length > 0)
     throw new CraikError('usage', 'the workspace contains Craik’s own home', { hint: COPY_INSTEAD })

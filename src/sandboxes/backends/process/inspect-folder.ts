@@ -20,9 +20,9 @@ export interface SeenFolder {
 const O_PATH = 0o10000000
 
 /** Undefined when there is no folder. Follows links. */
-export function lookAtFolder(path: string): SeenFolder | undefined {
+export function inspectFolder(path: string): SeenFolder | undefined {
   try {
-    return process.platform === 'linux' ? held(path) : seenTwice(path)
+    return process.platform === 'linux' ? readFolder(path) : readFolderTwice(path)
   } catch {
     return undefined
   }
@@ -34,7 +34,7 @@ export function folderIdentity({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): 
 }
 
 /** What is held cannot be exchanged, and the kernel says where it is. */
-function held(path: string): SeenFolder {
+function readFolder(path: string): SeenFolder {
   const descriptor = openSync(path, O_PATH | constants.O_DIRECTORY)
   try {
     const stats = fstatSync(descriptor, { bigint: true })
@@ -44,7 +44,7 @@ function held(path: string): SeenFolder {
   }
 }
 
-function seenTwice(path: string): SeenFolder | undefined {
+function readFolderTwice(path: string): SeenFolder | undefined {
   const real = realpathSync(path)
   const stats = lstatSync(real, { bigint: true })
   return stats.isDirectory() && realpathSync(path) === real ? { path: real, stats } : undefined

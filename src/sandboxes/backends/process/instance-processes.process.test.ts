@@ -13,19 +13,19 @@ import {
   endAll,
   findInstanceProcesses,
   observeProcesses,
-  type Sought,
+  type ProcessQuery,
   signalOwner,
   withDescendants,
 } from './instance-processes.ts'
-import { INHERITED_MARKER, MARKER } from './launch.ts'
+import { INHERITED_MARKER, MARKER } from './launch-process.ts'
 
 let test: TestFolder
-let place: Sought
+let query: ProcessQuery
 let started: ChildProcess[]
 beforeEach(() => {
   test = new TestFolder()
   const id = newId<SandboxId>('sbx', Date.now())
-  place = { id, folder: test.path(id) }
+  query = { id, folder: test.path(id) }
   started = []
 })
 afterEach(() => {
@@ -56,52 +56,50 @@ const withNumberOf = (owner: Owner): Owner => ({ ...owner, startedAt: '1' })
 
 describe('what runs for a sandbox', () => {
   it('is found by either mark, and nothing else is', async () => {
-    const marked = [await shell({ [MARKER]: place.id }), await shell({ [INHERITED_MARKER]: place.id })]
-    await shell({ [MARKER]: `${place.id}0` })
-    await shell({ NOTE: `${MARKER}=${place.id}` })
-    const found = pids(await findInstanceProcesses(place))
+    const marked = [await shell({ [MARKER]: query.id }), await shell({ [INHERITED_MARKER]: query.id })]
+    await shell({ [MARKER]: `${query.id}0` })
+    await shell({ NOTE: `${MARKER}=${query.id}` })
+    const found = pids(await findInstanceProcesses(query))
     expect(found).toEqual(pids(marked.flatMap(withDescendants)))
-    await endAll(() => findInstanceProcesses(place))
+    await endAll(() => findInstanceProcesses(query))
     expect(marked.map(ownerState)).toEqual(['dead', 'dead'])
   })
 
   it('is not told by a mark further on than Craik ever sets it: nobody makes a sweep read for long', async () => {
     const long = Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`LONG_${i}`, 'x'.repeat(100_000)]))
-    await run(['sh', '-c', WAIT], { ...long, [MARKER]: place.id })
-    const early = await run(['sh', '-c', WAIT], { [MARKER]: place.id, ...long })
-    expect(pids(await findInstanceProcesses(place))).toContain(early.pid)
-    expect((await findInstanceProcesses(place)).length).toBeLessThanOrEqual(withDescendants(early).length)
+    await run(['sh', '-c', WAIT], { ...long, [MARKER]: query.id })
+    const early = await run(['sh', '-c', WAIT], { [MARKER]: query.id, ...long })
+    expect(pids(await findInstanceProcesses(query))).toContain(early.pid)
+    expect((await findInstanceProcesses(query)).length).toBeLessThanOrEqual(withDescendants(early).length)
   })
 
   it('is not looked for in the memory of what runs inside a sandbox', async () => {
-    const inside = ['sh', '-c', `${MARKER}=${place.id} sh -c '${WAIT}' & wait`]
+    const inside = ['sh', '-c', `${MARKER}=${query.id} sh -c '${WAIT}' & wait`]
     const outer = await run([
-      ...[
-        'bwrap',
-        '--unshare-user',
-        '--unshare-pid',
-        '--as-pid-1',
-        '--dev-bind',
-        '/',
-        '/',
-        '--proc',
-        '/proc',
-        '--',
-      ],
+      'bwrap',
+      '--unshare-user',
+      '--unshare-pid',
+      '--as-pid-1',
+      '--dev-bind',
+      '/',
+      '/',
+      '--proc',
+      '/proc',
+      '--',
       ...inside,
     ])
     const [first] = childrenOf(outer.pid)
     const [marked] = childrenOf(first!)
-    expect(readFileSync(`/proc/${marked}/environ`, 'utf8')).toContain(place.id)
-    expect(await findInstanceProcesses(place)).toEqual([])
+    expect(readFileSync(`/proc/${marked}/environ`, 'utf8')).toContain(query.id)
+    expect(await findInstanceProcesses(query)).toEqual([])
   })
 
   if (process.getuid?.() === 0)
     it('is not looked for in the memory of another user’s programs', async () => {
       const setpriv = ['setpriv', '--reuid', '12345', '--regid', '12345', '--clear-groups', '--']
-      const theirs = await run([...setpriv, 'sh', '-c', WAIT], { [MARKER]: place.id })
-      expect(await findInstanceProcesses(place)).toEqual([])
-      const found = await findInstanceProcesses({ ...place, hostUser: { uid: 12_345, gid: 12_345 } })
+      const theirs = await run([...setpriv, 'sh', '-c', WAIT], { [MARKER]: query.id })
+      expect(await findInstanceProcesses(query)).toEqual([])
+      const found = await findInstanceProcesses({ ...query, hostUser: { uid: 12_345, gid: 12_345 } })
       expect(pids(found)).toContain(theirs.pid)
     })
 
@@ -109,7 +107,7 @@ describe('what runs for a sandbox', () => {
     let turns = 0
     const timer = setInterval(() => turns++, 1)
     try {
-      for (let i = 0; i < 5; i++) await findInstanceProcesses(place)
+      for (let i = 0; i < 5; i++) await findInstanceProcesses(query)
       expect(turns).toBeGreaterThan(0)
     } finally {
       clearInterval(timer)
@@ -126,8 +124,8 @@ describe('a number that another process has now', () => {
     signalOwner(gone, 'SIGKILL')
     await endOnHost(
       {
-        ...place,
-        id: place.id as SandboxId,
+        ...query,
+        id: query.id as SandboxId,
         isolation: 'none',
         workspace: { mode: 'copy' },
         limits: { memoryBytes: 1, processes: 1 },

@@ -8,7 +8,7 @@ import { type Owner, ownerOf, ownerState } from '../../../lib/owner.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { HostUser, ObservedUse } from '../../backend.ts'
 import { childrenOf } from './descendants.ts'
-import { INHERITED_MARKER, MARKER } from './launch.ts'
+import { INHERITED_MARKER, MARKER } from './launch-process.ts'
 
 const END_DEADLINE_MS = 15_000
 /** For all rounds together: something on the host that starts others faster than they end is not waited for. */
@@ -22,7 +22,7 @@ const MAX_READ_BYTES = 256 * 1024
 /** How long a walk over processes holds up everything else. */
 const SLICE_MS = 5
 
-export interface Sought {
+export interface ProcessQuery {
   readonly id: string
   readonly folder: string
   readonly hostUser?: HostUser | undefined
@@ -33,8 +33,8 @@ export interface Sought {
  * that nothing inside can reach; the latter is told by its mounts, which nothing inside can change. Of what else runs
  * inside, or as somebody else, no memory is looked at: whoever owns it decides how long that takes.
  */
-export function findInstanceProcesses(place: Sought): Promise<Owner[]> {
-  return findProcesses((pid) => isOf(place, pid))
+export function findInstanceProcesses(query: ProcessQuery): Promise<Owner[]> {
+  return findProcesses((pid) => isOf(query, pid))
 }
 
 /** All others on this machine for which it is so. */
@@ -54,12 +54,12 @@ export async function findProcesses(isSought: (pid: number) => Promise<boolean>)
 }
 
 /** Whether it runs on the host or is the first process inside, with the rights of one that runs sandboxes. */
-export function isOutermost(place: Sought, pid: number): boolean {
-  const { isOutside, isFirst, uid } = standingOf(pid)
-  return (isOutside || isFirst) && mayServe(place, uid)
+export function isOutermost(query: ProcessQuery, pid: number): boolean {
+  const { isOutside, isFirst, uid } = readProcessStatus(pid)
+  return (isOutside || isFirst) && mayServe(query, uid)
 }
 
-function standingOf(pid: number) {
+function readProcessStatus(pid: number) {
   const status = read(`/proc/${pid}/status`)
   const numbers = /^NSpid:\t(.*)$/m.exec(status)?.[1]?.split('\t') ?? []
   return {
@@ -69,16 +69,16 @@ function standingOf(pid: number) {
   }
 }
 
-function mayServe({ hostUser }: Sought, uid: number): boolean {
+function mayServe({ hostUser }: ProcessQuery, uid: number): boolean {
   return uid === 0 || uid === process.geteuid?.() || uid === hostUser?.uid
 }
 
-async function isOf(place: Sought, pid: number): Promise<boolean> {
-  const { id, folder } = place
-  const { isOutside, isFirst, uid } = standingOf(pid)
+async function isOf(query: ProcessQuery, pid: number): Promise<boolean> {
+  const { id, folder } = query
+  const { isOutside, isFirst, uid } = readProcessStatus(pid)
   if (!isOutside && !isFirst) return false
   if (isFirst && hasItsSocket(pid, folder)) return true
-  if (!mayServe(place, uid)) return false
+  if (!mayServe(query, uid)) return false
   const environment = `\0${await beginningOf(`/proc/${pid}/environ`)}`
   return [MARKER, INHERITED_MARKER].some((name) => environment.includes(`\0${name}=${id}\0`))
 }

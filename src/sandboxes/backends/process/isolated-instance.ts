@@ -4,28 +4,34 @@ import { CraikError } from '../../../errors.ts'
 import { ownerOf } from '../../../lib/owner.ts'
 import type { HostUser, SandboxInstance, SandboxSpec } from '../../backend.ts'
 import { harnessesFolder, requireHarnesses } from '../../harness-package.ts'
-import { openVolumes } from '../../volumes/folders.ts'
 import { type ExpectedVolume, faultInVolumes } from '../../volumes/verify-volumes.ts'
+import { openVolumes } from '../../volumes/volume-folders.ts'
 import { findOtherHome, folderArgument } from './another-home.ts'
 import { SandboxCgroup } from './cgroups.ts'
 import { imageUse } from './disk-image.ts'
-import { diskFolders, type InstanceFolders, instanceFolders, makeFolders, stagedFolders } from './folders.ts'
 import { writeExclude } from './git-exclude.ts'
 import { watchGuards } from './guard-watch.ts'
 import type { ProcessHandle } from './handle.ts'
 import { chooseHostUser } from './host-user.ts'
 import { checkInPlace, type InPlace } from './in-place.ts'
 import { createInstance } from './instance.ts'
+import {
+  diskFolders,
+  type InstanceFolders,
+  instanceFolders,
+  makeFolders,
+  stagingFolders,
+} from './instance-folders.ts'
 import { endAll, endProcesses, findInstanceProcesses } from './instance-processes.ts'
-import { type Launched, launchProcess } from './launch.ts'
 import { buildInvocation, type LaunchSources } from './launch-arguments.ts'
+import { type Launched, launchProcess } from './launch-process.ts'
 import { buildLaunchCommand, type Staging } from './launch-script.ts'
-import { type LimitPlan, planLimits } from './limits.ts'
 import type { Machine } from './machine.ts'
+import { type LimitPlan, planLimits } from './resource-limits.ts'
 import { chooseStage } from './stage.ts'
 import { faultSeenFromOutside } from './verify-isolation.ts'
 import { type ExpectedWorkspace, faultInWorkspace } from './verify-workspace.ts'
-import { guardWorkspace, protectedNames, releaseWorkspace } from './workspace-guard.ts'
+import { guardWorkspace, readProtectedNames, releaseWorkspace } from './workspace-guard.ts'
 
 export interface HostSetup {
   readonly craikHome: string
@@ -42,7 +48,7 @@ export async function startIsolated(
   const user = chooseHostUser(spec)
   const inPlace =
     spec.workspace.mode === 'in-place' ? await checkInPlace(spec.workspace.folder, user, around) : undefined
-  const [means, runtime] = await Promise.all([
+  const [limitSupport, runtime] = await Promise.all([
     machine.limitMeans(spec.limits.diskBytes !== undefined),
     machine.runtimeFor(spec.folder),
   ])
@@ -50,23 +56,23 @@ export async function startIsolated(
   const harnesses = ids.length === 0 ? undefined : harnessesFolder(around)
   await requireHarnesses(around, ids)
   const volumes = await openVolumes(spec.volumes ?? [], user)
-  const plan = planLimits(spec.limits, inPlace !== undefined || volumes.length > 0, means)
+  const plan = planLimits(spec.limits, inPlace !== undefined || volumes.length > 0, limitSupport)
   const folders = await makeFolders(spec.folder, user, plan.imageBytes, volumes)
   const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
   cgroup.create(spec.limits)
   const guarded = inPlace && guardWorkspace(spec.folder, inPlace, user)
-  const exclude = stagedFolders(folders.staged).exclude
+  const exclude = stagingFolders(folders.staged).exclude
   const hasExclude =
-    inPlace !== undefined && writeExclude(protectedNames(spec.folder), inPlace.folder, exclude)
-  const shown = {
+    inPlace !== undefined && writeExclude(readProtectedNames(spec.folder), inPlace.folder, exclude)
+  const mounted = {
     runtime: runtime.folder,
     harnesses,
     workspace: inPlace,
     volumes: volumes.map(({ folder }) => folder),
   }
-  const staging = user && stagingOf(folders, user, plan, shown)
+  const staging = user && stagingOf(folders, user, plan, mounted)
   const from = staging
-    ? stagedFolders(staging.stage)
+    ? stagingFolders(staging.stage)
     : {
         ...folders,
         runtime: runtime.folder,
@@ -80,7 +86,7 @@ export async function startIsolated(
     runtime: from.runtime,
     harnesses: { folder: from.harnesses, ids },
     volumes: volumes.map(({ name, folder, at }) => ({
-      folder: staging ? join(stagedFolders(staging.stage).volumes, name) : folder,
+      folder: staging ? join(stagingFolders(staging.stage).volumes, name) : folder,
       at,
     })),
     workspace: inPlace && {
@@ -100,7 +106,7 @@ export async function startIsolated(
   const command = buildLaunchCommand(programs, cgroup.joinFiles, staging, argv)
   const launched = await launchProcess({ id: spec.id, argv: command, inputs })
   const expected = inPlace && { identity: inPlace.identity, guarded: guarded ?? [] }
-  const handle = examined(launched, user?.uid ?? process.getuid?.() ?? 0, plan, {
+  const handle = verifyInstance(launched, user?.uid ?? process.getuid?.() ?? 0, plan, {
     workspace: expected,
     volumes,
   })
@@ -160,11 +166,11 @@ async function removeTraces(spec: SandboxSpec, machine: Machine): Promise<void> 
 }
 
 /** Looked at from outside before anything is entrusted to it. */
-function examined(
+function verifyInstance(
   { innerPid, child }: Launched,
   hostUid: number,
   { report }: LimitPlan,
-  shown: {
+  mounted: {
     readonly workspace: ExpectedWorkspace | undefined
     readonly volumes: readonly ExpectedVolume[]
   },
@@ -174,8 +180,8 @@ function examined(
     throw new CraikError('unavailable', 'the sandbox exited immediately')
   const fault =
     faultSeenFromOutside(innerPid, hostUid) ??
-    (shown.workspace && faultInWorkspace(innerPid, shown.workspace)) ??
-    faultInVolumes(innerPid, shown.volumes, ['nosuid', 'nodev'])
+    (mounted.workspace && faultInWorkspace(innerPid, mounted.workspace)) ??
+    faultInVolumes(innerPid, mounted.volumes, ['nosuid', 'nodev'])
   if (fault !== undefined) throw new CraikError('unavailable', `the sandbox is not isolated: ${fault}`)
   return { inner, outer, hostUid, limits: report }
 }
@@ -184,11 +190,11 @@ function stagingOf(
   { data, image, socket, staged }: InstanceFolders,
   user: HostUser,
   plan: LimitPlan,
-  shown: Pick<Staging, 'runtime' | 'harnesses' | 'volumes'> & { readonly workspace: InPlace | undefined },
+  mounted: Pick<Staging, 'runtime' | 'harnesses' | 'volumes'> & { readonly workspace: InPlace | undefined },
 ): Staging {
-  const { runtime, harnesses, workspace } = shown
+  const { runtime, harnesses, workspace } = mounted
   const others = [...(harnesses ? [harnesses] : []), ...(workspace ? [workspace.folder] : [])]
   const stage = chooseStage([staged, runtime, ...others])
   const isImage = plan.imageBytes !== undefined
-  return { user, staged, stage, ...shown, socket, disk: isImage ? image : data, isImage }
+  return { user, staged, stage, ...mounted, socket, disk: isImage ? image : data, isImage }
 }

@@ -12,7 +12,7 @@ import {
   ownEtc,
   systemArguments,
 } from './bubblewrap.ts'
-import { type ResourceLimits, resourceArguments } from './limits.ts'
+import { type ResourceLimits, resourceArguments } from './resource-limits.ts'
 import type { Guarded } from './workspace-guard.ts'
 
 /** Where spilled output goes: on the sandbox's disk, and out of the way of its home. */
@@ -50,7 +50,7 @@ export interface LaunchSources {
     | undefined
 }
 
-interface PlacePrograms {
+interface InstancePrograms {
   readonly bwrap: string
   readonly disableUserns: boolean
   readonly prlimit: string
@@ -59,7 +59,7 @@ interface PlacePrograms {
 
 export interface LaunchPlan {
   readonly sources: LaunchSources
-  readonly programs: PlacePrograms
+  readonly programs: InstancePrograms
   readonly limits: LimitSpec
   readonly resources: ResourceLimits
   /** The last argument, which says to the host whose it is. */
@@ -78,28 +78,55 @@ export function buildInvocation(options: LaunchPlan): Invocation {
     programs.bwrap,
     ...namespaceArguments('sandbox', programs.disableUserns),
     ...(programs.tini === undefined ? [] : ['--as-pid-1']),
-    ...['--info-fd', String(INFO_DESCRIPTOR), '--seccomp', descriptorOf(filter)],
+    '--info-fd',
+    String(INFO_DESCRIPTOR),
+    '--seccomp',
+    descriptorOf(filter),
     ...systemArguments(),
     ...ownEtc(USER_INSIDE, INSIDE.home).flatMap(([path, content]) => [
-      ...['--ro-bind-data', descriptorOf(content), path],
+      '--ro-bind-data',
+      descriptorOf(content),
+      path,
     ]),
     ...Object.entries(INSIDE_ETC).flatMap(([path, to]) => ['--symlink', `${INSIDE.runtime}/${to}`, path]),
-    ...['--proc', '/proc', '--dev', '/dev'],
+    '--proc',
+    '/proc',
+    '--dev',
+    '/dev',
     ...tmpfs('/tmp', Math.min(MAX_TMP_BYTES, Math.floor(limits.memoryBytes / 2)), '1777'),
     ...tmpfs('/run', RUN_BYTES, '0755'),
     ...tmpfs('/dev/shm', SHM_BYTES, '1777'),
-    ...['--remount-ro', '/dev'],
-    ...['--ro-bind', sources.runtime, INSIDE.runtime],
+    '--remount-ro',
+    '/dev',
+    '--ro-bind',
+    sources.runtime,
+    INSIDE.runtime,
     ...sources.harnesses.ids.flatMap((id) => [
-      ...['--ro-bind', `${sources.harnesses.folder}/${id}`, harnessInside(id)],
+      '--ro-bind',
+      `${sources.harnesses.folder}/${id}`,
+      harnessInside(id),
     ]),
-    ...['--ro-bind', sources.socketFolder, INSIDE.socketFolder],
-    ...['--bind', sources.home, INSIDE.home, '--bind', sources.spill, SPILL_INSIDE],
+    '--ro-bind',
+    sources.socketFolder,
+    INSIDE.socketFolder,
+    '--bind',
+    sources.home,
+    INSIDE.home,
+    '--bind',
+    sources.spill,
+    SPILL_INSIDE,
     ...sources.volumes.flatMap(({ folder, at }) => ['--bind', folder, `${INSIDE.home}/${at}`]),
     ...workspaceArguments(sources.workspace),
-    ...['--symlink', '/tmp', '/var/tmp', '--remount-ro', '/'],
-    ...['--chdir', INSIDE.home, '--clearenv'],
-    ...['--args', descriptorOf(environmentArguments(sidecarEnvironment()))],
+    '--symlink',
+    '/tmp',
+    '/var/tmp',
+    '--remount-ro',
+    '/',
+    '--chdir',
+    INSIDE.home,
+    '--clearenv',
+    '--args',
+    descriptorOf(environmentArguments(sidecarEnvironment())),
     '--',
     ...insideCommand(options),
   ]
@@ -109,8 +136,13 @@ export function buildInvocation(options: LaunchPlan): Invocation {
 /** What runs inside, first to last: each becomes the next, until the sidecar is the only child of the first process. */
 function insideCommand({ programs, resources, mark }: LaunchPlan): string[] {
   return [
-    ...['/bin/sh', '-c', ANNOUNCE, 'sh'],
-    ...[programs.prlimit, ...resourceArguments(resources), '--'],
+    '/bin/sh',
+    '-c',
+    ANNOUNCE,
+    'sh',
+    programs.prlimit,
+    ...resourceArguments(resources),
+    '--',
     ...(programs.tini === undefined ? [] : [programs.tini, '--']),
     ...sidecarCommand(INSIDE.runtime),
     mark,
@@ -140,9 +172,13 @@ function tmpfs(path: string, bytes: number, permissions: string): string[] {
 function workspaceArguments(workspace: LaunchSources['workspace']): string[] {
   if (workspace === undefined) return []
   return [
-    ...['--bind', workspace.folder, INSIDE.workspace],
+    '--bind',
+    workspace.folder,
+    INSIDE.workspace,
     ...workspace.guarded.flatMap(({ path, writable }) => [
-      ...[writable ? '--bind' : '--ro-bind', `${workspace.folder}/${path}`, `${INSIDE.workspace}/${path}`],
+      writable ? '--bind' : '--ro-bind',
+      `${workspace.folder}/${path}`,
+      `${INSIDE.workspace}/${path}`,
     ]),
     ...(workspace.exclude === undefined
       ? []

@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
-import { instanceFolders, stagedFolders } from './folders.ts'
+import { instanceFolders, stagingFolders } from './instance-folders.ts'
 import { buildLaunchCommand, type Staging } from './launch-script.ts'
-import { findPrograms } from './programs.ts'
+import { findPrograms } from './required-programs.ts'
 import { chooseStage } from './stage.ts'
 
 let test: TestFolder
@@ -12,7 +12,7 @@ let staging: Staging
 beforeEach(() => {
   test = new TestFolder()
   const folders = instanceFolders(test.path('one'))
-  const { data, socket, runtime, workspace } = stagedFolders(folders.staged)
+  const { data, socket, runtime, workspace } = stagingFolders(folders.staged)
   const own = [folders.data, folders.socket, test.path('runtime'), test.path('project')]
   for (const path of [...own, data, socket, runtime, workspace]) mkdirSync(path, { recursive: true })
   writeFileSync(test.path('project/file'), 'chosen')
@@ -32,7 +32,7 @@ beforeEach(() => {
 })
 afterEach(() => test[Symbol.dispose]())
 
-function launched(staged: Staging | undefined, joinFiles: readonly string[], argv: readonly string[]) {
+function launch(staged: Staging | undefined, joinFiles: readonly string[], argv: readonly string[]) {
   const [program, ...args] = buildLaunchCommand(findPrograms(process.env), joinFiles, staged, argv)
   const { status, stdout, stderr } = spawnSync(program!, args, { encoding: 'utf8' })
   return { status, stdout, stderr }
@@ -41,7 +41,7 @@ function launched(staged: Staging | undefined, joinFiles: readonly string[], arg
 describe('what runs before bubblewrap', () => {
   it('writes its own number to each file that it is to join, whatever they are called', () => {
     const files = ['a b', '$(touch c)', '--x'].map((name) => test.path(name))
-    const { stdout } = launched(undefined, files, ['/bin/sh', '-c', 'echo $$'])
+    const { stdout } = launch(undefined, files, ['/bin/sh', '-c', 'echo $$'])
     expect(files.map((file) => readFileSync(file, 'utf8'))).toEqual(files.map(() => stdout.trim()))
   })
 
@@ -49,14 +49,14 @@ describe('what runs before bubblewrap', () => {
     const show = () => ['/bin/sh', '-c', 'id -u; cat "$1/workspace/file"', 'sh', staging.stage]
 
     it('as root mounts the workspace and is somebody else then', () => {
-      expect(launched(staging, [], show())).toEqual({ status: 0, stdout: '12345\nchosen', stderr: '' })
+      expect(launch(staging, [], show())).toEqual({ status: 0, stdout: '12345\nchosen', stderr: '' })
     })
 
     it('as root starts nothing when the workspace is not the folder that was looked at', () => {
       renameSync(test.path('project'), test.path('moved'))
       mkdirSync(test.path('project'))
       writeFileSync(test.path('project/file'), 'another')
-      expect(launched(staging, [], show())).toEqual({
+      expect(launch(staging, [], show())).toEqual({
         status: 1,
         stdout: '',
         stderr: 'the workspace was replaced while the sandbox started\n',
@@ -67,7 +67,7 @@ describe('what runs before bubblewrap', () => {
       renameSync(test.path('project'), test.path('moved'))
       spawnSync('mkfifo', [test.path('project')])
       const stderr = expect.stringContaining('cannot open')
-      expect(launched(staging, [], show())).toMatchObject({ stdout: '', stderr })
+      expect(launch(staging, [], show())).toMatchObject({ stdout: '', stderr })
     })
   }
 })

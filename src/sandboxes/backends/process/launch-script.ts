@@ -1,6 +1,6 @@
 /** What runs on the host before bubblewrap does: joins control groups and, as root, gives root up. */
 import type { HostUser } from '../../backend.ts'
-import type { HostPrograms } from './programs.ts'
+import type { HostPrograms } from './required-programs.ts'
 
 /** Its arguments are files to write its own number to, then `--`, then the rest. */
 const JOIN = `
@@ -67,12 +67,38 @@ export function buildLaunchCommand(
   }
   const { user, staged, stage, runtime, harnesses = '', socket, disk, isImage, workspace, volumes } = staging
   return [
-    ...[programs.unshare, '--mount', '--propagation', 'private', '--'],
-    ...[programs.sh, '-euc', JOIN + STAGE + BECOME, 'sh', ...joinFiles, '--'],
-    ...[staged, stage, runtime, harnesses, socket, disk, isImage ? 'image' : 'folder'],
-    ...[workspace?.folder ?? '', workspace?.identity ?? '', ...volumes, '--'],
-    ...[programs.setpriv, '--reuid', String(user.uid), '--regid', String(user.gid), '--clear-groups'],
-    ...['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', '--'],
+    programs.unshare,
+    '--mount',
+    '--propagation',
+    'private',
+    '--',
+    programs.sh,
+    '-euc',
+    JOIN + STAGE + BECOME,
+    'sh',
+    ...joinFiles,
+    '--',
+    staged,
+    stage,
+    runtime,
+    harnesses,
+    socket,
+    disk,
+    isImage ? 'image' : 'folder',
+    workspace?.folder ?? '',
+    workspace?.identity ?? '',
+    ...volumes,
+    '--',
+    programs.setpriv,
+    '--reuid',
+    String(user.uid),
+    '--regid',
+    String(user.gid),
+    '--clear-groups',
+    '--inh-caps=-all',
+    '--bounding-set=-all',
+    '--no-new-privs',
+    '--',
     ...bubblewrap,
   ]
 }

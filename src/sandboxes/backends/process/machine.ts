@@ -8,10 +8,10 @@ import { ensureCacheOfHome } from '../../../lib/user-cache.ts'
 import { prepareRuntime, pruneRuntimes, type Runtime } from '../../runtime.ts'
 import { type Cgroups, probeCgroups } from './cgroups.ts'
 import { canMountImages } from './disk-image.ts'
-import { type Bubblewrap, type FoundBubblewrap, findSandboxPrograms } from './examine.ts'
-import type { LimitMeans } from './limits.ts'
-import { findPrograms, type HostPrograms } from './programs.ts'
-import { warmCompileCache } from './warm.ts'
+import { type Bubblewrap, type FoundBubblewrap, findSandboxPrograms } from './find-bubblewrap.ts'
+import { findPrograms, type HostPrograms } from './required-programs.ts'
+import type { LimitSupport } from './resource-limits.ts'
+import { warmCompileCache } from './warm-compile-cache.ts'
 
 const RUNTIME_NOTE = 'runtime.json'
 const MAX_NOTE_BYTES = 1024
@@ -54,7 +54,7 @@ export class Machine {
     return this.#programs
   }
 
-  async limitMeans(wantsDisk: boolean): Promise<LimitMeans> {
+  async limitMeans(wantsDisk: boolean): Promise<LimitSupport> {
     const { memory, pids, cpu } = this.cgroups.parents
     if (wantsDisk) this.#images ??= canMountImages(this.#craikHome)
     return {
@@ -86,11 +86,11 @@ export class Machine {
       cache,
       warm: (folder) => warmCompileCache(folder, bubblewrap),
     })
-    await pruneRuntimes(cache, new Set([runtime.digest, ...this.#noted()]))
+    await pruneRuntimes(cache, new Set([runtime.digest, ...this.#listRecordedRuntimes()]))
     return runtime
   }
 
-  #noted(): string[] {
+  #listRecordedRuntimes(): string[] {
     const sandboxes = join(this.#craikHome, 'sandboxes')
     return namesIn(sandboxes).flatMap((name) => {
       try {

@@ -42,9 +42,10 @@ function explain(
   complaint: string,
 ): Pick<Extract<RunResult, { end: 'not_started' }>, 'reason' | 'message'> {
   const name = JSON.stringify(program)
-  const said = /^bwrap: ([^\n]{1,160})/m.exec(complaint)?.[1] ?? 'bubblewrap reported no reason'
-  if (!said.startsWith('execvp ')) return { reason: 'other', message: `cannot start the sandbox (${said})` }
-  if (said.endsWith(': Permission denied')) {
+  const output = /^bwrap: ([^\n]{1,160})/m.exec(complaint)?.[1] ?? 'bubblewrap reported no reason'
+  if (!output.startsWith('execvp '))
+    return { reason: 'other', message: `cannot start the sandbox (${output})` }
+  if (output.endsWith(': Permission denied')) {
     return { reason: 'not_executable', message: `cannot execute ${name} in the sandbox: permission denied` }
   }
   const message = `the program ${name}, or a file that it needs to start, is missing in the sandbox`

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { CraikError } from '../../../errors.ts'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
-import { SYSTEM_PATH } from './programs.ts'
+import { SYSTEM_PATH } from './required-programs.ts'
 
 const run = promisify(execFile)
 const SYNC_DEADLINE_MS = 10 * 60_000

@@ -6,10 +6,10 @@ import { INSIDE } from '../../../sidecar/protocol.ts'
 import { TestFolder } from '../../sandbox.fixture.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
 import { namespaceArguments, systemArguments } from './bubblewrap.ts'
-import { findBubblewrap } from './examine.ts'
+import { findBubblewrap } from './find-bubblewrap.ts'
 import { folderIdentity } from './inspect-folder.ts'
 import { endProcesses } from './instance-processes.ts'
-import { launchProcess } from './launch.ts'
+import { launchProcess } from './launch-process.ts'
 import { faultSeenFromOutside } from './verify-isolation.ts'
 import { faultInWorkspace } from './verify-workspace.ts'
 import { type Guarded, guardWorkspace } from './workspace-guard.ts'
@@ -18,14 +18,17 @@ let test: TestFolder
 let workspace: string
 let guarded: readonly Guarded[]
 let identity: string
-const chosen = () => ({ folder: workspace, identity: folderIdentity(statSync(workspace, { bigint: true })) })
+const projectFolder = () => ({
+  folder: workspace,
+  identity: folderIdentity(statSync(workspace, { bigint: true })),
+})
 beforeEach(() => {
   test = new TestFolder()
   workspace = test.path('project')
   for (const path of [workspace, test.path('sandboxes/one'), test.path('secrets')])
     mkdirSync(path, { recursive: true })
-  identity = chosen().identity
-  guarded = guardWorkspace(test.path('sandboxes/one'), chosen(), undefined)
+  identity = projectFolder().identity
+  guarded = guardWorkspace(test.path('sandboxes/one'), projectFolder(), undefined)
 })
 afterEach(() => test[Symbol.dispose]())
 
@@ -33,16 +36,34 @@ type Argv = readonly string[]
 const UID = process.getuid!()
 
 /** Starts a sandbox that is set up like ours but for one change, looks at it from outside, and ends it. */
-async function seen<T>(look: (pid: number) => T, change: (argv: Argv) => Argv = (argv) => argv): Promise<T> {
+async function inspectWith<T>(
+  look: (pid: number) => T,
+  change: (argv: Argv) => Argv = (argv) => argv,
+): Promise<T> {
   const found = await findBubblewrap(process.env)
   if (!('bubblewrap' in found)) throw new Error(found.reason)
   const { path, disableUserns } = found.bubblewrap
   const argv = [
-    ...[path, ...namespaceArguments('sandbox', disableUserns), '--as-pid-1'],
-    ...['--info-fd', '3', '--seccomp', '5', ...systemArguments(), '--proc', '/proc', '--dev', '/dev'],
-    ...['--bind', workspace, INSIDE.workspace],
+    path,
+    ...namespaceArguments('sandbox', disableUserns),
+    '--as-pid-1',
+    '--info-fd',
+    '3',
+    '--seccomp',
+    '5',
+    ...systemArguments(),
+    '--proc',
+    '/proc',
+    '--dev',
+    '/dev',
+    '--bind',
+    workspace,
+    INSIDE.workspace,
     ...guarded.flatMap(({ path }) => ['--ro-bind', join(workspace, path), join(INSIDE.workspace, path)]),
-    ...['--', '/bin/sh', '-c', 'echo >&4; exec sleep 1000'],
+    '--',
+    '/bin/sh',
+    '-c',
+    'echo >&4; exec sleep 1000',
   ]
   const filter = seccompFilter({ unixSockets: true })!
   const { child, innerPid } = await launchProcess({ id: 'evidence', argv: change(argv), inputs: [filter] })
@@ -54,7 +75,7 @@ async function seen<T>(look: (pid: number) => T, change: (argv: Argv) => Argv = 
   }
 }
 
-const fault = (change?: (argv: Argv) => Argv) => seen((pid) => faultSeenFromOutside(pid, UID), change)
+const fault = (change?: (argv: Argv) => Argv) => inspectWith((pid) => faultSeenFromOutside(pid, UID), change)
 const without =
   (option: string, values = 0) =>
   (argv: Argv) =>
@@ -80,13 +101,13 @@ describe('a sandbox, seen from outside', () => {
   })
 
   it('is not as promised when it runs as another user', async () => {
-    expect(await seen((pid) => faultSeenFromOutside(pid, UID + 1))).toBe('it runs as the wrong user')
+    expect(await inspectWith((pid) => faultSeenFromOutside(pid, UID + 1))).toBe('it runs as the wrong user')
   })
 })
 
 describe('a workspace in place, seen from outside', () => {
   const workspaceFault = (change?: (argv: Argv) => Argv) =>
-    seen((pid) => faultInWorkspace(pid, { identity, guarded }), change)
+    inspectWith((pid) => faultInWorkspace(pid, { identity, guarded }), change)
 
   it('is the one chosen, with all that is guarded in it', async () => {
     expect(await workspaceFault()).toBeUndefined()
@@ -95,14 +116,15 @@ describe('a workspace in place, seen from outside', () => {
   it('is refused when another folder was put in its place', async () => {
     renameSync(workspace, test.path('moved'))
     mkdirSync(workspace)
-    guardWorkspace(test.path('sandboxes/one'), chosen(), undefined)
+    guardWorkspace(test.path('sandboxes/one'), projectFolder(), undefined)
     expect(await workspaceFault()).toBe('its workspace is not the requested folder')
   })
 
   it('is refused when a guarded name was a link for the moment in which it was mounted', async () => {
     symlinkSync(test.path('secrets'), test.path('link'))
-    const swapped = (argv: Argv) => argv.with(argv.indexOf(join(workspace, '.claude')), test.path('link'))
-    expect(await workspaceFault(swapped)).toBe('.claude in its workspace was replaced while it started')
+    const swapArgument = (argv: Argv) =>
+      argv.with(argv.indexOf(join(workspace, '.claude')), test.path('link'))
+    expect(await workspaceFault(swapArgument)).toBe('.claude in its workspace was replaced while it started')
   })
 
   it('is refused when a guarded name is not mounted', async () => {

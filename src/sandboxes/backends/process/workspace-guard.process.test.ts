@@ -32,8 +32,11 @@ beforeEach(() => {
 afterEach(() => test[Symbol.dispose]())
 
 const sandbox = (name = 'one') => test.path('sandboxes', name)
-const chosen = () => ({ folder: workspace, identity: folderIdentity(lstatSync(workspace, { bigint: true })) })
-const guard = (name = 'one') => guardWorkspace(sandbox(name), chosen(), undefined)
+const projectFolder = () => ({
+  folder: workspace,
+  identity: folderIdentity(lstatSync(workspace, { bigint: true })),
+})
+const guard = (name = 'one') => guardWorkspace(sandbox(name), projectFolder(), undefined)
 /** Folder by folder, because Node's own way down walks through links. */
 const all = (folder = workspace): string[] =>
   readdirSync(folder, { withFileTypes: true })
@@ -221,13 +224,13 @@ describe('names that programs of the host trust', () => {
     const owner = ownerWho(() => {
       if (existsSync(join(workspace, name)) && swaps++ === 0) swap()
     })
-    expect(() => guardWorkspace(sandbox(), chosen(), owner)).toThrow(
+    expect(() => guardWorkspace(sandbox(), projectFolder(), owner)).toThrow(
       `${name} in the workspace was replaced while the sandbox started`,
     )
   })
 
   it('are taken in the folder that was looked at, and in no other put in its place', () => {
-    const looked = chosen()
+    const looked = projectFolder()
     renameSync(workspace, test.path('moved'))
     mkdirSync(workspace)
     expect(() => guardWorkspace(sandbox(), looked, undefined)).toThrow('was replaced while Craik checked it')

@@ -19,9 +19,9 @@ import { CraikError } from '../../../errors.ts'
 import { readPrivateFile, writePrivateFile } from '../../../lib/private-files.ts'
 import type { HostUser } from '../../backend.ts'
 import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
+import { type FolderHandle, openFolder } from './folder-handle.ts'
 import type { InPlace } from './in-place.ts'
 import { folderIdentity } from './inspect-folder.ts'
-import { type FolderHandle, openFolder } from './open-folder.ts'
 import { IN_REPOSITORY, IN_WORKSPACE, type ProtectedPath, REPOSITORY } from './protected-paths.ts'
 
 /** What is mounted over itself inside; `writable` only so that it stays where it is. */
@@ -66,8 +66,8 @@ export function guardWorkspace(
   using root = openFolder(workspace)
   if (folderIdentity(fstatSync(root.descriptor, { bigint: true })) !== identity)
     throw new CraikError('conflict', 'the workspace was replaced while Craik checked it')
-  const known = new Set([...stubsOfOthers(sandboxFolder, workspace), ...protectedNames(sandboxFolder)])
-  const repository = lookForRepository(root, known)
+  const known = new Set([...stubsOfOthers(sandboxFolder, workspace), ...readProtectedNames(sandboxFolder)])
+  const repository = findRepository(root, known)
   const wanted = [
     // A file there names the real repository, which lies elsewhere and is not shown.
     repository?.isFile() ? { ...REPOSITORY, kind: 'file' as const, writable: false } : REPOSITORY,
@@ -76,7 +76,7 @@ export function guardWorkspace(
   ]
   const identities = new Map<string, string>()
   const stubs = wanted.flatMap((one): Stub[] => {
-    const found = look(root, one)
+    const found = statPath(root, one)
     if (found !== undefined) {
       refuseUnusable(one, found)
       if (one.kind === 'folder' && !one.writable) refuseSecondNames(root, one.path)
@@ -98,12 +98,12 @@ export function guardWorkspace(
 }
 
 /** The names that were taken for a sandbox, whoever made what has them now. */
-export function protectedNames(sandboxFolder: string): string[] {
+export function readProtectedNames(sandboxFolder: string): string[] {
   return read(sandboxFolder)?.stubs.map(({ path }) => path) ?? []
 }
 
 /** The names that are mounted over themselves in a sandbox that runs in place. */
-export function guardedNames(sandboxFolder: string): readonly string[] {
+export function readGuardedNames(sandboxFolder: string): readonly string[] {
   return read(sandboxFolder)?.guarded ?? []
 }
 
@@ -114,7 +114,7 @@ export function releaseWorkspace(sandboxFolder: string): void {
   try {
     using root = openFolder(record.workspace)
     const needed = stubsOfOthers(sandboxFolder, record.workspace)
-    for (const stub of record.stubs.toReversed()) if (!needed.has(stub.path)) giveBack(root, stub)
+    for (const stub of record.stubs.toReversed()) if (!needed.has(stub.path)) removeStub(root, stub)
   } catch (error) {
     // The workspace itself is gone, and what was in it.
     if (!(error instanceof CraikError)) throw error
@@ -130,15 +130,15 @@ function within<T>(root: FolderHandle, path: string, use: (at: string) => T): T 
 }
 
 /** One that a sandbox only took the name of is none. */
-function lookForRepository(root: FolderHandle, known: ReadonlySet<string>): BigIntStats | undefined {
-  const found = look(root, REPOSITORY)
+function findRepository(root: FolderHandle, known: ReadonlySet<string>): BigIntStats | undefined {
+  const found = statPath(root, REPOSITORY)
   const isStub =
     found?.isDirectory() && known.has(REPOSITORY.path) && readdirSync(root.at('.git')).length === 0
   return isStub ? undefined : found
 }
 
 /** What is in a folder that is not there is not there either. */
-function look(root: FolderHandle, { path }: ProtectedPath): BigIntStats | undefined {
+function statPath(root: FolderHandle, { path }: ProtectedPath): BigIntStats | undefined {
   const isIn = path.includes('/')
   if (isIn && lstatSync(root.at(dirname(path)), { throwIfNoEntry: false }) === undefined) return undefined
   return within(root, path, (at) => lstatSync(at, { throwIfNoEntry: false, bigint: true }))
@@ -210,7 +210,7 @@ function take(
       const made = stub.kind === 'folder' ? makeFolder(at, stub.path, owner) : makeFile(at, content, owner)
       const found = lstatSync(at, { bigint: true })
       refuseUnusable(stub, found)
-      if (made !== undefined && made !== fileIdentity(found)) throw replaced(stub.path)
+      if (made !== undefined && made !== fileIdentity(found)) throw replacedError(stub.path)
       return fileIdentity(found)
     } catch (error) {
       if (error instanceof CraikError) throw error
@@ -223,7 +223,7 @@ function take(
   })
 }
 
-function replaced(path: string): CraikError {
+function replacedError(path: string): CraikError {
   return new CraikError('usage', `${path} in the workspace was replaced while the sandbox started`, {
     hint: `find the program that changes it, or ${COPY_INSTEAD}`,
   })
@@ -257,7 +257,7 @@ function makeFolder(at: string, path: string, owner: HostUser | undefined): stri
   const stats = fstatSync(folder.descriptor, { bigint: true })
   if (owner !== undefined) {
     const isOurs = stats.uid === BigInt(process.geteuid?.() ?? -1)
-    if (!isOurs || readdirSync(folder.at('.')).length > 0) throw replaced(path)
+    if (!isOurs || readdirSync(folder.at('.')).length > 0) throw replacedError(path)
     fchownSync(folder.descriptor, owner.uid, owner.gid)
   }
   return fileIdentity(stats)
@@ -272,7 +272,7 @@ function unlessThere<T>(make: () => T): T | undefined {
   }
 }
 
-function giveBack(root: FolderHandle, { path, kind, bytes, identity }: Stub): void {
+function removeStub(root: FolderHandle, { path, kind, bytes, identity }: Stub): void {
   try {
     within(root, path, (at) => {
       const found = lstatSync(at, { throwIfNoEntry: false, bigint: true })

@@ -18,8 +18,22 @@ const resolve = (workspace: string) =>
 
 describe('a workspace', () => {
   it.each([
-    ...['/', '/etc', '/etc/ssl', '/proc', '/proc/self', '/usr', '/tmp', '/home', '/root', '/run', '/dev/shm'],
-    ...['/sys', '/var', '/usr/../etc', '//', '/proc/self/root'],
+    '/',
+    '/etc',
+    '/etc/ssl',
+    '/proc',
+    '/proc/self',
+    '/usr',
+    '/tmp',
+    '/home',
+    '/root',
+    '/run',
+    '/dev/shm',
+    '/sys',
+    '/var',
+    '/usr/../etc',
+    '//',
+    '/proc/self/root',
   ])('is never %s', (path) => {
     expect(() => resolve(path)).toThrow(/^the workspace /)
   })
@@ -66,15 +80,15 @@ describe('a workspace', () => {
   it.each(['swapped', 'swapped/inner'])('is %s itself or refused, whoever exchanges it', async (name) => {
     for (const path of ['swapped/inner', 'evil/inner']) mkdirSync(test.path(path), { recursive: true })
     symlinkSync(test.path('evil'), test.path('link'))
-    const asked = test.path(name)
-    const { dev, ino } = lstatSync(asked)
+    const requested = test.path(name)
+    const { dev, ino } = lstatSync(requested)
     const swapping = new Worker(SWAPS, { eval: true, workerData: test.folder })
     try {
       await new Promise((done) => swapping.once('message', done))
       for (let round = 0; round < 20_000; round++) {
-        const found = unlessRefused(() => resolve(asked))
+        const found = unlessRefused(() => resolve(requested))
         if (found === undefined) continue
-        expect([found.folder, found.identity]).toEqual([asked, `${dev}:${ino}`])
+        expect([found.folder, found.identity]).toEqual([requested, `${dev}:${ino}`])
       }
     } finally {
       await swapping.terminate()

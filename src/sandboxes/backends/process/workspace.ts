@@ -7,15 +7,35 @@ import { packageFile } from '../../../lib/package-files.ts'
 import { userCache } from '../../../lib/user-cache.ts'
 import type { HostUser } from '../../backend.ts'
 import { throughLink } from '../../workspace-path.ts'
-import { folderIdentity, lookAtFolder } from './inspect-folder.ts'
+import { folderIdentity, inspectFolder } from './inspect-folder.ts'
 
 /** Neither these nor anything in them. */
 const NEVER_INSIDE = ['/boot', '/dev', '/etc', '/proc', '/run', '/sys', '/var/run']
 /** Not these themselves; a project may well lie below. */
 const NEVER_ITSELF = [
-  ...['/bin', '/home', '/lib', '/lib32', '/lib64', '/libx32', '/media', '/mnt', '/opt', '/root', '/sbin'],
-  ...['/srv', '/tmp', '/usr', '/usr/bin', '/usr/lib', '/usr/local', '/usr/sbin', '/usr/share', '/var'],
-  ...['/var/lib', '/var/tmp', '/Users'],
+  '/bin',
+  '/home',
+  '/lib',
+  '/lib32',
+  '/lib64',
+  '/libx32',
+  '/media',
+  '/mnt',
+  '/opt',
+  '/root',
+  '/sbin',
+  '/srv',
+  '/tmp',
+  '/usr',
+  '/usr/bin',
+  '/usr/lib',
+  '/usr/local',
+  '/usr/sbin',
+  '/usr/share',
+  '/var',
+  '/var/lib',
+  '/var/tmp',
+  '/Users',
 ]
 
 export interface ProjectFolder {
@@ -33,13 +53,13 @@ export interface Workspace extends ProjectFolder {
 
 /** Refuses a folder that holds more than a project (the system, a home, Craik's own), and one behind a link. */
 export function resolveWorkspace(
-  asked: string,
+  requested: string,
   craikHome: string,
   environment: NodeJS.ProcessEnv,
   what = 'the workspace',
 ): Workspace {
-  const refusal = (why: string) => refused(what, why)
-  const seen = lookAtFolder(asked)
+  const refusal = (why: string) => folderRefusedError(what, why)
+  const seen = inspectFolder(requested)
   if (seen === undefined) throw refusal('cannot be opened as a folder')
   const { path: folder, stats } = seen
   const own = realFolder(craikHome) ?? craikHome
@@ -57,7 +77,7 @@ export function resolveWorkspace(
   if ([cache, realFolder(cache) ?? cache].some((one) => contains(one, folder) || contains(folder, one)))
     throw refusal('is, contains or is inside Craik’s cache folder')
   // Of the same look: asked again, the name may lead elsewhere.
-  if (folder !== asked) throw throughLink(what)
+  if (folder !== requested) throw throughLink(what)
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
   const owner = { uid: Number(stats.uid), gid: Number(stats.gid) }
   return { folder, identity: folderIdentity(stats), owner, covered }
@@ -77,24 +97,24 @@ export function isOfCraik(folder: string): boolean {
 
 /** A folder that is only to be read, by the same rules; `at` is how a refusal tells which. */
 export function resolveMount(
-  asked: string,
+  requested: string,
   at: string,
   { craikHome, environment }: { readonly craikHome: string; readonly environment: NodeJS.ProcessEnv },
 ): Pick<Workspace, 'folder' | 'identity'> {
   const what = `the folder for ${at}`
-  const { folder, identity, covered } = resolveWorkspace(asked, craikHome, environment, what)
-  if (covered.length > 0) throw refused(what, 'contains Craik’s own home')
+  const { folder, identity, covered } = resolveWorkspace(requested, craikHome, environment, what)
+  if (covered.length > 0) throw folderRefusedError(what, 'contains Craik’s own home')
   return { folder, identity }
 }
 
-function refused(what: string, why: string): CraikError {
+function folderRefusedError(what: string, why: string): CraikError {
   return new CraikError('usage', `${what} ${why}`, {
     hint: 'choose a project folder, such as a repository',
   })
 }
 
 function realFolder(path: string): string | undefined {
-  return lookAtFolder(path)?.path
+  return inspectFolder(path)?.path
 }
 
 /** Whether `inner` is `outer` or lies in it; both without links. */

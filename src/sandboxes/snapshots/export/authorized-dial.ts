@@ -23,8 +23,8 @@ export interface DialOptions {
 }
 
 /** Refuses a host of which any address may not be reached. The caller closes the agent. */
-export async function authorizedAgent(target: HttpsTarget, options: DialOptions): Promise<Agent> {
-  const addresses = isIP(target.host) === 0 ? await resolved(target.host, options) : [target.host]
+export async function createAuthorizedAgent(target: HttpsTarget, options: DialOptions): Promise<Agent> {
+  const addresses = isIP(target.host) === 0 ? await resolveHost(target.host, options) : [target.host]
   for (const address of addresses) {
     const problem = notPublic(address)
     if (problem !== undefined && !options.allowPrivate) throw notAllowed(target.host, problem)
@@ -34,10 +34,14 @@ export async function authorizedAgent(target: HttpsTarget, options: DialOptions)
     headersTimeout: ANSWER_DEADLINE_MS,
     bodyTimeout: ANSWER_DEADLINE_MS,
     pipelining: 0,
-    connect(asked, done) {
-      const host = asked.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
+    connect(request, done) {
+      const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
       // An agent dials wherever its requests point; this one was made for a single place.
-      if (host !== target.host || Number(asked.port || 443) !== target.port || asked.protocol !== 'https:') {
+      if (
+        host !== target.host ||
+        Number(request.port || 443) !== target.port ||
+        request.protocol !== 'https:'
+      ) {
         done(new Error('the connection is to a different host than the one that was checked'), null)
         return
       }
@@ -49,7 +53,7 @@ export async function authorizedAgent(target: HttpsTarget, options: DialOptions)
   })
 }
 
-async function resolved(host: string, { resolve }: DialOptions): Promise<readonly string[]> {
+async function resolveHost(host: string, { resolve }: DialOptions): Promise<readonly string[]> {
   const found = await Promise.race([
     (resolve ?? systemLookup)(host),
     deadline(LOOKUP_DEADLINE_MS, `looking up ${host} timed out`),
@@ -123,9 +127,9 @@ function dialOne(
 }
 
 function isSame(a: string | undefined, b: string): boolean {
-  const spelled = (address: string) =>
+  const formatAddress = (address: string) =>
     address.includes(':') ? new URL(`http://[${address}]`).hostname : address
-  return a !== undefined && spelled(a) === spelled(b)
+  return a !== undefined && formatAddress(a) === formatAddress(b)
 }
 
 async function deadline(ms: number, message: string): Promise<never> {

@@ -33,7 +33,7 @@ export function parseDestination(request: ExportRequest): ExportDestination {
   if (destination.startsWith('s3://')) return parseS3(request)
   for (const option of ['endpoint', 'region', 'accessKeyRef', 'secretKeyRef', 'sessionTokenRef'] as const)
     if (request[option] !== undefined)
-      throw refused('only an s3:// destination can have an endpoint, a region and keys')
+      throw invalidDestinationError('only an s3:// destination can have an endpoint, a region and keys')
   return { kind: 'https', ...parseHttps(destination, 'destination') }
 }
 
@@ -42,12 +42,13 @@ function parseS3(request: ExportRequest): ExportDestination {
   requirePlain(destination, 'destination')
   const [, bucket, key] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])\/(.+)$/.exec(destination) ?? []
   if (bucket === undefined || key === undefined || isIPv4(bucket) || bucket.includes('..'))
-    throw refused('it must have the form s3://bucket/key')
+    throw invalidDestinationError('it must have the form s3://bucket/key')
   if (key.length > 1024 || key.split('/').some((part) => part === '' || part === '.' || part === '..'))
-    throw refused('its key is too long, or has empty parts, . or ..')
+    throw invalidDestinationError('its key is too long, or has empty parts, . or ..')
   if (!/^[A-Za-z0-9._~/-]+$/.test(key))
-    throw refused('its key may contain only letters, digits and . _ ~ - /')
-  if (!/^[a-z0-9-]{1,32}$/.test(region)) throw refused('its region must have the form us-east-1')
+    throw invalidDestinationError('its key may contain only letters, digits and . _ ~ - /')
+  if (!/^[a-z0-9-]{1,32}$/.test(region))
+    throw invalidDestinationError('its region must have the form us-east-1')
   if (accessKeyRef === undefined || secretKeyRef === undefined)
     throw new CraikError(
       'usage',
@@ -61,7 +62,8 @@ function parseS3(request: ExportRequest): ExportDestination {
   if (request.endpoint === undefined && !bucket.includes('.'))
     return { ...shared, host: `${bucket}.s3.${region}.amazonaws.com`, port: 443, path: `/${key}` }
   const endpoint = parseHttps(request.endpoint ?? `https://s3.${region}.amazonaws.com`, 'endpoint')
-  if (/[?%]/.test(endpoint.path)) throw refused('its endpoint has a query or a percent-encoded path')
+  if (/[?%]/.test(endpoint.path))
+    throw invalidDestinationError('its endpoint has a query or a percent-encoded path')
   return { ...shared, ...endpoint, path: `${endpoint.path.replace(/\/$/, '')}/${bucket}/${key}` }
 }
 
@@ -69,28 +71,32 @@ function parseHttps(text: string, what: 'destination' | 'endpoint'): HttpsTarget
   requirePlain(text, what)
   const parts = /^https:\/\/([^/?#]*)([^?#]*)(\?[^#]*)?$/i.exec(text)
   if (parts === null)
-    throw refused(text.includes('#') ? 'it has a fragment' : 'it must start with https:// or s3://')
+    throw invalidDestinationError(
+      text.includes('#') ? 'it has a fragment' : 'it must start with https:// or s3://',
+    )
   const [, authority, path, query] = parts as unknown as [string, string, string, string | undefined]
-  if (authority.includes('@')) throw refused('it contains a user name or password before an @')
+  if (authority.includes('@'))
+    throw invalidDestinationError('it contains a user name or password before an @')
   const split = /^(\[[^\]]*\]|[^:[\]]*)(?::([0-9]{1,5}))?$/.exec(authority)
-  if (split === null) throw refused('its host or port is malformed')
+  if (split === null) throw invalidDestinationError('its host or port is malformed')
   const [, host, digits] = split as unknown as [string, string, string | undefined]
   const port = digits === undefined ? 443 : Number(digits)
   if (port < 1 || port > 65_535 || (digits !== undefined && String(port) !== digits))
-    throw refused('its port must be a number from 1 to 65535')
+    throw invalidDestinationError('its port must be a number from 1 to 65535')
   const plain = plainHost(host)
   const url = new URL(`https://${host}:${port}${path}${query ?? ''}`)
   // Whatever else parses it sees the very same.
   if (url.hostname !== host.toLowerCase() || url.username !== '' || url.password !== '')
-    throw refused('its host is not in canonical form')
-  if (path !== '' && url.pathname !== path) throw refused('its path is not in canonical form')
+    throw invalidDestinationError('its host is not in canonical form')
+  if (path !== '' && url.pathname !== path) throw invalidDestinationError('its path is not in canonical form')
   return { host: plain, port, path: `${url.pathname}${url.search}` }
 }
 
 function plainHost(host: string): string {
   if (host.startsWith('[')) {
     const address = host.slice(1, -1)
-    if (!isIPv6(address) || address.includes('%')) throw refused('its host is not a valid IPv6 address')
+    if (!isIPv6(address) || address.includes('%'))
+      throw invalidDestinationError('its host is not a valid IPv6 address')
     return address.toLowerCase()
   }
   if (isIPv4(host)) return host
@@ -98,20 +104,21 @@ function plainHost(host: string): string {
     /^(?=.{1,253}$)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/
   // A name whose last part is a number is an address to some.
   if (!isName.test(host) || /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/i.test(host))
-    throw refused('its host is neither a valid name nor a canonical address')
+    throw invalidDestinationError('its host is neither a valid name nor a canonical address')
   return host.toLowerCase()
 }
 
 function requirePlain(text: string, what: string): void {
   if (Buffer.byteLength(text) > MAX_DESTINATION_BYTES)
-    throw refused(`the ${what} is longer than ${MAX_DESTINATION_BYTES} bytes`)
+    throw invalidDestinationError(`the ${what} is longer than ${MAX_DESTINATION_BYTES} bytes`)
   if (/[^\x21-\x7e]/.test(text))
-    throw refused('it contains a space, a control character or a non-ASCII character')
-  if (/[\\"<>^`{|}]/.test(text)) throw refused('it contains a character that must be percent-encoded')
+    throw invalidDestinationError('it contains a space, a control character or a non-ASCII character')
+  if (/[\\"<>^`{|}]/.test(text))
+    throw invalidDestinationError('it contains a character that must be percent-encoded')
 }
 
 /** Without repeating it: its query may be a credential. */
-function refused(why: string): CraikError {
+function invalidDestinationError(why: string): CraikError {
   return new CraikError('usage', `invalid destination: ${why}`, {
     hint: 'craik snapshot export ID https://HOST/PATH   or s3://BUCKET/KEY   or a file',
   })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { signed } from './sigv4.ts'
+import { signRequest } from './sigv4.ts'
 
 /** The published examples of the algorithm's authors; the keys in them were never anybody's. */
 const KEYS = {
@@ -10,8 +10,8 @@ const AT = new Date('2013-05-24T00:00:00Z')
 const NOTHING = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 const shared = { host: 'examplebucket.s3.amazonaws.com', region: 'us-east-1', contentSha256: NOTHING }
 
-function signatureOf(request: Parameters<typeof signed>[0]): string | undefined {
-  return /Signature=([0-9a-f]{64})$/.exec(signed(request, KEYS, AT).authorization!)?.[1]
+function signatureOf(request: Parameters<typeof signRequest>[0]): string | undefined {
+  return /Signature=([0-9a-f]{64})$/.exec(signRequest(request, KEYS, AT).authorization!)?.[1]
 }
 
 describe('signatures of version 4', () => {
@@ -38,7 +38,7 @@ describe('signatures of version 4', () => {
 
   it('cover the token of a session', () => {
     const request = { ...shared, method: 'GET', path: '/a', headers: {} } as const
-    const headers = signed(request, { ...KEYS, sessionToken: 'token' }, AT)
+    const headers = signRequest(request, { ...KEYS, sessionToken: 'token' }, AT)
     expect(headers['x-amz-security-token']).toBe('token')
     expect(headers.authorization).toContain(
       'SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token',

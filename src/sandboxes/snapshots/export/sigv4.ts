@@ -23,7 +23,7 @@ export const UNSIGNED = 'UNSIGNED-PAYLOAD'
 const ALGORITHM = 'AWS4-HMAC-SHA256'
 
 /** The headers to send, signature included. */
-export function signed(request: SignedRequest, keys: SigningKeys, at: Date): Record<string, string> {
+export function signRequest(request: SignedRequest, keys: SigningKeys, at: Date): Record<string, string> {
   const stamp = at.toISOString().replaceAll(/[-:]|\.\d{3}/g, '')
   const scope = `${stamp.slice(0, 8)}/${request.region}/s3/aws4_request`
   const headers: Record<string, string> = {
@@ -37,7 +37,7 @@ export function signed(request: SignedRequest, keys: SigningKeys, at: Date): Rec
   const [path, query = ''] = request.path.split('?', 2) as [string, string?]
   const canonical = [
     request.method,
-    encoded(path, true),
+    encode(path, true),
     canonicalQuery(query),
     ...names.map((name) => `${name}:${headers[name]!.trim().replaceAll(/ +/g, ' ')}`),
     '',
@@ -62,13 +62,13 @@ function canonicalQuery(query: string): string {
   if (query === '') return ''
   const parts = query.split('&').map((part) => {
     const [name = '', value = ''] = part.split('=', 2)
-    return `${encoded(name, false)}=${encoded(value, false)}`
+    return `${encode(name, false)}=${encode(value, false)}`
   })
   return parts.toSorted().join('&')
 }
 
 /** Everything but letters, digits and `-._~`, once: what is encoded already is not encoded again. */
-function encoded(text: string, keepSlashes: boolean): string {
+function encode(text: string, keepSlashes: boolean): string {
   const plain = decodeURIComponent(text)
   const all = encodeURIComponent(plain).replaceAll(
     /[!'()*]/g,

@@ -1,18 +1,18 @@
-/** Where an engine may be: as the environment says, or where engines usually listen. */
+/** Reads the engine's address from the environment, or lists where engines usually listen. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DockerOptions } from 'dockerode'
 import { CraikError } from '../../../../errors.ts'
 
 export interface EngineAddress {
-  /** For a person, without what could be secret in it. */
+  /** The address as text for people, without parts that could be secret. */
   readonly text: string
-  /** The socket's path, when it is one of this machine. */
+  /** The path of a socket on this machine, if the address is one. */
   readonly socket: string | undefined
   readonly options: DockerOptions
 }
 
-/** What the engine's client would otherwise take from the environment by itself. */
+/** The options that the engine's client would otherwise read from the environment itself. */
 const NOTHING: DockerOptions = {
   host: undefined,
   port: undefined,
@@ -24,14 +24,14 @@ const NOTHING: DockerOptions = {
   socketPath: undefined,
 } as DockerOptions
 
-/** The one that the environment names, which is then the only one. */
-export function namedAddress(environment: NodeJS.ProcessEnv): EngineAddress | undefined {
+/** Returns the address that the environment names. Craik then tries no other one. */
+export function readEngineAddress(environment: NodeJS.ProcessEnv): EngineAddress | undefined {
   const name = environment.CRAIK_ENGINE ? 'CRAIK_ENGINE' : 'DOCKER_HOST'
   const value = environment[name]
   return value ? parseAddress(name, value, environment) : undefined
 }
 
-/** Where engines listen that were installed and not told otherwise: of the machine, of this user, of Podman, of Desktop. */
+/** Returns the default addresses of engines: the machine's, this user's, Podman's and Docker Desktop's. */
 export function usualAddresses(environment: NodeJS.ProcessEnv): EngineAddress[] {
   const { XDG_RUNTIME_DIR: runtime, HOME: home } = environment
   return [
@@ -68,7 +68,10 @@ function parseAddress(name: string, value: string, environment: NodeJS.ProcessEn
   return tcpAddress(name, url, environment)
 }
 
-/** All that passes goes over it, so it is encrypted and the engine proves who it is; or it does not leave this machine. */
+/**
+ * All data of the boundary passes through this connection. It must be encrypted with an authenticated engine, or stay
+ * on this machine.
+ */
 function tcpAddress(name: string, url: URL, environment: NodeJS.ProcessEnv): EngineAddress {
   const isTls = url.protocol === 'https:' || Boolean(environment.DOCKER_TLS_VERIFY)
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')

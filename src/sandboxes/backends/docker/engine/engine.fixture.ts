@@ -1,4 +1,4 @@
-/** Something that answers where an engine would, as it is told. */
+/** A fake engine whose answers the test chooses. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { hostname, release, tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ export interface FalseEngine extends AsyncDisposable {
   readonly address: NodeJS.ProcessEnv
 }
 
-/** What an engine on this machine says of itself. */
+/** The `info` answer of an engine on this machine. */
 const INFO = {
   ID: 'ONE',
   Name: hostname(),
@@ -44,8 +44,8 @@ export async function falseEngine(answer: RequestListener): Promise<FalseEngine>
   }
 }
 
-/** Answers who it is; the rest is the caller's. */
-export function knownEngine(
+/** Answers identity requests. The caller answers all others. */
+export function serveEngine(
   info: Readonly<Record<string, unknown>> = {},
   version: Readonly<Record<string, unknown>> = {},
   rest: RequestListener = (_, response) => void response.writeHead(404).end('{}'),

@@ -1,4 +1,4 @@
-/** A container engine that speaks Docker's API: found, asked who it is, and described by what it can do. */
+/** Finds a container engine that speaks Docker's API, identifies it and describes its features. */
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { hostname, release } from 'node:os'
@@ -6,40 +6,40 @@ import type Dockerode from 'dockerode'
 import type { DockerOptions } from 'dockerode'
 import { z } from 'zod'
 import { CraikError } from '../../../../errors.ts'
-import { type EngineAddress, namedAddress, usualAddresses } from './address.ts'
-import { type AskEngine, asker, GREETING } from './ask.ts'
+import { type EngineAddress, readEngineAddress, usualAddresses } from './address.ts'
+import { type AskEngine, asker, GREETING } from './engine-request.ts'
 
 export interface Engine {
   readonly docker: Dockerode
-  /** How it is connected to. */
+  /** The options to connect to it. */
   readonly options: DockerOptions
-  /** The engine's own: another engine at the same address has another one. */
+  /** The engine's own id. Another engine at the same address has a different one. */
   readonly id: string
-  /** For a person. */
+  /** Text for people. */
   readonly address: string
   readonly product: 'docker' | 'podman'
   readonly version: string
-  /** Of the program that makes containers; undefined where the engine does not say. */
+  /** The version of the program that creates containers; undefined where the engine does not report it. */
   readonly runcVersion: string | undefined
   readonly runtimes: readonly string[]
   readonly isRootless: boolean
-  /** Whether it sees this machine's folders and processes as we do: then one of them can be shown to a container. */
+  /** Whether it sees the same folders and processes as this machine. Only then can a container mount them. */
   readonly sharesFolders: boolean
-  /** Whether it gives the users of containers other numbers than they have inside. */
+  /** Whether it maps the users of containers to other numbers on the host. */
   readonly remapsUsers: boolean
   readonly cgroupVersion: 1 | 2
   readonly cgroupDriver: string
-  /** Which limits it holds. */
+  /** The limits that it enforces. */
   readonly holds: Readonly<Record<'memory' | 'processes' | 'cpu', boolean>>
   readonly filtersCalls: boolean
-  /** As Node spells it: `x64`, `arm64`. */
+  /** Node's name: `x64`, `arm64`. */
   readonly architecture: string
   readonly processors: number
-  /** Every question goes through it: it has a deadline, and failures are told as `ask.ts` says. */
+  /** Sends requests to the engine, with a deadline and the errors of `engine-request.ts`. */
   readonly ask: AskEngine
 }
 
-/** One that has much to do takes seconds to describe itself; one that is not there says so at once. */
+/** A busy engine takes seconds to describe itself. A missing one fails immediately. */
 const OPEN_DEADLINE_MS = 20_000
 
 const text = z.string().max(1000)
@@ -60,7 +60,7 @@ const infoSchema = z.object({
   MemoryLimit: z.boolean().nullish(),
   PidsLimit: z.boolean().nullish(),
   CpuCfsQuota: z.boolean().nullish(),
-  /** Podman's word for it. */
+  /** Podman's field for it. */
   Rootless: z.boolean().nullish(),
 })
 type Info = z.infer<typeof infoSchema>
@@ -71,9 +71,9 @@ const versionSchema = z.object({
 })
 type Version = z.infer<typeof versionSchema>
 
-/** The engine that the environment names, or the first that answers where engines usually listen. */
+/** Opens the engine that the environment names, or the first one that answers where engines usually listen. */
 export async function openEngine(environment: NodeJS.ProcessEnv): Promise<Engine> {
-  const named = namedAddress(environment)
+  const named = readEngineAddress(environment)
   if (named !== undefined) return await engineAt(named)
   const faults: CraikError[] = []
   for (const address of usualAddresses(environment)) {
@@ -87,7 +87,7 @@ export async function openEngine(environment: NodeJS.ProcessEnv): Promise<Engine
   throw noneFound(faults)
 }
 
-/** One that is there and closed to us says more than all that are not there. */
+/** An engine that refuses access is a better explanation than all missing ones. */
 function noneFound(faults: readonly CraikError[]): CraikError {
   const codeOf = (fault: CraikError) => String(fault.details?.code)
   const telling = faults.find((fault) => !['ENOENT', 'ECONNREFUSED', 'ENOTDIR'].includes(codeOf(fault)))
@@ -126,7 +126,7 @@ async function connect(address: EngineAddress): Promise<Dockerode> {
   try {
     return new Client({ ...address.options, agent: agentFor(address) } as DockerOptions)
   } catch (cause) {
-    // It looks at DOCKER_HOST and DOCKER_CERT_PATH also when it is told the address.
+    // The client reads DOCKER_HOST and DOCKER_CERT_PATH even when it gets an explicit address.
     throw new CraikError('usage', 'DOCKER_HOST or DOCKER_CERT_PATH is invalid', {
       hint: 'unset DOCKER_HOST DOCKER_CERT_PATH',
       cause,
@@ -134,7 +134,7 @@ async function connect(address: EngineAddress): Promise<Dockerode> {
   }
 }
 
-/** A connection for each question: one that was kept is found dead when the engine was started again. */
+/** Opens a connection for each request. A connection that is kept alive would be dead after the engine restarts. */
 function agentFor({ options: { protocol } }: EngineAddress): HttpAgent {
   return protocol === 'https' ? new HttpsAgent({ keepAlive: false }) : new HttpAgent({ keepAlive: false })
 }
@@ -149,10 +149,11 @@ function describe(
   const componentVersion = (name: string) =>
     Components?.find((one) => one.Name.toLowerCase() === name)?.Version
   const product = componentVersion('podman engine') === undefined ? 'docker' : 'podman'
-  const secured = (name: string) => (info.SecurityOptions ?? []).some((one) => one.startsWith(`name=${name}`))
-  const isRootless = secured('rootless') || info.Rootless === true
+  const hasSecurityOption = (name: string) =>
+    (info.SecurityOptions ?? []).some((one) => one.startsWith(`name=${name}`))
+  const isRootless = hasSecurityOption('rootless') || info.Rootless === true
   const cgroupVersion = info.CgroupVersion === '2' ? 2 : 1
-  // Without root there is nothing that holds a limit in the first version of cgroups.
+  // Without root, nothing can enforce limits in the first version of cgroups.
   const canHold = (info.CgroupDriver ?? 'none') !== 'none' && !(isRootless && cgroupVersion === 1)
   const isHere =
     process.platform === 'linux' &&
@@ -169,11 +170,11 @@ function describe(
     product,
     version,
     runcVersion: componentVersion('runc'),
-    // Podman names all that it has ever heard of, and lets nobody choose.
+    // Podman lists every runtime that it knows of, but callers cannot choose one.
     runtimes: Object.keys(info.Runtimes ?? {}).filter((name) => product === 'docker' || name !== 'runsc'),
     isRootless,
     sharesFolders: isHere,
-    remapsUsers: isRootless || secured('userns'),
+    remapsUsers: isRootless || hasSecurityOption('userns'),
     cgroupVersion,
     cgroupDriver: info.CgroupDriver ?? 'none',
     holds: {
@@ -181,13 +182,13 @@ function describe(
       processes: canHold && info.PidsLimit === true,
       cpu: canHold && info.CpuCfsQuota === true,
     },
-    filtersCalls: secured('seccomp'),
+    filtersCalls: hasSecurityOption('seccomp'),
     architecture: { x86_64: 'x64', amd64: 'x64', aarch64: 'arm64' }[info.Architecture] ?? info.Architecture,
     processors: info.NCPU,
   }
 }
 
-/** Podman makes a new one up for every answer; where it keeps its containers stays the same. */
+/** Podman creates a new id for every answer. The folder where it stores containers stays the same. */
 function engineId(product: Engine['product'], { ID, Name, DockerRootDir }: Info): string {
   return product === 'docker' && ID ? ID : `${product}:${Name}:${DockerRootDir}`
 }

@@ -1,4 +1,6 @@
-/** The lines that an engine answers with while it pulls, imports or builds: its progress, and at last an id or an error. */
+/**
+ * Reads the lines of an engine's response to a pull, import or build: its progress, and at the end an id or an error.
+ */
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../../../errors.ts'
 import { missingPackage } from './packages.ts'
@@ -14,23 +16,23 @@ const MAX_LINE_CHARS = 1024 * 1024
 const SHOWN_CHARS = 300
 const KEPT_LINES = 20
 
-/** Reads to the end. The last words of what was built are told with an error, because they say what it was. */
+/** Reads the response to its end. An error includes the last lines of the build's output, because they explain it. */
 export async function followAnswer(
   answer: NodeJS.ReadableStream,
   doing: string,
   onLine: (line: AnswerLine) => void,
 ): Promise<void> {
-  const said: string[] = []
+  const output: string[] = []
   for await (const text of linesOf(answer as Readable)) {
     const line = parseLine(text)
-    if (line.stream?.trim()) said.push(oneLine(line.stream))
-    if (said.length > KEPT_LINES) said.shift()
+    if (line.stream?.trim()) output.push(oneLine(line.stream))
+    if (output.length > KEPT_LINES) output.shift()
     if (line.error !== undefined)
       throw (
-        missingPackage(said.join('\n')) ??
+        missingPackage(output.join('\n')) ??
         new CraikError('unavailable', `the engine could not ${doing}: ${oneLine(line.error)}`, {
           hint: 'craik doctor',
-          details: { engine: 'refused', said },
+          details: { engine: 'refused', said: output },
         })
       )
     onLine(line)

@@ -1,16 +1,16 @@
-/** The root file system as an image of the engine, by whichever of the two ways there is. */
+/** Creates the root file system as an image of the engine, with the Dockerfile or with mmdebstrap. */
 import { createReadStream } from 'node:fs'
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../../../errors.ts'
-import { faultOf } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
+import { faultOf } from '../engine/engine-request.ts'
 import { followAnswer } from './answer-lines.ts'
 import { buildContext } from './build-context.ts'
 import { findMmdebstrap, makeDebianTree } from './debian-tree.ts'
 import { baseDockerfile, type ImageLabels, labelChanges } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
-import { type OnProgress, progressWithin } from './progress.ts'
+import { type OnProgress, progressWithin } from './image-progress.ts'
 import { allPackages, type Recipe } from './recipe.ts'
 
 export type ImageWay = 'registry' | 'mmdebstrap'
@@ -18,7 +18,7 @@ export type ImageWay = 'registry' | 'mmdebstrap'
 export interface BaseRequest {
   readonly recipe: Recipe
   readonly labels: ImageLabels
-  /** undefined: the registry's base where it can be had, otherwise mmdebstrap. */
+  /** undefined: the registry's base image if the engine can pull it, otherwise mmdebstrap. */
   readonly way: ImageWay | undefined
   readonly workFolder: string
   readonly environment: NodeJS.ProcessEnv
@@ -30,7 +30,7 @@ const IMPORT_DEADLINE_MS = 10 * 60_000
 const PULL_DEADLINE_MS = 10 * 60_000
 const PULL_QUIET_MS = 20_000
 
-/** The id of an image that has no name yet. */
+/** Creates an image without a name and returns its id. */
 export async function makeBase(engine: Engine, request: BaseRequest): Promise<string> {
   const mmdebstrap = findMmdebstrap()
   if (request.way === 'mmdebstrap') return fromDebian(engine, requireMmdebstrap(mmdebstrap), request)
@@ -101,7 +101,7 @@ async function fromRegistry(engine: Engine, request: BaseRequest): Promise<strin
   return buildImage(engine, context, { signal, onProgress: progressWithin(onProgress, 0.2, 1) })
 }
 
-/** Undefined when the image that the Dockerfile begins with is there, or was fetched. */
+/** Returns why the Dockerfile's parent image is unavailable. `undefined` when the engine has it or could pull it. */
 async function whyNoParent(engine: Engine, request: BaseRequest): Promise<CraikError | undefined> {
   const { recipe, signal, onProgress } = request
   const name = /^FROM (\S+)/m.exec(recipe.dockerfile)![1]!

@@ -7,7 +7,7 @@ import { extract } from 'tar-stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { buildContext, dockerfileOf } from './build-context.ts'
 
-it('an archive to build from holds the files with their modes, owned by root, and is the same every time', async () => {
+it('a build context contains the files with their modes, owned by root, and is the same every time', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'craik-context-'))
   try {
     const path = join(folder, 'node')
@@ -35,24 +35,24 @@ it('an archive to build from holds the files with their modes, owned by root, an
   }
 })
 
-describe('a folder in an archive to build from', () => {
+describe('a folder in a build context', () => {
   let folder: string
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'craik-tree-'))
   })
   afterEach(() => rmSync(folder, { recursive: true }))
 
-  const archived = (name: string) =>
+  const buildArchive = (name: string) =>
     buffer(
       buildContext([dockerfileOf('FROM x\n')], 1_767_225_600, [
         { name: 'harness', path: join(folder, name) },
       ]),
     )
 
-  it('comes with all that is in it, by name, with its modes and without its times and owners', async () => {
+  it('is added with all its files, by name, with its modes and without its times and owners', async () => {
     const long = 'n'.repeat(120)
     for (const name of ['one', 'two']) {
-      // In another order, at another time.
+      // Another order and another time.
       const files = [`b/${long}/file`, 'a/run', 'c']
       for (const path of name === 'one' ? files : files.toReversed()) {
         mkdirSync(dirname(join(folder, name, path)), { recursive: true })
@@ -61,8 +61,8 @@ describe('a folder in an archive to build from', () => {
       }
       utimesSync(join(folder, name, 'c'), name === 'one' ? 1 : 2, 3)
     }
-    const archive = await archived('one')
-    expect(sha256(await archived('two'))).toBe(sha256(archive))
+    const archive = await buildArchive('one')
+    expect(sha256(await buildArchive('two'))).toBe(sha256(archive))
     const entries = await entriesOf(archive)
     expect(entries.map(({ name, mode }) => [name, mode.toString(8)])).toEqual([
       ['Dockerfile', '644'],
@@ -77,10 +77,10 @@ describe('a folder in an archive to build from', () => {
     expect(new Set(entries.map(({ uid, mtime }) => `${uid} ${mtime}`))).toEqual(new Set(['0 1767225600']))
   })
 
-  it('with a link in it is refused', async () => {
+  it('is refused when it contains a link', async () => {
     mkdirSync(join(folder, 'one'))
     symlinkSync('/etc/passwd', join(folder, 'one/x'))
-    await expect(archived('one')).rejects.toThrow(/neither a file nor a folder/)
+    await expect(buildArchive('one')).rejects.toThrow(/neither a file nor a folder/)
   })
 })
 

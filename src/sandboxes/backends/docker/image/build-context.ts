@@ -1,4 +1,4 @@
-/** The archive that an engine builds from: files of ours under names and modes of our choice, the same every time. */
+/** Creates the archive that an engine builds from: files under chosen names and modes, identical every time. */
 import { lstat, open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -7,14 +7,14 @@ import { BLOCK_BYTES, encodeHeader, type Header, paddingOf } from '../../../../l
 export interface ContextFile {
   readonly name: string
   readonly mode: number
-  /** The bytes, or where they are. */
+  /** The bytes, or the path of a file with them. */
   readonly content: Buffer | { readonly path: string }
 }
 
 const CHUNK_BYTES = 1024 * 1024
 const END = Buffer.alloc(2 * BLOCK_BYTES)
 
-/** A folder of ours with all that is in it. */
+/** A host folder with all its files. */
 export interface ContextTree {
   readonly name: string
   readonly path: string
@@ -54,13 +54,16 @@ async function* entries(
   yield END
 }
 
-/** `a` and `a/b` of `a/b/c`: an engine makes those that are not named with modes of its own. */
+/** Returns `a` and `a/b` for `a/b/c`. An engine would create missing folders with its own modes. */
 function foldersOf(name: string): string[] {
   const parts = name.split('/').slice(0, -1)
   return parts.map((_, at) => parts.slice(0, at + 1).join('/'))
 }
 
-/** In the order of their names, so that the day and the file system do not show. What is no file and no folder is refused. */
+/**
+ * Yields entries sorted by name, so that neither the date nor the file system changes the archive. Throws for anything
+ * that is not a file or folder.
+ */
 async function* treeEntries(name: string, path: string, epochSeconds: number): AsyncGenerator<Buffer> {
   const found = await lstat(path)
   const plain = { link: '', bytes: 0, modifiedAtS: epochSeconds, mode: found.mode & 0o777 }

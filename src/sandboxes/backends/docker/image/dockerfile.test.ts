@@ -7,30 +7,30 @@ const labels = { kind: 'base', inputs: 'ab12', packages: ['jq', 'ripgrep'] } as 
 describe('the Dockerfile of the root file system', () => {
   const text = baseDockerfile(readRecipe().dockerfile, ['git', 'libstdc++6'], labels)
 
-  it('names the packages as arguments of apt-get', () => {
+  it('passes the packages to apt-get as arguments', () => {
     expect(text).toContain('"--no-install-recommends", "git", "libstdc++6"]\n')
     expect(text).not.toContain('@')
   })
 
-  it('starts no shell that reads them', () => {
+  it('does not start a shell that reads them', () => {
     const runs = text.split('\n').filter((line) => line.startsWith('RUN'))
     expect(runs.length).toBeGreaterThan(0)
     for (const line of runs) expect(JSON.parse(line.slice('RUN '.length))).toBeInstanceOf(Array)
   })
 
-  it('ends in one layer, with its labels', () => {
+  it('produces one layer, with its labels', () => {
     const lines = text.trim().split('\n')
     expect(lines.at(-3)).toBe('FROM scratch')
     expect(lines.at(-1)).toBe(labelInstruction(labels))
   })
 
-  it('is refused when there is no one place for the packages', () => {
+  it('is refused unless it has exactly one placeholder for the packages', () => {
     expect(() => baseDockerfile('FROM scratch', [], labels)).toThrow(/exactly one placeholder/)
   })
 })
 
-describe('the Dockerfile of the image that sandboxes run', () => {
-  it('begins with an id, says what it is before anything else, and does not run as root', () => {
+describe('the Dockerfile of the sandbox image', () => {
+  it('starts from an id, sets its labels first, and does not run as root', () => {
     const lines = sandboxDockerfile(`sha256:${'a'.repeat(64)}`, { ...labels, kind: 'sandbox' }).split('\n')
     expect(lines[0]).toBe(`FROM sha256:${'a'.repeat(64)}`)
     expect(lines[1]).toBe('LABEL craik.image="sandbox" craik.inputs="ab12" craik.packages="jq,ripgrep"')
@@ -40,7 +40,7 @@ describe('the Dockerfile of the image that sandboxes run', () => {
   })
 })
 
-it('labels what is imported one by one, because Podman takes all that follows for the first', () => {
+it('sets imported labels one by one, because Podman reads several as one value', () => {
   expect(labelChanges(labels)).toEqual([
     'LABEL craik.image="base"',
     'LABEL craik.inputs="ab12"',

@@ -1,20 +1,20 @@
-/** The texts that an engine builds from. Whatever is put into them is JSON, and goes to no shell. */
+/** The Dockerfiles that an engine builds from. Inserted values are JSON, and no shell reads them. */
 import { CraikError } from '../../../../errors.ts'
 import { INSIDE, SIDECAR_NODE_FLAGS } from '../../../../sidecar/protocol.ts'
 import { harnessInside } from '../../../harness-package.ts'
 
-/** `harness`: a root file system with agents' command lines, on which Craik's own program is put last. */
+/** `harness`: a root file system with harnesses. Craik's own program goes on top of it. */
 export const IMAGE_KINDS = ['base', 'harness', 'sandbox'] as const
 export type ImageKind = (typeof IMAGE_KINDS)[number]
 
-/** What every image of ours says of itself. */
+/** The labels of each of Craik's images. */
 export interface ImageLabels {
   readonly kind: ImageKind
-  /** The whole key; the name has the beginning of it. */
+  /** The whole key. The image's name contains its first characters. */
   readonly inputs: string
-  /** Those that were asked for, beyond the recipe's. */
+  /** The requested packages, in addition to the recipe's. */
   readonly packages: readonly string[]
-  /** The ids of the agents' command lines in it, lowest layer first; left out: none. */
+  /** The ids of its harnesses, lowest layer first. Omitted when it has none. */
   readonly harnesses?: readonly string[]
 }
 
@@ -28,12 +28,12 @@ export const IMAGE_LABELS = {
 const PLACEHOLDER = '"@PACKAGES@"'
 const USER = '1000:1000'
 
-/** One instruction, as an engine takes it in a file. */
+/** Returns one LABEL instruction for a Dockerfile. */
 export function labelInstruction(labels: ImageLabels): string {
   return `LABEL ${labelWords(labels).join(' ')}`
 }
 
-/** The same for an import: with Podman an instruction there sets one label. */
+/** Returns the same labels for an import, where Podman sets one label per instruction. */
 export function labelChanges(labels: ImageLabels): string[] {
   return labelWords(labels).map((word) => `LABEL ${word}`)
 }
@@ -48,32 +48,38 @@ function labelWords({ kind, inputs, packages, harnesses = [] }: ImageLabels): st
   return Object.entries(values).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
 }
 
-/** The recipe's own file with the packages in it. */
+/** Returns the recipe's Dockerfile with the packages inserted. */
 export function baseDockerfile(template: string, packages: readonly string[], labels: ImageLabels): string {
   if (template.split(PLACEHOLDER).length !== 2)
     throw new CraikError('internal', 'image/Dockerfile must have exactly one placeholder for its packages')
   const names = packages.map((name) => JSON.stringify(name)).join(', ')
-  // By a function: a `$` in the text that is put in would mean something.
+  // The replacement is a function, because a `$` in a replacement text has a special meaning.
   return `${template.replace(PLACEHOLDER, () => names).trimEnd()}\n${labelInstruction(labels)}\n`
 }
 
-/** How the image is started; a sandbox says all of it again, and more, when its container is made. */
+/** How the image starts. The container's configuration sets all of this again, and more. */
 export const SANDBOX_CONFIG = `COPY craik ${INSIDE.runtime}
 ENV LANG=C.UTF-8
 USER ${USER}
 WORKDIR ${INSIDE.home}
 ENTRYPOINT ${JSON.stringify([
-  ...['/usr/bin/tini', '--', `${INSIDE.runtime}/node`],
-  ...[...SIDECAR_NODE_FLAGS, `${INSIDE.runtime}/sidecar.mjs`],
+  '/usr/bin/tini',
+  '--',
+  `${INSIDE.runtime}/node`,
+  ...SIDECAR_NODE_FLAGS,
+  `${INSIDE.runtime}/sidecar.mjs`,
 ])}
 `
 
-/** The root file system, and the program that runs in every sandbox. Labelled first, so that no unfinished step is nameless. */
+/**
+ * Returns the Dockerfile that adds Craik's program to a root file system. Labels come first, so that every unfinished
+ * step has them.
+ */
 export function sandboxDockerfile(baseId: string, labels: ImageLabels): string {
   return `FROM ${baseId}\n${labelInstruction(labels)}\n${SANDBOX_CONFIG}`
 }
 
-/** One of the agents' command lines, in a layer of its own. */
+/** Returns the Dockerfile that adds one harness, in a layer of its own. */
 export function harnessDockerfile(parentId: string, labels: ImageLabels): string {
   const inside = harnessInside(labels.harnesses!.at(-1)!)
   return `FROM ${parentId}\n${labelInstruction(labels)}\nCOPY harness ${inside}\n`

@@ -1,9 +1,9 @@
-/** A build by the engine: from an archive to the id of an image that has no name yet. */
+/** Builds an image without a name from an archive, and returns its id. */
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../../../errors.ts'
 import type { Engine } from '../engine/engine.ts'
 import { followAnswer } from './answer-lines.ts'
-import type { OnProgress } from './progress.ts'
+import type { OnProgress } from './image-progress.ts'
 
 export interface BuildOptions {
   readonly signal: AbortSignal
@@ -20,7 +20,7 @@ export async function buildImage(
   const doing = 'build an image'
   const call = async (until: AbortSignal) => {
     let id: string | undefined
-    // Containers of the build's steps go with it, also when it fails.
+    // The engine removes the containers of the build's steps, also after a failure.
     const options = { rm: true, forcerm: true, abortSignal: until }
     const answer = await engine.docker.buildImage(context, options)
     await followAnswer(answer, doing, (line) => {

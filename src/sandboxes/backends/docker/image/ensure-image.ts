@@ -1,37 +1,40 @@
 /**
- * The image that sandboxes run: a root file system of Debian's packages, a layer for each of the agents' command lines that
- * were asked for, and Craik's own program in one layer on top.
- * Named after what goes into it, so that it is made only when that changes; named only when it is whole.
+ * Builds the image that sandboxes run: a root file system of Debian packages, a layer for each requested harness, and
+ * Craik's own program in one layer on top. Its name is derived from its inputs, so Craik builds it only when they
+ * change. It gets the name only when it is complete.
  */
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../../../errors.ts'
 import { ensurePrivateFolder } from '../../../../lib/private-files.ts'
 import { waitForFileLock } from '../../../../lib/wait-for-lock.ts'
-import { agentsOf, harnessName, installedHarness } from '../../../harness-package.ts'
+import { agentsOf, harnessName, requireInstalledHarness } from '../../../harness-package.ts'
 import { type RuntimeFile, runtimeFiles } from '../../../runtime.ts'
-import { isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
+import { isGone } from '../engine/engine-request.ts'
 import { type ImageWay, makeBase } from './base-image.ts'
 import { buildContext, dockerfileOf } from './build-context.ts'
 import { IMAGE_LABELS, type ImageLabels, SANDBOX_CONFIG, sandboxDockerfile } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
 import { addHarness, type HarnessFolder } from './harness-layer.ts'
 import { imageName, replacementName, wholeId } from './image-names.ts'
+import { type OnProgress, progressWithin } from './image-progress.ts'
 import { checkPackages } from './packages.ts'
-import { type OnProgress, progressWithin } from './progress.ts'
 import { baseKey, harnessKey, type Recipe, readRecipe, sandboxKey } from './recipe.ts'
 import { digestsOf } from './runtime-digests.ts'
 
 export interface ImageRequest {
-  /** Beyond the recipe's; names of Debian packages. */
+  /** Names of Debian packages, in addition to the recipe's. */
   readonly packages?: readonly string[]
-  /** Made anew with the packages of today, although there is one. */
+  /** Build the image again with current packages, even if it exists. */
   readonly fresh?: boolean
   readonly way?: ImageWay | undefined
-  /** Ids of the agents' command lines that are to be in it, lowest layer first; to make it they have to be installed. */
+  /** The ids of its harnesses, lowest layer first. Building needs them to be installed. */
   readonly harnesses?: readonly string[]
-  /** For kernels such as gVisor’s that run only what can be read; otherwise nothing inside can read the sidecar. */
+  /**
+   * For runtimes such as gVisor that run only readable programs. Otherwise no program in the sandbox can read the
+   * sidecar.
+   */
   readonly readableNode?: boolean
 }
 
@@ -40,29 +43,32 @@ export interface EnsureOptions {
   readonly environment: NodeJS.ProcessEnv
   readonly signal?: AbortSignal
   readonly progress?: OnProgress
-  /** Without it, those that are asked for have to be installed. */
+  /** Without it, the requested harnesses must be installed already. */
   readonly harnessFolder?: HarnessFolder
 }
 
 export interface ReadyImage {
-  /** `sha256:…`, the engine's own. */
+  /** The engine's own id, `sha256:…`. */
   readonly id: string
   readonly name: string
-  /** Whether it was made just now. */
+  /** Whether this call built it. */
   readonly made: boolean
 }
 
 const WORK = 'work-'
 
-/** The image when it is there. Making it takes a minute that whoever waits has to see, so nobody else begins it. */
-export async function builtImage(
+/**
+ * Returns the image if it exists. It never builds one, because a build takes a minute and the user must see its
+ * progress.
+ */
+export async function findBuiltImage(
   engine: Engine,
   request: ImageRequest,
   { craikHome }: Pick<EnsureOptions, 'craikHome'>,
 ): Promise<{ readonly id: string; readonly name: string; readonly harnesses: readonly string[] }> {
   const folder = join(craikHome, 'cache/images')
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const { sandbox } = await wantedImage(engine, request, folder)
+  const { sandbox } = await resolveImage(engine, request, folder)
   const found = await findImage(engine, sandbox)
   if (found !== undefined) return { ...found, harnesses: request.harnesses ?? [] }
   const names = agentsOf(request.harnesses ?? []).map(harnessName)
@@ -84,7 +90,7 @@ export async function ensureImage(
   const folder = join(options.craikHome, 'cache/images')
   ensurePrivateFolder(options.craikHome, 'home')
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const wanted = await wantedImage(engine, request, folder)
+  const wanted = await resolveImage(engine, request, folder)
   const found = await findImage(engine, wanted.sandbox)
   if (found !== undefined && request.fresh !== true) return { ...found, made: false }
 
@@ -108,17 +114,17 @@ export async function ensureImage(
 interface Wanted {
   readonly recipe: Recipe
   readonly base: ImageLabels
-  /** From the lowest up, each with all that is below it. */
+  /** From the lowest up. Each entry includes all layers below it. */
   readonly harnesses: readonly ImageLabels[]
   readonly sandbox: ImageLabels
 }
 
-/** What the image is to be made of, here and now. */
-export async function wantedImage(engine: Engine, request: ImageRequest, folder: string): Promise<Wanted> {
+/** Resolves the inputs of the image for this build of Craik and this engine. */
+export async function resolveImage(engine: Engine, request: ImageRequest, folder: string): Promise<Wanted> {
   const recipe = readRecipe()
-  const asked = checkPackages(request.packages ?? [])
-  // One that every image has is nothing to ask for: with and without it, it is the same image.
-  const packages = asked.filter((name) => !recipe.packages.includes(name))
+  const requests = checkPackages(request.packages ?? [])
+  // A package that every image has changes nothing: the image is the same with and without it.
+  const packages = requests.filter((name) => !recipe.packages.includes(name))
   const base = baseKey(recipe, packages, engine.architecture)
   const ids = request.harnesses ?? []
   const harnesses: ImageLabels[] = []
@@ -174,7 +180,7 @@ async function make(
   return { ...named, made: true }
 }
 
-/** Everything but Craik's own program. What is there is not made again, the highest layer first. */
+/** Builds everything except Craik's own layer, starting above the highest layer that exists. */
 async function makeBelow(
   engine: Engine,
   wanted: Wanted,
@@ -182,7 +188,7 @@ async function makeBelow(
   options: MakeOptions,
 ): Promise<Named & { readonly made: boolean }> {
   const { signal, progress } = options
-  const folderOf = options.harnessFolder ?? ((id) => installedHarness(options, id))
+  const folderOf = options.harnessFolder ?? ((id) => requireInstalledHarness(options, id))
   const layers = [wanted.base, ...wanted.harnesses]
   const top = request.fresh ? undefined : await highestThere(engine, layers)
   let below = top?.image
@@ -234,8 +240,8 @@ interface Named {
 }
 
 /**
- * The name is given last, to something whole. What had it before keeps a name of its own: a sandbox may need it, and an
- * engine clears away what is nameless.
+ * Names the image last, when it is complete. The previous image of that name gets its own name. A sandbox may need it,
+ * and engines remove images without names.
  */
 async function makeAndName(
   engine: Engine,
@@ -255,7 +261,7 @@ async function makeAndName(
   return { id, name: imageName(labels) }
 }
 
-/** By its name, and only when it says itself that it was made of the same. */
+/** Finds an image by its name. Its label must confirm that it has the same inputs. */
 async function findImage(engine: Engine, labels: ImageLabels): Promise<Named | undefined> {
   const name = imageName(labels)
   try {
@@ -268,7 +274,9 @@ async function findImage(engine: Engine, labels: ImageLabels): Promise<Named | u
   }
 }
 
-/** Only the holder of the lock has a work folder: any other was left by a process that was killed. */
+/**
+ * Removes leftover work folders. Only the holder of the lock has one, so every other one belongs to a killed process.
+ */
 async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder))
     if (name.startsWith(WORK)) await rm(join(folder, name), { recursive: true, force: true })

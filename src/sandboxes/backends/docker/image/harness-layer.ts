@@ -1,11 +1,11 @@
-/** One of the agents' command lines as a layer: what is installed on this machine, streamed to the engine as it lies there. */
+/** Adds a harness as an image layer: streams its installed folder on this machine to the engine. */
 import type { Engine } from '../engine/engine.ts'
 import { buildContext, dockerfileOf } from './build-context.ts'
 import { harnessDockerfile, type ImageLabels } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
-import { type OnProgress, progressWithin } from './progress.ts'
+import { type OnProgress, progressWithin } from './image-progress.ts'
 
-/** Where one of them lies on this machine, by its id; it may be installed first. */
+/** Returns the folder of a harness on this machine, by its id. It can install the harness first. */
 export type HarnessFolder = (id: string, onProgress: OnProgress) => Promise<string>
 
 export interface LayerOptions {
@@ -15,7 +15,7 @@ export interface LayerOptions {
   readonly onProgress: OnProgress
 }
 
-/** The last of the labels' on top of the others; the id of an image that has no name yet. */
+/** Adds the last harness of the labels on top of the others. Returns the id of an image without a name. */
 export async function addHarness(
   engine: Engine,
   parentId: string,

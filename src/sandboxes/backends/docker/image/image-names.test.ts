@@ -10,12 +10,12 @@ const LATER = replacementName({ kind: 'sandbox', inputs: INPUTS }, ID)
 const KEEPING = keepingName(import.meta.dirname, ID)
 
 describe('an image', () => {
-  it('is Craik’s by the name that it was made under', () => {
+  it('is Craik’s if it has the name that Craik gave it', () => {
     expect(ownNames(ID, ['mine:1', FIRST], LABELS)).toEqual({ made: FIRST, isFirst: true, keeping: [] })
     expect(ownNames(ID, [`localhost/${LATER}`], LABELS)).toMatchObject({ made: LATER, isFirst: false })
   })
 
-  it('is nobody’s but whose name it has when it only inherited the labels', () => {
+  it('belongs to the owner of its name when it only inherited the labels', () => {
     const foreign = { made: undefined, isFirst: false, keeping: [] }
     const others = [
       'hostile:volume',
@@ -29,7 +29,7 @@ describe('an image', () => {
     expect(ownNames(ID, [FIRST, KEEPING], {})).toEqual(foreign)
   })
 
-  it('is kept by each home that has made a container of it', () => {
+  it('is kept by each home that has created a container from it', () => {
     const other = 'craik/home-0123456789abcdef:abababababab'
     expect(ownNames(ID, [KEEPING, other, FIRST], LABELS).keeping).toEqual([KEEPING, other])
   })

@@ -1,6 +1,6 @@
-/** Which names of an image are Craik's own: the one that it was made under, and those by which homes keep it. */
+/** Decides which names of an image are Craik's own: its first one, and those by which homes keep it. */
 import { isHarnessId, MAX_HARNESSES } from '../../../harness-package.ts'
-import { homeRepository } from '../names.ts'
+import { homeRepository } from '../container-names.ts'
 import { IMAGE_KINDS, IMAGE_LABELS, type ImageKind, type ImageLabels } from './dockerfile.ts'
 
 const REPOSITORY = { base: 'craik/base', harness: 'craik/harness', sandbox: 'craik/sandbox' } as const
@@ -8,11 +8,11 @@ const SHORT_CHARS = 12
 const KEEPING = /^craik\/home-[0-9a-f]{16}:[0-9a-f]{12}$/
 
 export interface OwnNames {
-  /** Undefined when somebody else made it, whatever labels it inherited. */
+  /** Undefined when somebody else built it, whatever labels it inherited. */
   readonly made: string | undefined
-  /** Whether it has the first name, which what is made anew of the same takes. */
+  /** Whether it has the first name. A newer image with the same inputs takes that name. */
   readonly isFirst: boolean
-  /** One for each home that made a container of it. */
+  /** One name for each home that created a container from it. */
   readonly keeping: readonly string[]
 }
 
@@ -20,17 +20,20 @@ export function imageName({ kind, inputs }: Pick<ImageLabels, 'kind' | 'inputs'>
   return `${REPOSITORY[kind]}:${inputs.slice(0, SHORT_CHARS)}`
 }
 
-/** Of what had the first name before. */
+/** Returns the new name of an image that loses its first name. */
 export function replacementName(labels: Pick<ImageLabels, 'kind' | 'inputs'>, id: string): string {
   return `${imageName(labels)}-${shortId(id)}`
 }
 
-/** Stopped sandboxes have no container: this is how an engine knows that a home may need the image again. */
+/**
+ * Returns the name by which a home keeps an image. Stopped sandboxes have no container, so the engine could not tell
+ * that the home still needs it.
+ */
 export function keepingName(craikHome: string, id: string): string {
   return `${homeRepository(craikHome)}:${shortId(id)}`
 }
 
-/** Labels are inherited by whatever is built from an image, and so are no proof; names are not. */
+/** Returns Craik's names of an image. Every image built from it inherits its labels, so only names prove the origin. */
 export function ownNames(
   id: string,
   tags: readonly string[] | null | undefined,
@@ -53,7 +56,10 @@ export function imageKind(
   return IMAGE_KINDS.find((kind) => kind === labels?.[IMAGE_LABELS.kind])
 }
 
-/** Which of the agents' command lines it says are in it; labels are what somebody with the engine's rights wrote. */
+/**
+ * Returns the ids of the image's harnesses according to its labels. Any user of the engine can write labels, so it
+ * checks them.
+ */
 export function imageHarnesses(
   labels: Readonly<Record<string, string>> | null | undefined,
 ): readonly string[] {
@@ -61,14 +67,17 @@ export function imageHarnesses(
   return ids.length <= MAX_HARNESSES && ids.every(isHarnessId) ? ids : []
 }
 
-/** Podman says where a name is from: of what was made here localhost, or over this API Docker's registry. */
+/**
+ * Returns the names without the registry. Podman prefixes local images with localhost, or through this API with
+ * Docker's registry.
+ */
 export function plainNames(tags: readonly string[] | null | undefined): readonly string[] {
   return (tags ?? [])
     .map((name) => name.replace(/^(?:localhost|docker\.io)\//, ''))
     .filter((name) => name !== '<none>:<none>')
 }
 
-/** `sha256:…`, also of an engine that leaves that out. */
+/** Returns the id with `sha256:`, which some engines omit. */
 export function wholeId(id: string): string {
   return id.startsWith('sha256:') ? id : `sha256:${id}`
 }

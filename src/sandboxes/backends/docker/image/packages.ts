@@ -1,18 +1,25 @@
-/** Names of Debian packages, as a person asks for them: read strictly, because programs that run as root get them. */
+/**
+ * Parses names of Debian packages from the user. The check is strict, because programs that run as root receive them.
+ */
 import { CraikError } from '../../../../errors.ts'
 
-/** As Debian's policy has it: lower case, at least two characters; no version, no architecture, no option. */
+/** Debian's policy: lower case, at least two characters. No version, architecture or option. */
 const NAME = /^[a-z0-9][a-z0-9+.-]{1,99}$/
 const MAX_PACKAGES = 100
 
-/** `jq,ripgrep` as names in order, each once. */
+/** Parses `jq,ripgrep` into sorted, unique names. */
 export function parsePackages(text: string): readonly string[] {
   return checkPackages(text.split(',').map((name) => name.trim()))
 }
 
-/** What apt complains of when a package is not there, in either of its wordings; undefined when it is something else. */
-export function missingPackage(said: string): CraikError | undefined {
-  const missing = /Unable to locate package (\S+)|Package '([^']+)' has no installation candidate/.exec(said)
+/**
+ * Returns an error when apt reports that a package does not exist, in either of its wordings. `undefined` for any other
+ * output.
+ */
+export function missingPackage(output: string): CraikError | undefined {
+  const missing = /Unable to locate package (\S+)|Package '([^']+)' has no installation candidate/.exec(
+    output,
+  )
   const name = missing?.[1] ?? missing?.[2]
   if (name === undefined) return undefined
   return new CraikError('not_found', `Debian has no package ${name.slice(0, 100)}`, {

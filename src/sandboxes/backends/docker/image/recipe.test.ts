@@ -5,7 +5,7 @@ const recipe = readRecipe()
 const base = baseKey(recipe, [], 'x64')
 
 describe('the key of a root file system', () => {
-  it('is the same for the same inputs, in whatever order packages are asked for', () => {
+  it('is the same for the same inputs, whatever the order of packages', () => {
     expect(baseKey(readRecipe(), [], 'x64')).toBe(base)
     expect(baseKey(recipe, ['jq', 'ripgrep'], 'x64')).toBe(baseKey(recipe, ['ripgrep', 'jq'], 'x64'))
     expect(baseKey(recipe, ['git'], 'x64')).toBe(base)
@@ -23,16 +23,16 @@ describe('the key of a root file system', () => {
       'another script',
       baseKey({ ...recipe, scripts: { ...recipe.scripts, apt: Buffer.from('') } }, [], 'x64'),
     ],
-  ])('is another one with %s', (_, other) => {
+  ])('changes with %s', (_, other) => {
     expect(other).toMatch(/^[0-9a-f]{64}$/)
     expect(other).not.toBe(base)
   })
 })
 
-describe('the key of the image that sandboxes run', () => {
+describe('the key of the sandbox image', () => {
   const key = sandboxKey(base, { node: '111:a', 'sidecar.mjs': '444:b' }, 'USER 1000')
 
-  it('is another one with another root file system, program, mode or setting', () => {
+  it('changes with the root file system, a program, a mode or a setting', () => {
     const others = [
       sandboxKey(baseKey(recipe, ['jq'], 'x64'), { node: '111:a', 'sidecar.mjs': '444:b' }, 'USER 1000'),
       sandboxKey(base, { node: '111:a', 'sidecar.mjs': '444:c' }, 'USER 1000'),
@@ -43,7 +43,7 @@ describe('the key of the image that sandboxes run', () => {
   })
 })
 
-it('the key of a layer is another one with another harness, and with anything else below it', () => {
+it('the key of a layer changes with the harness and with any layer below it', () => {
   const one = harnessKey(base, 'codex-1.0.0-0123456789ab')
   const others = [
     harnessKey(base, 'codex-1.0.0-ba9876543210'),
@@ -55,7 +55,7 @@ it('the key of a layer is another one with another harness, and with anything el
 })
 
 describe('the recipe', () => {
-  it('has what agents and the tests of every sandbox need', () => {
+  it('contains what agents and the tests of every sandbox need', () => {
     expect(allPackages(recipe, [])).toEqual(
       expect.arrayContaining(['ca-certificates', 'git', 'procps', 'python3', 'tini', 'vim-tiny']),
     )

@@ -1,4 +1,7 @@
-/** The recipe in `image/`: which packages, and what is done to them. An image is named after all that goes into it. */
+/**
+ * Reads the recipe in `image/`: the packages and the steps that finish them. An image's name is derived from all its
+ * inputs.
+ */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
@@ -9,17 +12,17 @@ import { checkPackages } from './packages.ts'
 
 const recipeSchema = z.strictObject({
   suite: z.string().regex(/^[a-z]{2,20}$/),
-  /** No file in the image is newer, so that the day on which it was made does not show. */
+  /** No file in the image is newer, so that the build date does not change it. */
   epochSeconds: z.int().positive(),
   packages: z.array(z.string()).min(1),
-  /** What it is told beyond the packages; the finishing script cleans up after apt. */
+  /** mmdebstrap's arguments besides the packages. The finishing script cleans up after apt. */
   mmdebstrap: z.array(z.string().startsWith('--')),
 })
 
 export interface Recipe {
   readonly suite: string
   readonly epochSeconds: number
-  /** Those that every image has. */
+  /** The packages of every image. */
   readonly packages: readonly string[]
   readonly mmdebstrap: readonly string[]
   readonly dockerfile: string
@@ -29,7 +32,7 @@ export interface Recipe {
 
 const SCRIPTS = ['finish.sh', 'apt'] as const
 
-/** When the same inputs are to be made into something else, this changes. */
+/** Increase this when the same inputs produce a different image. */
 const FORM = 1
 
 export function readRecipe(): Recipe {
@@ -42,7 +45,7 @@ export function readRecipe(): Recipe {
   }
 }
 
-/** Of the root file system: SHA-256 over the suite, the packages, the scripts and the machine that it is for. */
+/** Returns the key of the root file system: SHA-256 over the suite, packages, scripts and architecture. */
 export function baseKey(recipe: Recipe, extra: readonly string[], architecture: string): string {
   const scripts = SCRIPTS.map((name) => [name, sha256(recipe.scripts[name])])
   return sha256(
@@ -60,12 +63,14 @@ export function baseKey(recipe: Recipe, extra: readonly string[], architecture: 
   )
 }
 
-/** Of what is below it and one of the agents' command lines more, whose id says all that goes into that. */
+/**
+ * Returns the key of a harness layer, from the key below it and the harness's id. The id identifies all its content.
+ */
 export function harnessKey(parent: string, id: string): string {
   return sha256(canonicalJson({ form: FORM, kind: 'harness', parent, id }))
 }
 
-/** Of the image that sandboxes run: the root file system, and by their digests the files at /opt/craik. */
+/** Returns the key of the sandbox image, from the root file system and the digests of the files at /opt/craik. */
 export function sandboxKey(base: string, files: Readonly<Record<string, string>>, config: string): string {
   return sha256(canonicalJson({ form: FORM, kind: 'sandbox', base, files, config: sha256(config) }))
 }

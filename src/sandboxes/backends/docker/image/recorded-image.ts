@@ -1,4 +1,4 @@
-/** The image that a sandbox is recorded with: found again for every start, and kept for the next. */
+/** Finds the recorded image of a sandbox for each start, and keeps it for the next one. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ImageInspectInfo } from 'dockerode'
@@ -6,10 +6,10 @@ import { CraikError } from '../../../../errors.ts'
 import { readPrivateFile } from '../../../../lib/private-files.ts'
 import { type ContainerSpec, isOwnImageName } from '../../../backend.ts'
 import { agentsOf, harnessName, isHarnessId } from '../../../harness-package.ts'
-import { isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
+import { isGone } from '../engine/engine-request.ts'
 import { IMAGE_LABELS } from './dockerfile.ts'
-import { wantedImage } from './ensure-image.ts'
+import { resolveImage } from './ensure-image.ts'
 import { imageHarnesses, imageName, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
 import { parsePackages } from './packages.ts'
 
@@ -19,24 +19,24 @@ export interface FoundImage {
   /** `sha256:…` */
   readonly id: string
   readonly environment: readonly string[]
-  /** Folders that it wants volumes for. */
+  /** The folders that the image declares as volumes. */
   readonly volumes: readonly string[]
 }
 
 type Recorded = Pick<ContainerSpec, 'image' | 'imageName' | 'runtime'>
 
 /**
- * The very one, or, when the engine lost that, one of Craik's that was made of the same and so has the same name. Named
- * for this home, so that no other takes it away while the sandbox is stopped.
+ * Returns the recorded image. If the engine lost it, returns another one of Craik's with the same inputs, and so the
+ * same name. Adds a name for this home, so that nobody removes it while the sandbox is stopped.
  */
-export async function recordedImage(
+export async function findRecordedImage(
   engine: Engine,
   recorded: Recorded,
   craikHome: string,
 ): Promise<FoundImage> {
-  const found = (await inspect(engine, recorded.image)) ?? (await madeOfTheSame(engine, recorded))
-  if (found === undefined) throw await lost(engine, recorded, craikHome)
-  await keep(engine, found, craikHome)
+  const found = (await inspect(engine, recorded.image)) ?? (await findEqualImage(engine, recorded))
+  if (found === undefined) throw await imageLostError(engine, recorded, craikHome)
+  await tagImage(engine, found, craikHome)
   return {
     id: wholeId(found.Id),
     environment: found.Config.Env ?? [],
@@ -44,7 +44,7 @@ export async function recordedImage(
   }
 }
 
-async function madeOfTheSame(engine: Engine, recorded: Recorded): Promise<ImageInspectInfo | undefined> {
+async function findEqualImage(engine: Engine, recorded: Recorded): Promise<ImageInspectInfo | undefined> {
   if (!isOwnImageName(recorded.imageName)) return undefined
   const found = await inspect(engine, recorded.imageName)
   const { isFirst = false } = found ? ownNames(found.Id, found.RepoTags, found.Config.Labels) : {}
@@ -60,8 +60,8 @@ async function inspect(engine: Engine, image: string): Promise<ImageInspectInfo 
   }
 }
 
-/** Somebody else's image is theirs to keep. */
-async function keep(engine: Engine, found: ImageInspectInfo, craikHome: string): Promise<void> {
+/** Craik does not keep images of others. */
+async function tagImage(engine: Engine, found: ImageInspectInfo, craikHome: string): Promise<void> {
   const { made, keeping } = ownNames(found.Id, found.RepoTags, found.Config.Labels)
   if (made === undefined && keeping.length === 0) return
   const name = keepingName(craikHome, found.Id)
@@ -71,26 +71,26 @@ async function keep(engine: Engine, found: ImageInspectInfo, craikHome: string):
   if (made !== undefined) await noteParts(craikHome, made, found.Config.Labels)
 }
 
-async function lost(engine: Engine, recorded: Recorded, craikHome: string): Promise<CraikError> {
+async function imageLostError(engine: Engine, recorded: Recorded, craikHome: string): Promise<CraikError> {
   const { image, imageName: name } = recorded
   const id = image.slice('sha256:'.length).slice(0, 12)
   return new CraikError(
     'not_found',
     `the engine at ${engine.address} has no image ${name} (${id}), which the sandbox uses`,
-    { hint: await howToGet(engine, recorded, craikHome) },
+    { hint: await describeHowToGet(engine, recorded, craikHome) },
   )
 }
 
 const BRING = 'copy that exact image here, for example with:  docker save | docker load'
 
-/** The command that makes it, when this build of Craik makes it. */
-async function howToGet(engine: Engine, recorded: Recorded, craikHome: string): Promise<string> {
+/** Returns the command that builds the image, if this build of Craik can build it. */
+async function describeHowToGet(engine: Engine, recorded: Recorded, craikHome: string): Promise<string> {
   if (!isOwnImageName(recorded.imageName)) return BRING
-  const noted = await notedParts(craikHome, recorded.imageName)
+  const noted = await readNotedParts(craikHome, recorded.imageName)
   const { packages, harnesses } = noted ?? { packages: [], harnesses: [] }
   const readableNode = recorded.runtime === 'runsc'
   const request = { packages, harnesses, readableNode }
-  const { sandbox } = await wantedImage(engine, request, await folderOf(craikHome))
+  const { sandbox } = await resolveImage(engine, request, await folderOf(craikHome))
   const agents = agentsOf(harnesses)
   const apt = [
     packages.length === 0 ? '' : ` --apt ${packages.join(',')}`,
@@ -105,7 +105,7 @@ async function howToGet(engine: Engine, recorded: Recorded, craikHome: string): 
     : `another build of craik created it; ${BRING}`
 }
 
-/** A name does not tell what the image was made of, and the image that would is gone when that is asked. */
+/** Records the inputs of an image. Its name does not contain them, and later the image itself can be missing. */
 async function noteParts(
   craikHome: string,
   name: string,
@@ -123,7 +123,7 @@ interface NotedParts {
   readonly harnesses: readonly string[]
 }
 
-async function notedParts(craikHome: string, name: string): Promise<NotedParts | undefined> {
+async function readNotedParts(craikHome: string, name: string): Promise<NotedParts | undefined> {
   try {
     const path = join(await folderOf(craikHome), noteName(name))
     const text = readPrivateFile(path, MAX_NOTE_BYTES).toString()

@@ -1,4 +1,4 @@
-/** The digests of the files at /opt/craik. Node is large: its digest is kept until the file changes. */
+/** Computes the digests of the files at /opt/craik. Node is large, so its digest is cached until the file changes. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -12,21 +12,21 @@ const noteSchema = z.strictObject({ file: z.string(), sha256: z.string().regex(/
 const NOTE = 'node-digest.json'
 const MAX_NOTE_BYTES = 16 * 1024
 
-/** By name. `folder` is private to us. */
+/** Returns digests by file name. Only this user can access `folder`. */
 export async function digestsOf(
   files: readonly RuntimeFile[],
   folder: string,
 ): Promise<Readonly<Record<string, string>>> {
   const pairs = await Promise.all(
     files.map(async ({ name, path, mode }) => {
-      const digest = name === 'node' ? await notedDigest(path, join(folder, NOTE)) : await digestOf(path)
+      const digest = name === 'node' ? await digestWithNote(path, join(folder, NOTE)) : await digestOf(path)
       return [name, `${mode.toString(8)}:${digest}`] as const
     }),
   )
   return Object.fromEntries(pairs)
 }
 
-async function notedDigest(path: string, note: string): Promise<string> {
+async function digestWithNote(path: string, note: string): Promise<string> {
   const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
   const file = [path, dev, ino, size, mtimeNs, ctimeNs].join(' ')
   const known = readNote(note)

@@ -1,0 +1,40 @@
+/** A question before something is lost; where nobody can be asked, the flag that answers it is named. */
+import { createInterface } from 'node:readline/promises'
+import { CraikError } from '../errors.ts'
+import type { CliContext } from './context.ts'
+
+interface Question {
+  readonly requested: string
+  readonly would: string
+  /** Which says yes by itself. */
+  readonly command: string
+}
+
+export async function requireAgreed(
+  context: CliContext,
+  { yes }: { readonly yes?: boolean },
+  { requested, would, command }: Question,
+): Promise<void> {
+  if (yes === true) return
+  if (!context.stdin.isTTY)
+    throw new CraikError('usage', `cannot ask for confirmation without a terminal: ${would}`, {
+      hint: command,
+    })
+  if (await isAgreed(context, `  ${requested} [y/N] `)) return
+  context.stderr.write('  nothing was changed')
+  throw new CraikError('interrupted', 'not confirmed')
+}
+
+/** Ctrl-D, Ctrl-C, and whatever else ends the input, is a no. */
+export async function isAgreed(context: CliContext, requested: string): Promise<boolean> {
+  const question = createInterface({ input: context.stdin, output: context.stderr })
+  const closed = new Promise<undefined>((done) => question.once('close', () => done(undefined)))
+  try {
+    const answer = await Promise.race([question.question(requested, { signal: context.signal }), closed])
+    // The cursor is still behind the question.
+    if (answer === undefined) context.stderr.write('\n')
+    return answer !== undefined && /^y(es)?$/i.test(answer.trim())
+  } finally {
+    question.close()
+  }
+}

@@ -1,8 +1,0 @@
-/** What was typed as `claude-code,codex`, or `all`; npm may be among them. */
-import type { PackageName } from '../../harnesses/packages/catalogue.ts'
-
-export async function harnessNamesFrom(typed: string | undefined): Promise<readonly PackageName[]> {
-  if (typed === undefined) return []
-  const { parseHarnesses } = await import('../../harnesses/packages/catalogue.ts')
-  return parseHarnesses(typed)
-}

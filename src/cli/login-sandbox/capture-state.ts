@@ -1,0 +1,48 @@
+/** Looks at what is installed and set in a sandbox that runs. */
+import { Readable } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import { newId } from '../../lib/ids.ts'
+import { parseState, type SavedState, STATE_LIMITS } from '../../login-sandbox/keep/sandbox-state.ts'
+import { stateScript } from '../../login-sandbox/keep/state-script.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { runJob } from '../../sdk/run-job.ts'
+import { INSIDE } from '../../sidecar/protocol.ts'
+import type { CliContext } from '../context.ts'
+
+const TIMEOUT_MS = 30_000
+/** For the boundary besides. */
+const PATIENCE_MS = 60_000
+
+export async function takeState(
+  { clock, signal }: Pick<CliContext, 'clock' | 'signal'>,
+  client: ApiClient,
+  sandbox: string,
+): Promise<SavedState> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const { result } = await runJob(
+    client,
+    sandbox,
+    {
+      kind: 'exec',
+      argv: ['/bin/sh', '-s'],
+      cwd: INSIDE.home,
+      stdin: true,
+      timeout_ms: TIMEOUT_MS,
+      max_output_bytes: STATE_LIMITS.outputBytes,
+    },
+    {
+      jobId: newId('job', clock.nowMs()),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+      stdin: Readable.from([Buffer.from(stateScript())]),
+      onStdout: (chunk) => {
+        // The limit is held inside; whoever is there may not hold it.
+        bytes += chunk.length
+        if (bytes <= STATE_LIMITS.outputBytes) chunks.push(chunk)
+      },
+    },
+  )
+  if (result.outcome !== 'exited' || result.exitCode !== 0)
+    throw new CraikError('boundary_failed', 'the sandbox did not report its installed packages')
+  return parseState(Buffer.concat(chunks), clock.nowMs())
+}

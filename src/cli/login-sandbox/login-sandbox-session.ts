@@ -1,0 +1,92 @@
+/** What frames the work in a login's sandbox: how it was when it was entered, and what is saved when it is left. */
+import { CraikError } from '../../errors.ts'
+import { type LoginRecord, LoginRecords } from '../../login-sandbox/login-records.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { printable, printNote } from '../output.ts'
+import { SkippedContent } from '../transcripts/skipped-content.ts'
+import { takeState } from './capture-state.ts'
+import { saveLoginSandbox } from './save-login-sandbox.ts'
+import type { SelectedSandbox } from './select-sandbox.ts'
+
+type Author = NonNullable<LoginRecord['author']>
+
+/** One that runs already was entered by somebody, from whose entry on changes are told. */
+export async function beginSession(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: SandboxBody,
+  { login, settings }: SelectedSandbox,
+  author: Author,
+  isRunningAlready: boolean,
+): Promise<void> {
+  const records = new LoginRecords(context.home.loginSandboxes)
+  const known = records.readable(login)
+  const isSame = known?.sandboxId === sandbox.id && known.inbox === settings.inbox
+  if (isRunningAlready && isSame && known.author?.email === author.email && known.author.name === author.name)
+    return
+  // What was said before and was not saved, as when the machine went down, is saved now.
+  if (known !== undefined) await save(context, known, true)
+  const state = await takeState(context, client, sandbox.id).catch((error: unknown) => {
+    context.signal.throwIfAborted()
+    if (!(error instanceof CraikError)) throw error
+    return undefined
+  })
+  records.enter(
+    {
+      login,
+      profile: settings.profile ?? null,
+      inbox: settings.inbox,
+      author,
+      workspace: known?.sandboxId === sandbox.id ? known.workspace : settings.workspace,
+      sandboxId: sandbox.id,
+      entryTimestamp: `${new Date(context.clock.nowMs()).toISOString().slice(0, 19).replaceAll(':', '-')}Z`,
+    },
+    state,
+  )
+}
+
+export async function endSession(
+  context: CliContext,
+  { login }: Pick<SelectedSandbox, 'login'>,
+): Promise<void> {
+  const record = new LoginRecords(context.home.loginSandboxes).readable(login)
+  if (record !== undefined) await save(context, record, false)
+}
+
+export function forgetSession({ home }: CliContext, login: string): void {
+  new LoginRecords(home.loginSandboxes).remove(login)
+}
+
+/** Whom git knows inside, as it was at the last `up`. */
+export function authorOf({ home }: CliContext, login: string): Author | undefined {
+  return new LoginRecords(home.loginSandboxes).readable(login)?.author ?? undefined
+}
+
+async function save(context: CliContext, record: LoginRecord, conversationsOnly: boolean): Promise<void> {
+  const skipped = new SkippedContent()
+  try {
+    const { conversations } = await saveLoginSandbox(context, record, {
+      conversationsOnly,
+      onProblem: skipped.problem,
+      onPassedOver: skipped.passedOver,
+    })
+    const saved = conversations.filter(({ outcome }) => outcome === 'written' || outcome === 'updated')
+    const [first] = saved
+    if (first === undefined) return
+    const what = saved.length === 1 ? '1 conversation' : `${saved.length} conversations`
+    printNote(
+      context,
+      `  saved ${what} → ${printable(saved.length === 1 ? first.path : `${record.inbox}/conversations`)}\n`,
+    )
+  } catch (error) {
+    context.signal.throwIfAborted()
+    const why = error instanceof CraikError ? error.message : String(error)
+    printNote(
+      context,
+      `craik: could not save everything: ${printable(why)}\n  try again:  craik save --login ${record.login}\n`,
+    )
+  }
+  printNote(context, skipped.lines())
+}

@@ -1,0 +1,94 @@
+/** Whose sandbox a command is about: of a profile, what was typed, GitHub's login, or the user's own name. */
+import type { Command } from 'commander'
+import type { Account } from '../../accounts/account.ts'
+import type { HostLogins } from '../../accounts/broker.ts'
+import { CraikError } from '../../errors.ts'
+import type { IdentityCheck } from '../../login-sandbox/identity.ts'
+import { loginFrom, sandboxNameOf } from '../../login-sandbox/login-names.ts'
+import {
+  type LoginSandboxSettings,
+  loadSettings,
+  type Typed,
+} from '../../login-sandbox/login-sandbox-settings.ts'
+import { craikFor } from '../../login-sandbox/next-commands.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { hostLogins } from '../host-logins.ts'
+
+export interface SelectedSandbox {
+  readonly settings: LoginSandboxSettings
+  readonly login: string
+  readonly sandboxName: string
+  readonly logins: HostLogins
+}
+
+export function addLoginOptions(command: Command): Command {
+  return command
+    .option('--profile <name>', 'profile to use (default: $SANDBOX_PROFILE)')
+    .option(
+      '--login <name>',
+      'login of the sandbox (default: $SANDBOX_LOGIN, your GitHub login or your user name)',
+    )
+}
+
+export async function choose(context: CliContext, typed: Typed): Promise<SelectedSandbox> {
+  const settings = loadSettings(typed, context.environment, process.cwd())
+  const logins = await hostLogins(context)
+  const login = settings.login ?? (await loginHere(context, logins))
+  return { settings, login, sandboxName: sandboxNameOf(login), logins }
+}
+
+/** What `gh` has written down is as good as asking, and is there without a network. */
+async function loginHere(context: CliContext, logins: HostLogins): Promise<string> {
+  const github = await githubAccount(context, logins)
+  if (github?.who !== undefined) return loginFrom(github.who)
+  const requested = await askGitHub(context, logins, github)
+  return loginFrom(
+    requested.kind === 'known' ? requested.identity.login : context.localUser.replace(/^[^:]*:/, ''),
+  )
+}
+
+export async function githubAccount(
+  { signal }: CliContext,
+  logins: HostLogins,
+): Promise<Account | undefined> {
+  return (await logins.accounts(signal)).find(({ family }) => family === 'github')
+}
+
+export async function askGitHub(
+  { signal }: CliContext,
+  logins: HostLogins,
+  account: Account | undefined,
+): Promise<IdentityCheck> {
+  const { askIdentity } = await import('../../login-sandbox/identity.ts')
+  return askIdentity(account, logins, signal)
+}
+
+/** Undefined when there is none of that name. */
+export async function sandboxOf(
+  { signal }: CliContext,
+  client: ApiClient,
+  { sandboxName }: Pick<SelectedSandbox, 'sandboxName'>,
+): Promise<SandboxBody | undefined> {
+  try {
+    return await client.sandboxes.get(sandboxName, { signal })
+  } catch (error) {
+    if (error instanceof CraikError && error.code === 'not_found') return undefined
+    throw error
+  }
+}
+
+/** For what needs it to be up. */
+export async function runningSandboxOf(
+  context: CliContext,
+  client: ApiClient,
+  chosen: SelectedSandbox,
+): Promise<SandboxBody> {
+  const sandbox = await sandboxOf(context, client, chosen)
+  if (sandbox?.state === 'running') return sandbox
+  const state = sandbox === undefined ? 'does not exist' : `is ${sandbox.state}`
+  throw new CraikError('not_up', `${chosen.sandboxName} ${state}`, {
+    hint: `start it:  ${craikFor('up', chosen.settings)}`,
+  })
+}

@@ -1,0 +1,53 @@
+/** An agent at work, with a look now and then at whether the models that it asks answer it at all. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ModelWatch, Retrying } from '../../run/prompts/model-watch.ts'
+
+const WATCH_MS = 500
+
+/**
+ * `giveUp` aborts with the reason why the agent should not go on. What the agent makes of it is told in its own words, if at all: why
+ * it was not answered says more, and is what is thrown, also when it calls it a success. Whoever cancels it wants to know of neither. `onRetry` hears of each try that was not answered, so that a
+ * wait has a sign of life.
+ */
+export async function watchAgent<T extends { readonly stopReason: string }>(
+  watch: ModelWatch,
+  isCancelled: () => boolean,
+  work: (giveUp: AbortSignal) => Promise<T>,
+  onRetry?: (retrying: Retrying) => void,
+): Promise<T> {
+  try {
+    const end = await waitWhileWatching(watch, work, onRetry)
+    const trouble = end.stopReason === 'cancelled' ? undefined : await watch.last()
+    if (trouble !== undefined) throw trouble
+    return end
+  } catch (thrown) {
+    throw (isCancelled() ? undefined : await watch.last()) ?? thrown
+  }
+}
+
+async function waitWhileWatching<T>(
+  watch: ModelWatch,
+  work: (giveUp: AbortSignal) => Promise<T>,
+  onRetry: ((retrying: Retrying) => void) | undefined,
+): Promise<T> {
+  const giveUp = new AbortController()
+  const over = new AbortController()
+  let reported = 0
+  const look = async () => {
+    while (!over.signal.aborted) {
+      await sleep(WATCH_MS, undefined, { signal: over.signal }).catch(() => {})
+      const trouble = over.signal.aborted ? undefined : await watch.look()
+      if (trouble !== undefined) return giveUp.abort(trouble)
+      const { retrying } = watch
+      if (retrying !== undefined && retrying.tries !== reported) onRetry?.(retrying)
+      reported = retrying?.tries ?? 0
+    }
+  }
+  const looks = look()
+  try {
+    return await work(giveUp.signal)
+  } finally {
+    over.abort()
+    await looks
+  }
+}

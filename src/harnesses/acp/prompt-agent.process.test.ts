@@ -1,0 +1,302 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { CraikError } from '../../errors.ts'
+import type { AgentEvent, ToolState } from './agent-events.ts'
+import { localAgent } from './local-agent.fixture.ts'
+import { type AgentPrompt, promptAgent } from './prompt-agent.ts'
+
+let home: string
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'craik-agent-'))
+})
+afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+/** A prompt to the fixture, with what was told and what leave was asked for. */
+async function prompt(text: string, more: Partial<AgentPrompt> = {}, script?: string) {
+  const agent = localAgent(home, script)
+  const events: AgentEvent[] = []
+  const requests: ToolState[] = []
+  const never = new AbortController().signal
+  const ended = promptAgent(agent, {
+    harness: 'fixture',
+    cwd: home,
+    text,
+    cancel: never,
+    kill: never,
+    onEvent: (event) => events.push(event),
+    permit: async (tool) => {
+      requests.push(tool)
+      return true
+    },
+    ...more,
+  })
+  const end = await ended.catch((error: unknown) => error)
+  await agent.ended
+  return {
+    end,
+    events,
+    asked: requests,
+    said: events.map((each) => (each.type === 'text' ? each.text : '')).join(''),
+  }
+}
+
+describe('a prompt', () => {
+  it('runs what the agent asks leave for, and tells all of it in order', async () => {
+    const {
+      end,
+      events,
+      asked: requests,
+      said: output,
+    } = await prompt('THINK: hm\nRUN: echo made > proof; echo out\nSAY: there')
+    expect(end).toMatchObject({ stopReason: 'end_turn' })
+    expect(readFileSync(join(home, 'proof'), 'utf8')).toBe('made\n')
+    expect(requests).toMatchObject([{ kind: 'execute', title: 'echo made > proof; echo out' }])
+    expect(events[0]).toEqual({ type: 'thinking', text: 'hm' })
+    const states = events.flatMap((each) => (each.type === 'tool' ? [each.tool.status] : []))
+    expect(states).toEqual(['pending', 'completed'])
+    expect(events).toContainEqual(
+      expect.objectContaining({ tool: expect.objectContaining({ output: 'out\n' }) }),
+    )
+    expect(output).toBe('there\nDone.')
+  })
+
+  it('that is refused leave does nothing, and goes on', async () => {
+    const { end, said: output } = await prompt('RUN: touch proof', { permit: async () => false })
+    expect(end).toMatchObject({ stopReason: 'end_turn' })
+    expect(output).toBe('That was refused.\nDone.')
+    expect(existsSync(join(home, 'proof'))).toBe(false)
+  })
+
+  it('goes on in the session of an earlier one, of which nothing is told again', async () => {
+    const first = await prompt('SAY: one')
+    const { sessionId } = first.end as { sessionId: string }
+    const second = await prompt('SAY: two', { sessionId })
+    expect(second.end).toEqual({ sessionId, stopReason: 'end_turn' })
+    expect(second.said).toBe('two\nDone.')
+  })
+
+  it('in a session that is not there fails, and says so', async () => {
+    const { end } = await prompt('SAY: x', { sessionId: '00000000-0000-0000-0000-000000000000' })
+    expect(end).toMatchObject({ code: 'harness_failed', message: 'fixture: no such session' })
+  })
+
+  it('that is cancelled ends as cancelled', async () => {
+    const cancel = new AbortController()
+    const { end } = await prompt('SAY: begun\nWAIT', {
+      cancel: cancel.signal,
+      onEvent: () => cancel.abort(),
+    })
+    expect(end).toMatchObject({ stopReason: 'cancelled' })
+  })
+
+  it('that is to be killed does not wait for the agent', async () => {
+    const kill = new AbortController()
+    const { end } = await prompt('SAY: begun\nWAIT', { kill: kill.signal, onEvent: () => kill.abort() })
+    expect(end).toMatchObject({ code: 'interrupted' })
+  })
+
+  /** Writes a prompt down a while after it came, and answers it only when it is cancelled; or exits only when its input has ended. */
+  const slowAgent = (answersCancel: boolean) => `
+    import { writeFileSync } from 'node:fs'
+    const answer = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    const written = Promise.withResolvers()
+    let timer
+    const write = () => timer = setTimeout(() => written.resolve(writeFileSync(process.env.HOME + '/written', '')), 500)
+    let prompt
+    const lines = process.getBuiltinModule('node:readline').createInterface({ input: process.stdin })
+    lines.on('line', (line) => {
+      const { id, method } = JSON.parse(line)
+      if (method === 'initialize') answer(id, { protocolVersion: 1, agentCapabilities: {} })
+      if (method === 'session/new') answer(id, { sessionId: 's' })
+      if (method === 'session/prompt') prompt = id
+      if (method === 'session/prompt' && ${answersCancel}) write()
+      if (method === 'session/cancel' && ${answersCancel}) written.promise.then(() => answer(prompt, { stopReason: 'cancelled' }))
+    })
+    lines.on('close', () => { if (!${answersCancel}) write() })`
+  const refused = new CraikError('no_login', 'its login is refused')
+  const isWritten = () => existsSync(join(home, 'written'))
+
+  it.each([
+    ['answers when it is asked to stop', true],
+    ['only sees that its input has ended', false],
+  ])('that is given up is written down first by an agent that %s', async (_, answersCancel) => {
+    const giveUp = new AbortController()
+    const { end } = await prompt(
+      'x',
+      {
+        giveUp: giveUp.signal,
+        // The session is on record, and the agent has not read the prompt.
+        onSession: () => giveUp.abort(refused),
+        timeouts: { readMs: 100, cancelMs: answersCancel ? 10_000 : 300 },
+      },
+      slowAgent(answersCancel),
+    )
+    expect(end).toBe(refused)
+    expect(isWritten()).toBe(true)
+  })
+
+  it('that is given up is not cancelled before the agent could read it', async () => {
+    const giveUp = new AbortController()
+    const more = { giveUp: giveUp.signal, onSession: () => giveUp.abort(refused) }
+    const drops = `${slowAgent(true)}
+      lines.on('line', (line) => JSON.parse(line).method === 'session/cancel' && (clearTimeout(timer), written.resolve()))`
+    expect((await prompt('x', more, drops)).end).toBe(refused)
+    expect(isWritten()).toBe(true)
+  })
+
+  it('that is cancelled is written down by an agent that is slow to stop', async () => {
+    const cancel = new AbortController()
+    const more = { cancel: cancel.signal, onSession: () => cancel.abort(), patience: { cancelMs: 300 } }
+    expect((await prompt('x', more, slowAgent(false))).end).toMatchObject({ code: 'interrupted' })
+    expect(isWritten()).toBe(true)
+  })
+
+  it('that is over before there is a session leaves no session on record', async () => {
+    for (const name of ['cancel', 'giveUp'] as const) {
+      const over = new AbortController()
+      over.abort(refused)
+      let session: string | undefined
+      const { end } = await prompt('x', {
+        [name]: over.signal,
+        onSession: (id) => {
+          session = id
+        },
+      })
+      expect(end).toMatchObject({ code: name === 'cancel' ? 'interrupted' : 'no_login' })
+      expect(session).toBeUndefined()
+    }
+  })
+
+  it('that is to be killed does not wait for an agent that does not exit', async () => {
+    const kill = new AbortController()
+    const hangs = `${slowAgent(true)}
+      setInterval(() => {}, 1000)`
+    const giveUp = new AbortController()
+    const more = { giveUp: giveUp.signal, kill: kill.signal, patience: { readMs: 100, leaveMs: 600_000 } }
+    const pending = prompt('x', { ...more, onSession: () => giveUp.abort(refused) }, hangs)
+    await expect.poll(isWritten, { timeout: 15_000 }).toBe(true)
+    await sleep(200)
+    kill.abort()
+    expect((await pending).end).toMatchObject({ code: 'no_login' })
+  })
+
+  it('to an agent that ends is an error that says how it ended', async () => {
+    expect((await prompt('FAIL')).end).toMatchObject({
+      code: 'harness_failed',
+      message: 'fixture: it exited with 3',
+    })
+  })
+})
+
+describe('the terms of a session', () => {
+  const TERMS = { meta: { own: { options: 1 } }, modeId: 'careful' }
+  /** Says what it was asked, and which modes it has; a session may be in one that a project chose. */
+  const agentScript = (mode: string) =>
+    `
+    const said = []
+    const answer = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    const modes = { currentModeId: '${mode}', availableModes: [{ id: '${mode}', name: 'x' }, { id: 'careful', name: 'y' }] }
+    require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+      const { id, method, params } = JSON.parse(line)
+      said.push(method + ' ' + JSON.stringify(params._meta ?? params.modeId ?? null))
+      if (method === 'initialize') answer(id, { protocolVersion: 1, agentCapabilities: { loadSession: true } })
+      if (method === 'session/new') answer(id, { sessionId: 's', modes })
+      if (method === 'session/load') answer(id, { modes })
+      if (method === 'session/set_mode') answer(id, {})
+      if (method !== 'session/prompt') return
+      const update = { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: said.join('|') } }
+      console.log(JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: 's', update } }))
+      answer(id, { stopReason: 'end_turn' })
+    })`.replace('require(', 'process.getBuiltinModule(')
+
+  it.each([
+    ['begun', {}, 'session/new'],
+    ['taken up', { sessionId: 's' }, 'session/load'],
+  ])('that is %s are told, and its mode is set before anything is asked', async (_, more, method) => {
+    const { said: output } = await prompt('x', { ...more, terms: TERMS }, agentScript('loose'))
+    expect(output.split('|').slice(1)).toEqual([
+      `${method} {"own":{"options":1}}`,
+      'session/set_mode "careful"',
+      'session/prompt null',
+    ])
+  })
+
+  it('leave a mode alone that is right already, and say nothing where there are none', async () => {
+    const right = await prompt('x', { terms: TERMS }, agentScript('careful'))
+    expect(right.said).not.toContain('set_mode')
+    const none = await prompt('x', {}, agentScript('loose'))
+    expect(none.said).toBe('initialize null|session/new null|session/prompt null')
+  })
+})
+
+describe('an agent that', () => {
+  it.each([
+    ['never answers', 'setInterval(() => {}, 1000)', /not ready within/],
+    ['answers garbage and ends', 'console.log("what?"); process.exit(1)', /exited with 1/],
+    [
+      'complains and ends',
+      'console.error("no such thing as a model"); process.exit(1)',
+      /no such thing as a model/,
+    ],
+    [
+      'does not know the protocol',
+      'process.stdin.on("data", (d) => console.log(JSON.stringify({jsonrpc:"2.0",id:JSON.parse(d).id,result:{protocolVersion:9}})))',
+      /version 9/,
+    ],
+  ])('%s is an error within its time', async (_, script, message) => {
+    const { end } = await prompt('SAY: x', { timeouts: { readyMs: 1500 } }, script)
+    expect(end).toMatchObject({ code: 'harness_failed', message: expect.stringMatching(message) })
+  })
+
+  it('answers what was never asked reaches no terminal', async () => {
+    const reported: unknown[] = []
+    const { error } = console
+    console.error = (...words: unknown[]) => void reported.push(words)
+    try {
+      const odd = 'console.log(JSON.stringify({jsonrpc:"2.0",id:"x\\u001b]0;y\\u0007",result:{}}))'
+      const script = `${odd}; setTimeout(() => process.exit(1), 200)`
+      expect((await prompt('SAY: x', {}, script)).end).toMatchObject({ code: 'harness_failed' })
+    } finally {
+      console.error = error
+    }
+    expect(reported).toEqual([])
+  })
+
+  it('says that nobody is logged in is told as that', async () => {
+    const answer = '{jsonrpc:"2.0",id:JSON.parse(d).id,error:{code:-32000,message:"Authentication required"}}'
+    const script = `process.stdin.on("data", (d) => console.log(JSON.stringify(${answer})))`
+    expect((await prompt('SAY: x', {}, script)).end).toMatchObject({ code: 'no_login' })
+  })
+
+  it('asks for what it may not have is answered that there is no such thing', async () => {
+    const ask =
+      '{jsonrpc:"2.0",id:"x",method:"fs/write_text_file",params:{sessionId:"s",path:"/x",content:""}}'
+    const script = `process.stdin.on("data", (d) => {
+      const { id, method, error } = JSON.parse(d)
+      if (id === "x") { console.error(error.code); process.exit(1) }
+      if (method === "initialize") console.log(JSON.stringify(${ask}))
+    })`
+    expect((await prompt('SAY: x', {}, script)).end).toMatchObject({
+      message: expect.stringContaining('-32601'),
+    })
+  })
+
+  it('asks and asks, and reads no answer, is given up', async () => {
+    const script = `import { writeSync } from "node:fs"
+      const line = JSON.stringify({ jsonrpc: "2.0", id: "x".repeat(60000), method: "y" }) + "\\n"
+      process.stdin.once("data", () => { process.stdin.pause(); for (;;) try { writeSync(1, line) } catch (e) { if (e.code !== "EAGAIN") throw e } })`
+    const { end } = await prompt('SAY: x', { timeouts: { readyMs: 15_000 } }, script)
+    expect(end).toMatchObject({ code: 'harness_failed', message: expect.stringContaining('does not read') })
+  })
+
+  it('falls silent in the middle is given up', async () => {
+    const { end } = await prompt('SAY: x\nWAIT', { timeouts: { silentMs: 200 } })
+    expect(end).toMatchObject({
+      code: 'harness_failed',
+      message: expect.stringContaining('sent nothing for'),
+    })
+  })
+})

@@ -1,0 +1,62 @@
+/** What npm brought and no sandbox needs: removed before the rest is kept. */
+import { lstat, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CraikError } from '../../errors.ts'
+
+/** Types and source maps are for editors; links lead to what `bin` leads to already. */
+const ALWAYS = [
+  'node_modules/.bin',
+  'node_modules/**/node_modules/.bin',
+  'node_modules/.package-lock.json',
+  ...['ts', 'mts', 'cts'].map((kind) => `node_modules/**/*.d.${kind}`),
+  'node_modules/**/*.map',
+  'node_modules/**/*.tsbuildinfo',
+]
+
+export interface TreeSize {
+  readonly files: number
+  readonly bytes: number
+}
+
+/** Then there are files and folders and nothing else: a link could lead out of it, wherever it is put. */
+export async function pruneTree(
+  folder: string,
+  patterns: readonly string[],
+  signal: AbortSignal,
+): Promise<TreeSize> {
+  const goes = [...ALWAYS, ...patterns].map(matcherOf)
+  let files = 0
+  let bytes = 0
+  const walk = async (relative: string): Promise<void> => {
+    signal.throwIfAborted()
+    for (const name of (await readdir(join(folder, relative))).sort()) {
+      const path = relative === '' ? name : `${relative}/${name}`
+      const found = await lstat(join(folder, path))
+      if (goes.some((matches) => matches.test(path)))
+        await rm(join(folder, path), { recursive: true, force: true })
+      else if (found.isDirectory()) await walk(path)
+      else if (found.isFile()) {
+        files += 1
+        bytes += found.size
+      } else
+        throw new CraikError('unavailable', `npm installed ${path}, which is neither a file nor a folder`, {
+          hint: 'run:  craik harness install --help',
+        })
+    }
+  }
+  await walk('')
+  return { files, bytes }
+}
+
+/** `*` is any part of a name, `**` any number of folders. */
+export function matcherOf(pattern: string): RegExp {
+  const text = pattern
+    .split('/')
+    .map((part) => (part === '**' ? '(?:[^/]+/)*' : `${part.split('*').map(escapePattern).join('[^/]*')}/`))
+    .join('')
+  return new RegExp(`^${text.replace(/\/$/, '')}$`)
+}
+
+function escapePattern(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+}

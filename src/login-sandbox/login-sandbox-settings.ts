@@ -1,0 +1,120 @@
+/** What a login's sandbox is to be: of a profile, the environment and what was typed, read once. */
+import { resolve } from 'node:path'
+import { CraikError } from '../errors.ts'
+import { CREDENTIAL_MODES, type CredentialMode } from '../sandboxes/backend.ts'
+import { parseLoginName } from './login-names.ts'
+import { homeOf, type ProfileVariable, readProfile } from './login-profile.ts'
+
+export interface Typed {
+  readonly profile?: string | undefined
+  readonly login?: string | undefined
+  readonly workspace?: string | undefined
+  readonly backend?: string | undefined
+  readonly credentials?: string | undefined
+  readonly egress?: string | undefined
+  readonly apt?: string | undefined
+  readonly inbox?: string | undefined
+  readonly harness?: string | undefined
+}
+
+export interface LoginSandboxSettings {
+  readonly profile: string | undefined
+  /** What chooses the same profile and login again when it is typed, wherever they were chosen now. */
+  readonly chosenBy: readonly string[]
+  /** Undefined: it is still to be found out, from GitHub's login or the user's name. */
+  readonly login: string | undefined
+  /** Whom the GitHub login has to be of. */
+  readonly expectedLogin: string | undefined
+  readonly workspace: string
+  readonly inbox: string
+  /** Undefined: the best there is here. */
+  readonly backend: 'docker' | 'process' | undefined
+  readonly credentials: CredentialMode
+  readonly egressPresets: readonly string[]
+  readonly packages: string | undefined
+  /** Which agents, such as `claude-code,codex`; undefined: all. */
+  readonly harnesses: string | undefined
+  readonly refusePattern: RegExp | undefined
+  readonly author: { readonly name: string | undefined; readonly email: string | undefined }
+}
+
+const BACKENDS = ['docker', 'process'] as const
+const MAX_PATTERN = 4096
+
+export function loadSettings(
+  typed: Typed,
+  environment: NodeJS.ProcessEnv,
+  currentFolder: string,
+): LoginSandboxSettings {
+  const named = typed.profile ?? (environment.SANDBOX_PROFILE || undefined)
+  const profile = named === undefined ? undefined : readProfile(environment, named)
+  // A chosen profile wins: what is left in the environment may be of another identity.
+  const value = (name: ProfileVariable): string | undefined =>
+    (profile?.values[name] ?? environment[name]) || undefined
+  const login = typed.login ?? value('SANDBOX_LOGIN')
+  const parsedLogin = login === undefined ? undefined : parseLoginName(login, 'SANDBOX_LOGIN')
+  const isOfProfile = typed.login === undefined && Boolean(profile?.values.SANDBOX_LOGIN)
+  const expected = value('SANDBOX_LOGIN_EXPECTED') ?? profile?.values.SANDBOX_LOGIN
+  return {
+    profile: profile?.name,
+    chosenBy: [
+      ...(profile === undefined ? [] : ['--profile', profile.name]),
+      ...(parsedLogin === undefined || isOfProfile ? [] : ['--login', parsedLogin]),
+    ],
+    login: parsedLogin,
+    expectedLogin: expected?.trim().toLowerCase(),
+    workspace: resolve(currentFolder, typed.workspace ?? value('SANDBOX_WORKSPACE') ?? '.'),
+    inbox: resolve(
+      currentFolder,
+      typed.inbox ?? value('SANDBOX_INBOX_DIR') ?? `${homeOf(environment)}/inbox`,
+    ),
+    backend: oneOf(BACKENDS, typed.backend ?? value('SANDBOX_BACKEND'), 'SANDBOX_BACKEND'),
+    credentials:
+      oneOf(CREDENTIAL_MODES, typed.credentials ?? value('SANDBOX_CREDENTIALS'), 'SANDBOX_CREDENTIALS') ??
+      'broker',
+    egressPresets: listOf(typed.egress ?? value('SANDBOX_EGRESS')),
+    packages: typed.apt ?? value('SANDBOX_APT'),
+    harnesses: typed.harness ?? value('SANDBOX_HARNESSES'),
+    refusePattern: patternOf(value('SANDBOX_REFUSE_PATTERNS')),
+    author: {
+      name: authorOf(value('GIT_AUTHOR_NAME'), 'GIT_AUTHOR_NAME'),
+      email: authorOf(value('GIT_AUTHOR_EMAIL'), 'GIT_AUTHOR_EMAIL'),
+    },
+  }
+}
+
+function oneOf<T extends string>(
+  choices: readonly T[],
+  text: string | undefined,
+  name: string,
+): T | undefined {
+  if (text === undefined) return undefined
+  const found = choices.find((choice) => choice === text)
+  if (found !== undefined) return found
+  throw new CraikError('usage', `${name} must be one of ${choices.join(', ')}`)
+}
+
+function listOf(text: string | undefined): string[] {
+  return [...new Set((text ?? '').split(/[\s,]+/).filter((name) => name !== ''))]
+}
+
+function patternOf(text: string | undefined): RegExp | undefined {
+  if (text === undefined) return undefined
+  if (text.length > MAX_PATTERN)
+    throw new CraikError('too_large', 'SANDBOX_REFUSE_PATTERNS has more than 4,096 characters')
+  try {
+    return new RegExp(text)
+  } catch (cause) {
+    // What cannot be understood might have refused something.
+    throw new CraikError('invalid_config', 'SANDBOX_REFUSE_PATTERNS is not a valid regular expression', {
+      hint: 'use, for example:  SANDBOX_REFUSE_PATTERNS="^(ACME_|CORP_).*"',
+      cause,
+    })
+  }
+}
+
+function authorOf(text: string | undefined, name: string): string | undefined {
+  if (text === undefined) return undefined
+  if (text.length <= 200 && !/[\u0000-\u001f\u007f<>]/.test(text)) return text
+  throw new CraikError('usage', `${name} has more than 200 characters, a line break, < or >`)
+}

@@ -1,0 +1,201 @@
+/** The host's socket that a sidecar dials: made by the host alone, in a folder that the inside cannot write. */
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  unlinkSync,
+} from 'node:fs'
+import { createServer, type Server, type Socket } from 'node:net'
+import { dirname, join } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { INSIDE } from '../../sidecar/protocol.ts'
+
+export interface HostSocket {
+  /** Closes it and whatever came in through it. */
+  close(): Promise<void>
+}
+
+export interface HostSocketEvents {
+  /** The one connection; the next follows when this one is closed. */
+  onConnection(stream: Socket): void
+  /** So many were turned away because one is there; told at once, then at most each second. */
+  onRefused(connections: number): void
+}
+
+const REFUSAL = 'craik: this sandbox is already connected; it can have only one connection at a time\n'
+/** Connections that are being told so; more are closed without a word. */
+const MAX_BEING_REFUSED = 15
+const REFUSE_MS = 1_000
+const REPORT_EVERY_MS = 1_000
+/** The longest path of a Unix socket that every system takes. */
+const MAX_PATH_BYTES = 103
+
+/** Listens in the folder, which is made if it is missing, in place of a socket that an earlier process left. */
+export async function openHostSocket(folder: string, events: HostSocketEvents): Promise<HostSocket> {
+  const descriptor = openSocketFolder(folder)
+  // By the open folder: whatever its path is by now, and however long.
+  const path = join(process.platform === 'linux' ? `/proc/self/fd/${descriptor}` : folder, INSIDE.socketName)
+  const server = createServer()
+  try {
+    if (Buffer.byteLength(path) > MAX_PATH_BYTES) {
+      throw new CraikError('unavailable', 'the socket path is too long for this system', {
+        hint: 'set CRAIK_HOME to a folder with a shorter path',
+      })
+    }
+    removeStale(path)
+    await listening(server, path)
+    chmodSync(path, 0o666)
+  } catch (error) {
+    await closeServer(server)
+    closeSync(descriptor)
+    throw error instanceof CraikError ? error : cannotMake(error)
+  }
+  const listener = new HostListener(server, events)
+  let closing: Promise<void> | undefined
+  return {
+    close() {
+      closing ??= listener.close().finally(() => closeSync(descriptor))
+      return closing
+    },
+  }
+}
+
+/** Lets one in, tells the others that there is one. */
+class HostListener {
+  readonly #server: Server
+  readonly #events: HostSocketEvents
+  readonly #refused = new Set<Socket>()
+  #current: Socket | undefined
+  #unreported = 0
+  #reporting: NodeJS.Timeout | undefined
+
+  constructor(server: Server, events: HostSocketEvents) {
+    this.#server = server
+    this.#events = events
+    server.maxConnections = 1 + MAX_BEING_REFUSED
+    server.on('connection', (socket) => this.#take(socket))
+    server.on('drop', () => this.#report())
+    // A failed accept costs one connection, not the listener.
+    server.on('error', () => {})
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#reporting)
+    this.#current?.destroy()
+    for (const socket of this.#refused) socket.destroy()
+    await closeServer(this.#server)
+  }
+
+  #take(socket: Socket): void {
+    socket.on('error', () => {})
+    if (this.#current) {
+      this.#refuse(socket)
+      return
+    }
+    this.#current = socket
+    socket.once('close', () => {
+      this.#current = undefined
+    })
+    this.#events.onConnection(socket)
+  }
+
+  #refuse(socket: Socket): void {
+    this.#refused.add(socket)
+    const timer = setTimeout(() => socket.destroy(), REFUSE_MS)
+    socket.once('close', () => {
+      clearTimeout(timer)
+      this.#refused.delete(socket)
+    })
+    socket.end(REFUSAL, () => socket.destroySoon())
+    this.#report()
+  }
+
+  #report(): void {
+    this.#unreported++
+    if (this.#reporting) return
+    this.#events.onRefused(this.#unreported)
+    this.#unreported = 0
+    this.#reporting = setTimeout(() => {
+      this.#reporting = undefined
+      if (this.#unreported === 0) return
+      this.#unreported--
+      this.#report()
+    }, REPORT_EVERY_MS)
+    this.#reporting.unref()
+  }
+}
+
+/** Private from above, readable below: the inside sees this folder alone, and cannot write it. */
+function openSocketFolder(folder: string): number {
+  ensurePrivateFolder(dirname(folder), 'sandbox folder')
+  try {
+    mkdirSync(folder, { mode: 0o755 })
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw cannotMake(error)
+  }
+  let descriptor: number
+  try {
+    descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+  } catch (error) {
+    throw cannotMake(error)
+  }
+  const stats = fstatSync(descriptor)
+  const ours = stats.uid === process.geteuid?.() && (stats.mode & 0o022) === 0
+  if (ours) {
+    // The umask may have taken away what the inside needs.
+    fchmodSync(descriptor, 0o755)
+    return descriptor
+  }
+  closeSync(descriptor)
+  throw new CraikError('key_exposed', 'the folder of the sandbox’s socket is writable by other users', {
+    hint: 'delete the sandbox and create it again',
+  })
+}
+
+function removeStale(path: string): void {
+  const stats = lstatSync(path, { throwIfNoEntry: false })
+  if (!stats) return
+  if (!stats.isSocket() || stats.uid !== process.geteuid?.()) {
+    throw new CraikError(
+      'key_exposed',
+      'a file that Craik did not create is at the path of the sandbox’s socket',
+      {
+        hint: 'delete the sandbox and create it again',
+      },
+    )
+  }
+  unlinkSync(path)
+}
+
+function listening(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ path, backlog: 16 }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    if (server.listening) server.close(() => resolve())
+    else resolve()
+  })
+}
+
+function cannotMake(error: unknown): CraikError {
+  return new CraikError('home_unwritable', `cannot create the socket of the sandbox (${codeOf(error)})`, {
+    cause: error,
+  })
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? 'unknown error'
+}

@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest'
+import { fileListSchema, jobsSchema, processesSchema } from './sidecar-responses.ts'
+
+const ENTRY = { path: 'a', type: 'file', bytes: 1, mode: 0o644, modifiedAtMs: 1 }
+
+it.each([
+  ['jobs', jobsSchema, { jobs: Array(500_000).fill(0) }],
+  ['entries', fileListSchema, { path: '.', entries: Array(500_000).fill(0) }],
+  ['processes', processesSchema, { processes: Array(500_000).fill(0) }],
+  ['processes, few enough', processesSchema, { processes: Array(30_000).fill({}) }],
+])('a sidecar that lists wrong %s costs one fault, not one for each', (_, schema, answer) => {
+  expect(schema.safeParse(answer).error?.issues).toHaveLength(1)
+})
+
+it('names the first entry that cannot be', () => {
+  const entries = [ENTRY, { ...ENTRY, bytes: -1 }, { ...ENTRY, mode: -1 }]
+  expect(fileListSchema.safeParse({ path: '.', entries }).error?.issues[0]?.path).toEqual([
+    'entries',
+    1,
+    'bytes',
+  ])
+  expect(fileListSchema.safeParse({ path: '.', entries: [ENTRY] }).data?.entries).toEqual([ENTRY])
+})

@@ -1,0 +1,39 @@
+/** What tests of snapshots do with a manager: run a script inside, allow an import, look at the files. */
+import { existsSync, readdirSync } from 'node:fs'
+import type { SandboxId } from '../../lib/ids.ts'
+import { createGrant } from '../../policy/grants.ts'
+import { caller, exec, jobId, type ManagerScene, OPERATOR, readAll } from './manager.fixture.ts'
+
+export async function inside(
+  { manager }: Pick<ManagerScene, 'manager'>,
+  id: SandboxId,
+  script: string,
+): Promise<string> {
+  const { output } = await manager.jobs.start(caller(), id, jobId(), { spec: exec('sh', '-c', script) })
+  const { stdout, stderr, result } = await readAll(output)
+  if (result?.exitCode !== 0) throw new Error(stderr)
+  return stdout
+}
+
+export async function allowImport({ store }: ManagerScene): Promise<void> {
+  await createGrant(store, {
+    capability: 'sandbox.snapshot',
+    subject: OPERATOR,
+    scope: 'any',
+    operations: ['import'],
+    target: { ref: 'snapshot/new' },
+    max_uses: 1,
+    approved_by: OPERATOR,
+    reason: 'typed by the operator',
+  })
+}
+
+export const filesOf = ({ store }: ManagerScene) =>
+  existsSync(store.home.snapshots) ? readdirSync(store.home.snapshots) : []
+
+/** With one bit of the byte there another. */
+export function flipByte(bytes: Buffer, at: number): Buffer {
+  const changed = Buffer.from(bytes)
+  changed[at]! ^= 0x10
+  return changed
+}

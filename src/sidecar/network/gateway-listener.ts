@@ -1,0 +1,136 @@
+/**
+ * The sidecar's loopback port. What connects to it is joined to a stream that the host holds open for that, so that
+ * the inside reaches the host's gateway and nothing else. It listens for as long as the sidecar lives; while the
+ * host is away, connections wait a little.
+ */
+import { createServer, type Server, type Socket } from 'node:net'
+import { LIMITS } from '../protocol.ts'
+import { type RouteCall, SidecarError } from '../router.ts'
+import { breakOff, joinSocket } from './join-sockets.ts'
+import type { PortConnections } from './port-connections.ts'
+
+/** More than a restart of the supervisor takes. */
+const WAIT_MS = 10_000
+
+interface Waiting {
+  readonly socket: Socket
+  readonly detach: () => void
+  readonly timer: NodeJS.Timeout
+}
+
+export class GatewayListener {
+  readonly #server: Server
+  /** For programs that reach the host by a file. */
+  readonly #local: Server
+  readonly #connections: PortConnections
+  readonly #waitMs: number
+  readonly #idle = new Set<RouteCall>()
+  readonly #waiting = new Set<Waiting>()
+  readonly #sockets = new Set<Socket>()
+
+  constructor(connections: PortConnections, waitMs = WAIT_MS) {
+    this.#connections = connections
+    this.#waitMs = waitMs
+    // Paused, so that no byte is read before there is somebody to give it to.
+    const createGatewayServer = () =>
+      createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => this.#arrive(socket))
+    this.#server = createGatewayServer()
+    this.#local = createGatewayServer()
+  }
+
+  /** Resolves with the port; 0 takes any free one. */
+  listen(port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen({ host: '127.0.0.1', port }, () => {
+        this.#server.off('error', reject)
+        // Such as no descriptors left for one connection: the port goes on.
+        this.#server.on('error', () => {})
+        const address = this.#server.address()
+        resolve(typeof address === 'object' && address !== null ? address.port : port)
+      })
+    })
+  }
+
+  /** Besides the port: for programs that take a socket for their proxy. Without it they do without. */
+  listenAt(path: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.#local.once('error', () => resolve())
+      this.#local.listen(path, () => resolve())
+      this.#local.on('error', () => {})
+    })
+  }
+
+  /** Keeps the host's stream until something connects. */
+  accept(call: RouteCall): void {
+    if (this.#idle.size >= 2 * LIMITS.acceptStreams)
+      throw new SidecarError('busy', `${this.#idle.size} accept streams are already idle`)
+    for (const waiting of this.#waiting) {
+      this.#waiting.delete(waiting)
+      clearTimeout(waiting.timer)
+      if (this.#serve(waiting.socket, waiting.detach, call)) return
+    }
+    this.#idle.add(call)
+    call.signal.addEventListener('abort', () => this.#idle.delete(call), { once: true })
+    if (call.signal.aborted) this.#idle.delete(call)
+  }
+
+  /** Ends every connection. Idempotent. */
+  close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    const closed = [this.#server, this.#local].map(
+      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    )
+    return Promise.all(closed).then(() => {})
+  }
+
+  #arrive(socket: Socket): void {
+    socket.on('error', () => {})
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+    let release: () => void
+    try {
+      release = this.#connections.enter()
+    } catch {
+      breakOff(socket)
+      return
+    }
+    for (const call of this.#idle) {
+      this.#idle.delete(call)
+      if (call.respond(200)) {
+        joinSocket(socket, call.stream, release)
+        return
+      }
+    }
+    this.#wait(socket, release)
+  }
+
+  #wait(socket: Socket, release: () => void): void {
+    if (this.#waiting.size >= LIMITS.waitingConnections) {
+      breakOff(socket)
+      release()
+      return
+    }
+    const timer = setTimeout(() => breakOff(socket), this.#waitMs)
+    const waiting: Waiting = { socket, detach: release, timer }
+    this.#waiting.add(waiting)
+    socket.once('close', () => {
+      clearTimeout(timer)
+      if (this.#waiting.delete(waiting)) release()
+    })
+  }
+
+  /** False: that connection is gone, and the stream is still free. */
+  #serve(socket: Socket, release: () => void, call: RouteCall): boolean {
+    if (socket.destroyed) {
+      release()
+      return false
+    }
+    if (call.respond(200)) joinSocket(socket, call.stream, release)
+    else {
+      breakOff(socket)
+      release()
+    }
+    return true
+  }
+}

@@ -1,0 +1,131 @@
+import { execFileSync } from 'node:child_process'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { lastLines, newLines } from './log-tail.ts'
+import { openLogFile, openSupervisorLog } from './supervisor-log.ts'
+
+let folder: string
+let path: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'craik-log-'))
+  path = join(folder, 'supervisor.log')
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const read = (file = path) =>
+  readFileSync(file, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+describe('the supervisor’s log', () => {
+  it('writes one line of JSON for each message, for its owner alone', () => {
+    using log = openSupervisorLog(path, () => 0)
+    log.write('info', 'started', { version: '1.2.3' })
+    log.write('warn', 'odd')
+    expect(read()).toEqual([
+      {
+        at: '1970-01-01T00:00:00.000Z',
+        level: 'info',
+        message: 'started',
+        pid: process.pid,
+        version: '1.2.3',
+      },
+      { at: '1970-01-01T00:00:00.000Z', level: 'warn', message: 'odd', pid: process.pid },
+    ])
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+  })
+
+  it.each([
+    ['a named pipe', () => execFileSync('mkfifo', ['-m', '600', path])],
+    ['a link to a file', () => symlinkSync('other', path)],
+    ['a link to a device', () => symlinkSync('/dev/zero', path)],
+  ])('is refused by name, and at once, when it is %s', (_, make) => {
+    writeFileSync(join(folder, 'other'), 'mine\n')
+    make()
+    const refused = { code: 'home_unwritable', message: expect.stringContaining(`${path} is not a regular`) }
+    for (const open of [() => openLogFile(path), () => lastLines(path, 1)])
+      expect(open).toThrow(expect.objectContaining(refused))
+    using log = openSupervisorLog(path, () => 0)
+    log.write('info', 'lost')
+    expect(readFileSync(join(folder, 'other'), 'utf8')).toBe('mine\n')
+  })
+
+  it('is rotated by size and never has more files than it may', () => {
+    using log = openSupervisorLog(path, () => 0, { files: 3, fileBytes: 1_000 })
+    for (let i = 0; i < 100; i++) log.write('info', `message ${i}`)
+    expect(readdirSync(folder).sort()).toEqual(['supervisor.log', 'supervisor.log.1', 'supervisor.log.2'])
+    const stored = ['.2', '.1', ''].flatMap((suffix) =>
+      read(`${path}${suffix}`).map(({ message }) => message),
+    )
+    expect(stored.at(-1)).toBe('message 99')
+    expect(stored).toEqual(Array.from(stored, (_, i) => `message ${100 - stored.length + i}`))
+    for (const file of readdirSync(folder)) {
+      expect(statSync(join(folder, file)).size).toBeLessThanOrEqual(1_000)
+      expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600)
+    }
+  })
+
+  it('holds no secret', () => {
+    using log = openSupervisorLog(path, () => 0)
+    const token = `ghp_${'a1B2'.repeat(9)}`
+    log.write('error', `the request said authorization: Bearer ${token}`, {
+      api_key: 'hunter2hunter2',
+      stack: token,
+    })
+    const text = readFileSync(path, 'utf8')
+    expect(text).not.toContain(token)
+    expect(text).not.toContain('hunter2')
+  })
+
+  it('shortens a line that is too long', () => {
+    using log = openSupervisorLog(path, () => 0)
+    log.write('error', 'x'.repeat(100_000))
+    expect(read()[0]).toMatchObject({ level: 'error', shortened: true })
+  })
+
+  it('goes on when it cannot be written', () => {
+    using log = openSupervisorLog(join(folder, 'missing', 'log'), () => 0)
+    expect(() => log.write('info', 'lost')).not.toThrow()
+  })
+})
+
+describe('the end of the log', () => {
+  it('is the last lines, whole, however long it is', () => {
+    writeFileSync(path, Array.from({ length: 50_000 }, (_, i) => `line ${i}\n`).join(''))
+    expect(lastLines(path, 2)).toEqual(['line 49998', 'line 49999'])
+    expect(lastLines(path, 10_000_000).every((line) => /^line \d+$/.test(line))).toBe(true)
+    expect(lastLines(join(folder, 'none'), 2)).toEqual([])
+  })
+
+  it('is followed into the next file when the log is rotated', async () => {
+    using log = openSupervisorLog(path, () => 0, { files: 2, fileBytes: 500 })
+    log.write('info', 'before')
+    const stop = new AbortController()
+    const seen: string[] = []
+    const following = (async () => {
+      for await (const line of newLines(path, stop.signal)) {
+        seen.push((JSON.parse(line) as { message: string }).message)
+        if (seen.at(-1) === 'last') stop.abort()
+      }
+    })()
+    await new Promise((done) => setTimeout(done, 50))
+    log.write('info', 'after')
+    await expect.poll(() => seen).toEqual(['after'])
+    for (let _i = 0; !existsSync(`${path}.1`); _i++) log.write('info', 'filling')
+    log.write('info', 'last')
+    await following
+    expect(seen.at(-1)).toBe('last')
+  })
+})

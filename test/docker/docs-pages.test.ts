@@ -1,0 +1,19 @@
+/** The pages of the documentation that need containers, typed as a reader would. */
+import { describe, expect, it } from 'vitest'
+import { docsPages, limitPages } from '../docs/pages.ts'
+import { runPage } from '../docs-page.ts'
+import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+
+describe.skipIf(ENGINE_IS_NEEDED !== undefined)(
+  ENGINE_IS_NEEDED ?? 'docs with containers',
+  { concurrent: true },
+  () => {
+    it.each(docsPages('docker'))(
+      '%s',
+      limitPages(async (page: string) => {
+        expect((await runPage(page)).problems).toEqual([])
+      }),
+      900_000,
+    )
+  },
+)
