@@ -29,7 +29,7 @@ const SCENARIOS = {
   },
 
   /** A log that works, then a full disk, then room again. */
-  async actAroundFullDisk() {
+  async known() {
     await act('before')
     const before = receiptsOf(home)
     fill()

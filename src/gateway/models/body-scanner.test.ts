@@ -5,7 +5,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, expect, test } from 'vitest'
-import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../../policy/policy.fixture.ts'
 import { setQuota } from '../../providers/ledger/budgets-and-quotas.ts'
 import { account, CERTIFICATE, type GatewayScene, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
 import { BodyScanner } from './body-scanner.ts'
@@ -215,7 +215,7 @@ const noQuota = ({ at }: GatewayScene) =>
       tokens_per_minute: null,
       concurrent: null,
     },
-    OPERATOR,
+    POLICY_OPERATOR,
   )
 
 test.each<[string, number, string, string[], object, (gateway: GatewayScene) => Promise<unknown>]>([

@@ -9,7 +9,7 @@ import type { ProviderRecord } from '../../providers/provider-record.ts'
 import type { GatewayCaller } from '../caller.ts'
 import { sameAddress } from '../config-fault.ts'
 import { findAccount } from './client-credential.ts'
-import type { Dialect } from './dialects/dialect.ts'
+import type { GatewayDialect } from './dialects/dialect.ts'
 
 /** The destination of a call and its credential. */
 export interface Login {
@@ -36,7 +36,7 @@ export interface LoginDeps {
 /** Returns the logins of this machine for a provider's record, in order of preference. */
 export function loginsFor(
   record: ProviderRecord,
-  dialect: Dialect,
+  dialect: GatewayDialect,
   accounts: readonly Account[],
   prefersLogin: boolean,
 ): readonly Account[] {
@@ -80,7 +80,7 @@ export function chooseLogin(
   deps: LoginDeps,
   caller: GatewayCaller,
   route: Route,
-  dialect: Dialect,
+  dialect: GatewayDialect,
   logins: readonly Account[],
   presented: readonly string[],
 ): Login | LoginRefusal {
@@ -119,7 +119,7 @@ function secretLogin(
   { credential }: LoginDeps,
   caller: GatewayCaller,
   { secretName, baseUrl = '', billing }: Route,
-  dialect: Dialect,
+  dialect: GatewayDialect,
   presented: readonly string[],
 ): Login | undefined {
   const none = async () => undefined
@@ -144,7 +144,7 @@ function secretLogin(
   }
 }
 
-function keyHeader({ wire }: Dialect, value: string): Record<string, string> {
+function keyHeader({ wire }: GatewayDialect, value: string): Record<string, string> {
   if (wire === 'anthropic_messages') return { 'x-api-key': value }
   return wire === 'gemini' ? { 'x-goog-api-key': value } : { authorization: `Bearer ${value}` }
 }

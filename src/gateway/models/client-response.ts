@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GatewayLimits } from '../gateway-limits.ts'
 import { answerUnread, expectsContinue } from '../raw-response.ts'
-import type { Dialect, DialectError } from './dialects/dialect.ts'
+import type { DialectError, GatewayDialect } from './dialects/dialect.ts'
 
 export class Client {
   readonly #request: IncomingMessage
@@ -84,14 +84,14 @@ export class Client {
   }
 
   /** Sends an error in the dialect for a possibly incomplete request, and closes the connection. */
-  refuse(dialect: Dialect, error: DialectError, headers: Readonly<Record<string, string>> = {}): void {
+  refuse(dialect: GatewayDialect, error: DialectError, headers: Readonly<Record<string, string>> = {}): void {
     if (this.closeSignal.aborted || this.hasBegun) return
     const head = { 'content-type': 'application/json', ...headers }
     answerUnread(this.#request, this.#response, error.status, head, dialect.errorBody(error), this.#limits)
   }
 
   /** Sends an error in the dialect: as the body or, after the response has begun, as the last event. */
-  fail(dialect: Dialect, error: DialectError, headers: Readonly<Record<string, string>> = {}): void {
+  fail(dialect: GatewayDialect, error: DialectError, headers: Readonly<Record<string, string>> = {}): void {
     if (!this.hasBegun) {
       this.answer(error.status, { 'content-type': 'application/json', ...headers }, dialect.errorBody(error))
       return

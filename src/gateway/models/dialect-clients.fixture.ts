@@ -7,7 +7,7 @@ import type { Act, WireServer } from '../../../test/wire/wire-server.ts'
 import type { Account } from '../../accounts/account.ts'
 import { account, CERTIFICATE } from '../gateway.fixture.ts'
 
-export const HELLO: Act = { kind: 'text', text: 'hello there' }
+export const HELLO_TEXT: Act = { kind: 'text', text: 'hello there' }
 
 export interface DialectClient {
   readonly name: string

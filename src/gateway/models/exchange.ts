@@ -67,7 +67,7 @@ const NO_MEMORY = 'this sandbox has too much data in open responses; wait for ot
 /** The abort reason of a call that exceeded its deadline. */
 export const TOO_LONG = Symbol('too long')
 
-export async function exchange(sending: Sending): Promise<Exchanged> {
+export async function exchangeWithUpstream(sending: Sending): Promise<Exchanged> {
   return new Passing(sending).run()
 }
 

@@ -362,27 +362,32 @@ test('a client that never finishes sending is refused in time', async () => {
   await expectRefusal(gateway, 'gateway.body.too_slow')
 })
 
-test('reports no internal error when a client disconnects while Craik looks for its login', async () => {
-  class SlowBroker extends MemoryBroker {
-    readonly asked = Promise.withResolvers<void>()
-    override accounts(until?: AbortSignal): Promise<readonly Account[]> {
-      const { promise, reject } = Promise.withResolvers<readonly Account[]>()
-      until!.addEventListener('abort', () => reject(until!.reason))
-      this.asked.resolve()
-      return promise
+test.each(['a client disconnects', 'the gateway closes'])(
+  'reports no internal error when %s while Craik looks for its login',
+  async (ending) => {
+    class SlowBroker extends MemoryBroker {
+      readonly asked = Promise.withResolvers<void>()
+      override accounts(until?: AbortSignal): Promise<readonly Account[]> {
+        const { promise, reject } = Promise.withResolvers<readonly Account[]>()
+        until!.addEventListener('abort', () => reject(until!.reason))
+        this.asked.resolve()
+        return promise
+      }
     }
-  }
-  const broker = new SlowBroker(account({ baseUrl: 'https://127.0.0.1:1/v1' }))
-  const gateway = await gatewayScene({ broker })
-  cleanups.push(() => gateway[Symbol.asyncDispose]())
-  const socket = await gateway.dial()
-  socket.write('POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: 2\r\n\r\n{}')
-  await broker.asked.promise
-  socket.destroy()
-  await once(socket, 'close')
-  await gateway.gateway.close()
-  expect(gateway.faults).toEqual([])
-})
+    const broker = new SlowBroker(account({ baseUrl: 'https://127.0.0.1:1/v1' }))
+    const gateway = await gatewayScene({ broker })
+    cleanups.push(() => gateway[Symbol.asyncDispose]())
+    const socket = await gateway.dial()
+    socket.write('POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: 2\r\n\r\n{}')
+    await broker.asked.promise
+    if (ending === 'a client disconnects') {
+      socket.destroy()
+      await once(socket, 'close')
+    }
+    await gateway.gateway.close()
+    expect(gateway.faults).toEqual([])
+  },
+)
 
 test('a client that never reads is disconnected in time, and its provider with it', async () => {
   let closed: (() => void) | undefined

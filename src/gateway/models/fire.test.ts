@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../../policy/policy.fixture.ts'
 import { listBudgets, setBudget } from '../../providers/ledger/budgets-and-quotas.ts'
 import { replayAll } from '../../providers/ledger/ledger.fixture.ts'
 import { account, CERTIFICATE, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
@@ -54,7 +54,7 @@ test('64 streams of 4 sandboxes against a budget for half of them spend not a na
         limit_tokens: null,
         allow_unpriced: false,
       },
-      OPERATOR,
+      POLICY_OPERATOR,
     )
   // The worst-case hold of one such call: every byte at the highest input price, and the full output limit.
   const hold = Buffer.byteLength(JSON.stringify(BODY)) * 3_750 + 2000 * 15_000

@@ -5,18 +5,23 @@ import type { ProviderDeps } from '../../providers/dispatch-types.ts'
 import type { ProviderRecord } from '../../providers/provider-record.ts'
 import type { GatewayCaller } from '../caller.ts'
 import { loginsFor, takesLogin } from './choose-login.ts'
-import { anthropicMessages } from './dialects/anthropic-messages.ts'
-import { chatCompletions } from './dialects/chat-completions.ts'
-import type { Dialect } from './dialects/dialect.ts'
+import { anthropicMessagesDialect } from './dialects/anthropic-messages.ts'
+import { chatCompletionsDialect } from './dialects/chat-completions.ts'
+import type { GatewayDialect } from './dialects/dialect.ts'
 import { geminiDialect } from './dialects/gemini.ts'
-import { openaiResponses } from './dialects/openai-responses.ts'
+import { openaiResponsesDialect } from './dialects/openai-responses.ts'
 
 interface Model {
   readonly id: string
   readonly providerId: string
 }
 
-const DIALECTS: readonly Dialect[] = [anthropicMessages, openaiResponses, chatCompletions, geminiDialect]
+const DIALECTS: readonly GatewayDialect[] = [
+  anthropicMessagesDialect,
+  openaiResponsesDialect,
+  chatCompletionsDialect,
+  geminiDialect,
+]
 
 /**
  * Returns only models that can be called at this moment: the provider is granted and enabled, and has a login or needs

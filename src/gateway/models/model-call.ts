@@ -23,8 +23,8 @@ import type { BufferedBytes } from './body.ts'
 import { currentCredential, isNotRenewed, type Login, type LoginRefusal } from './choose-login.ts'
 import type { Client } from './client-response.ts'
 import type { GatewayConfig } from './config.ts'
-import type { ModelRequest } from './dialects/dialect.ts'
-import { exchange, type UpstreamResponse } from './exchange.ts'
+import type { DialectRequest } from './dialects/dialect.ts'
+import { exchangeWithUpstream, type UpstreamResponse } from './exchange.ts'
 import type { ModelRoute } from './model-routes.ts'
 
 /** A call, as far as the request's head describes it. */
@@ -47,7 +47,7 @@ export interface ModelCallRequest extends CallHead {
   readonly cleared: ClearedCall
   readonly body: Buffer | undefined
   /** `undefined` for a request that does not call a model. */
-  readonly ask: ModelRequest | undefined
+  readonly ask: DialectRequest | undefined
   readonly held: BufferedBytes
 }
 
@@ -91,7 +91,10 @@ export async function clearCall(deps: ModelCallDeps, head: CallHead): Promise<Cl
   return refused ?? { ...found, call, refusals }
 }
 
-export async function callModel(deps: ModelCallDeps, request: ModelCallRequest): Promise<UnservedReason> {
+export async function forwardModelCall(
+  deps: ModelCallDeps,
+  request: ModelCallRequest,
+): Promise<UnservedReason> {
   const { config, cleared } = request
   const { call, refusals } = cleared
   const written: string[] = []
@@ -156,7 +159,7 @@ async function attempt(
     { asked: bytes, free: isSide },
     ({ maxOutputTokens }, onEnd) => {
       const isCapped = !isSide && maxOutputTokens !== null && maxOutputTokens !== cap
-      return exchange({
+      return exchangeWithUpstream({
         upstreams: deps.upstreams,
         login,
         request: {

@@ -1,11 +1,11 @@
 /** Maps requests to dialects, and to the path after the provider's base URL. */
 
 import { WORKSPACE_PATH } from './chatgpt-workspace.ts'
-import { anthropicMessages } from './dialects/anthropic-messages.ts'
-import { chatCompletions } from './dialects/chat-completions.ts'
-import type { Dialect } from './dialects/dialect.ts'
-import { codeAssist, geminiDialect } from './dialects/gemini.ts'
-import { openaiResponses } from './dialects/openai-responses.ts'
+import { anthropicMessagesDialect } from './dialects/anthropic-messages.ts'
+import { chatCompletionsDialect } from './dialects/chat-completions.ts'
+import type { GatewayDialect } from './dialects/dialect.ts'
+import { codeAssistDialect, geminiDialect } from './dialects/gemini.ts'
+import { openaiResponsesDialect } from './dialects/openai-responses.ts'
 
 export interface ModelRoute {
   /**
@@ -13,7 +13,7 @@ export interface ModelRoute {
    * the gateway.
    */
   readonly kind: 'call' | 'side' | 'list' | 'workspace'
-  readonly dialect: Dialect
+  readonly dialect: GatewayDialect
   readonly method: 'GET' | 'POST'
   /** The provider record that the path names. */
   readonly providerId: string | undefined
@@ -47,23 +47,27 @@ export function routeOf(method: string, path: string): ModelRoute | undefined {
 }
 
 const FIXED: Readonly<Record<string, Found>> = {
-  '/v1/messages': { kind: 'call', dialect: anthropicMessages, path: () => '/messages' },
+  '/v1/messages': { kind: 'call', dialect: anthropicMessagesDialect, path: () => '/messages' },
   '/v1/messages/count_tokens': {
     kind: 'side',
-    dialect: anthropicMessages,
+    dialect: anthropicMessagesDialect,
     path: () => '/messages/count_tokens',
   },
-  '/v1/responses': { kind: 'call', dialect: openaiResponses, path: () => '/responses' },
-  '/v1/responses/compact': { kind: 'call', dialect: openaiResponses, path: () => '/responses/compact' },
+  '/v1/responses': { kind: 'call', dialect: openaiResponsesDialect, path: () => '/responses' },
+  '/v1/responses/compact': {
+    kind: 'call',
+    dialect: openaiResponsesDialect,
+    path: () => '/responses/compact',
+  },
   '/v1/responses/input_tokens': {
     kind: 'side',
-    dialect: openaiResponses,
+    dialect: openaiResponsesDialect,
     path: () => '/responses/input_tokens',
   },
-  '/v1/chat/completions': { kind: 'call', dialect: chatCompletions, path: () => '/chat/completions' },
-  '/v1/models': { kind: 'list', method: 'GET', dialect: openaiResponses, path: () => '/models' },
+  '/v1/chat/completions': { kind: 'call', dialect: chatCompletionsDialect, path: () => '/chat/completions' },
+  '/v1/models': { kind: 'list', method: 'GET', dialect: openaiResponsesDialect, path: () => '/models' },
   '/v1beta/models': { kind: 'list', method: 'GET', dialect: geminiDialect, path: () => '/models' },
-  [WORKSPACE_PATH]: { kind: 'workspace', method: 'GET', dialect: openaiResponses, path: () => '' },
+  [WORKSPACE_PATH]: { kind: 'workspace', method: 'GET', dialect: openaiResponsesDialect, path: () => '' },
 }
 
 /** Gemini CLI's other requests to Code Assist. */
@@ -84,15 +88,15 @@ function findRoute(path: string): Found | undefined {
   }
   const verb = /^\/v1internal:([A-Za-z]{1,60})$/.exec(path)?.[1]
   if (verb === 'generateContent' || verb === 'streamGenerateContent')
-    return { kind: 'call', dialect: codeAssist, path: () => `:${verb}` }
+    return { kind: 'call', dialect: codeAssistDialect, path: () => `:${verb}` }
   if (verb !== undefined && SIDES.includes(verb))
-    return { kind: 'side', dialect: codeAssist, path: () => `:${verb}` }
+    return { kind: 'side', dialect: codeAssistDialect, path: () => `:${verb}` }
   return undefined
 }
 
 function findCodex(path: string): Found | undefined {
   if (path === '/models')
-    return { kind: 'side', method: 'GET', dialect: openaiResponses, path: () => '/models' }
+    return { kind: 'side', method: 'GET', dialect: openaiResponsesDialect, path: () => '/models' }
   return path === '/responses' || path === '/responses/compact' ? FIXED[`/v1${path}`] : undefined
 }
 
@@ -105,9 +109,9 @@ function decode(text: string): string {
 }
 
 /** Returns the dialect for the error response to an unknown path. */
-export function dialectOfPath(path: string): Dialect {
+export function dialectOfPath(path: string): GatewayDialect {
   const rest = path.replace(/^\/p\/[^/]*/, '')
-  if (rest.startsWith('/v1/messages')) return anthropicMessages
+  if (rest.startsWith('/v1/messages')) return anthropicMessagesDialect
   if (rest.startsWith('/v1beta/') || rest.startsWith('/v1internal')) return geminiDialect
-  return openaiResponses
+  return openaiResponsesDialect
 }

@@ -19,7 +19,7 @@ import {
   DIALECT_CLIENTS,
   type DialectClient,
   GEMINI,
-  HELLO,
+  HELLO_TEXT,
 } from './dialect-clients.fixture.ts'
 
 const cleanups: AsyncDisposable[] = []
@@ -55,7 +55,7 @@ const lastEnd = async (gateway: GatewayScene) =>
 test.each(DIALECT_CLIENTS)(
   '%s: a response passes through byte by byte, with the credential added and the client’s removed',
   async (_, client) => {
-    const { server, login, gateway, ask } = await scene(client, [HELLO])
+    const { server, login, gateway, ask } = await scene(client, [HELLO_TEXT])
     const response = await ask({
       headers: {
         authorization: `Bearer ${sentinelOf('sandbox-1', login.id)}`,
@@ -88,7 +88,7 @@ test.each(DIALECT_CLIENTS)(
 test.each(DIALECT_CLIENTS)(
   '%s: an output limit that exceeds the budget is lowered, and nothing else is changed',
   async (_, client) => {
-    const { server, gateway, ask } = await scene(client, [HELLO])
+    const { server, gateway, ask } = await scene(client, [HELLO_TEXT])
     await tokenBudget(gateway.at, 3000)
     const response = await ask({
       headers: client === ANTHROPIC ? { 'anthropic-version': '2023-06-01' } : {},
@@ -149,7 +149,7 @@ test.each(DIALECT_CLIENTS)(
 test.each(DIALECT_CLIENTS)(
   '%s: without a grant nothing is sent, and the response names the command',
   async (_, client) => {
-    const { server, gateway, ask } = await scene(client, [HELLO], { grants: [] })
+    const { server, gateway, ask } = await scene(client, [HELLO_TEXT], { grants: [] })
     const response = await ask()
     expect(response.status).toBe(403)
     expect(await response.text()).toMatch(/craik: .*craik grant create/)
@@ -159,7 +159,7 @@ test.each(DIALECT_CLIENTS)(
 )
 
 test('a login that could not be renewed does not count as rejected, nor against its provider', async () => {
-  const { server, gateway, broker, ask } = await scene(ANTHROPIC, [HELLO])
+  const { server, gateway, broker, ask } = await scene(ANTHROPIC, [HELLO_TEXT])
   broker.isNotRenewed = true
   // More calls than an open breaker would allow.
   for (let i = 0; i < 4; i++) {
@@ -174,7 +174,7 @@ test('a login that could not be renewed does not count as rejected, nor against 
 })
 
 test('after a 401, the gateway fetches a newer credential and retries before it responds', async () => {
-  const { server, broker, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 401 }, HELLO])
+  const { server, broker, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 401 }, HELLO_TEXT])
   broker.newer = NEW_KEY
   const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
   expect(response.status).toBe(200)
@@ -231,7 +231,7 @@ test.each([
   ['the real key', REAL_KEY],
   ['anything else', 'sk-whatever'],
 ])('%s is refused as a credential: 401 in the dialect, and a receipt', async (_, value) => {
-  const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO])
+  const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO_TEXT])
   const response = await ask({ headers: { 'x-api-key': value } })
   expect(response.status).toBe(401)
   expect(await response.json()).toMatchObject({ type: 'error', error: { type: 'authentication_error' } })
@@ -244,7 +244,7 @@ test.each([
 })
 
 test('a key in the query is checked like one in a header, and never forwarded', async () => {
-  const { server, login, gateway } = await scene(GEMINI, [HELLO])
+  const { server, login, gateway } = await scene(GEMINI, [HELLO_TEXT])
   const wrong = await gateway.ask(`${GEMINI.path}&key=AIzaWrong`, GEMINI.body)
   expect(wrong.status).toBe(401)
   const right = await gateway.ask(
@@ -259,7 +259,7 @@ test('a key in the query is checked like one in a header, and never forwarded', 
 })
 
 test('a client cannot request a response format that the gateway does not read, which would count as the provider’s failure', async () => {
-  const { server, gateway } = await scene(GEMINI, [HELLO])
+  const { server, gateway } = await scene(GEMINI, [HELLO_TEXT])
   const response = await gateway.ask(
     `${GEMINI.path}&fields=x&%24fields=y&alt=proto&prettyPrint=1`,
     GEMINI.body,
@@ -275,7 +275,7 @@ test('a client cannot request a response format that the gateway does not read, 
 })
 
 test('a login’s own headers are merged with the client’s', async () => {
-  const server = await startAnthropic([HELLO], CERTIFICATE)
+  const server = await startAnthropic([HELLO_TEXT], CERTIFICATE)
   cleanups.push(server)
   const broker = new MemoryBroker(
     account({ id: 'claude-code', kind: 'oauth', billing: 'subscription', baseUrl: server.baseUrl }),
@@ -306,7 +306,7 @@ test('a client that disconnects cancels the provider’s work, and is billed for
 })
 
 test('a fallback provider of the same dialect responds before the first byte, by rule', async () => {
-  const other = await startAnthropic([HELLO], CERTIFICATE)
+  const other = await startAnthropic([HELLO_TEXT], CERTIFICATE)
   cleanups.push(other)
   const { server, gateway, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 529 }], {
     keys: { TEAM_API_KEY: 'the-key-of-the-team-0001' },
@@ -327,7 +327,7 @@ test('a fallback provider of the same dialect responds before the first byte, by
 })
 
 test('no failover happens after a part of the response was sent', async () => {
-  const other = await startAnthropic([HELLO], CERTIFICATE)
+  const other = await startAnthropic([HELLO_TEXT], CERTIFICATE)
   cleanups.push(other)
   const { gateway, ask } = await scene(ANTHROPIC, [{ kind: 'break', text: 'half' }], {
     keys: { TEAM_API_KEY: 'the-key-of-the-team-0001' },
@@ -345,7 +345,7 @@ test('no failover happens after a part of the response was sent', async () => {
 })
 
 test('lists the models that the caller can use, in the client’s format', async () => {
-  const { gateway } = await scene(ANTHROPIC, [HELLO], { grants: ['provider_anthropic'] })
+  const { gateway } = await scene(ANTHROPIC, [HELLO_TEXT], { grants: ['provider_anthropic'] })
   const port = await gateway.port()
   const openai = await (await fetch(`http://127.0.0.1:${port}/v1/models`)).json()
   expect(openai).toMatchObject({
@@ -359,7 +359,7 @@ test('lists the models that the caller can use, in the client’s format', async
 })
 
 test('a sandbox without credentials gets none added', async () => {
-  const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO], { credentials: 'none' })
+  const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO_TEXT], { credentials: 'none' })
   const response = await ask()
   expect([response.status, await response.text()]).toEqual([
     403,
@@ -371,7 +371,7 @@ test('a sandbox without credentials gets none added', async () => {
 })
 
 test('a sandbox with the real credential can present it, and the newest is sent', async () => {
-  const { server, ask } = await scene(ANTHROPIC, [HELLO], { credentials: 'forward' })
+  const { server, ask } = await scene(ANTHROPIC, [HELLO_TEXT], { credentials: 'forward' })
   const headers = { 'x-api-key': 'an-older-real-key-0000', 'anthropic-version': '2023-06-01' }
   const response = await ask({ headers })
   expect(response.status).toBe(200)
@@ -380,7 +380,7 @@ test('a sandbox with the real credential can present it, and the newest is sent'
 })
 
 test('a named provider is called with its own family’s login', async () => {
-  const server = await CHAT.start([HELLO])
+  const server = await CHAT.start([HELLO_TEXT])
   cleanups.push(server)
   const login = account({ id: 'opencode/openrouter', family: 'openrouter', baseUrl: server.baseUrl })
   const gateway = await gatewayScene({ broker: new MemoryBroker(login) })
@@ -396,7 +396,7 @@ test('a named provider is called with its own family’s login', async () => {
 })
 
 test('a login whose address changes during the decision is sent to neither address', async () => {
-  const { server, login, broker, gateway, ask } = await scene(ANTHROPIC, [HELLO])
+  const { server, login, broker, gateway, ask } = await scene(ANTHROPIC, [HELLO_TEXT])
   const listed = [login]
   broker.accounts = async () => listed
   broker.list[0] = { ...login, baseUrl: 'https://127.0.0.1:1/v1' }

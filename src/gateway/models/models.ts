@@ -16,11 +16,11 @@ import { workspaceBody } from './chatgpt-workspace.ts'
 import { readPresented } from './client-credential.ts'
 import { Client } from './client-response.ts'
 import { ConfigReader } from './config.ts'
-import type { Dialect } from './dialects/dialect.ts'
+import type { GatewayDialect } from './dialects/dialect.ts'
 import { isMalformed } from './dialects/request-fields.ts'
 import { TOO_LONG } from './exchange.ts'
 import { listBody, usableModels } from './list-models.ts'
-import { callModel, clearCall, type UnservedReason } from './model-call.ts'
+import { clearCall, forwardModelCall, type UnservedReason } from './model-call.ts'
 import { dialectOfPath, type ModelRoute, routeOf } from './model-routes.ts'
 import type { CallerLoad } from './socket/socket-session.ts'
 import { describeUnserved, formatUnserved, words } from './unserved-error.ts'
@@ -174,7 +174,7 @@ class ModelGateway implements Models {
     await this.#deps.upstreams.close()
   }
 
-  async #unknown(caller: GatewayCaller, dialect: Dialect, client: Client): Promise<void> {
+  async #unknown(caller: GatewayCaller, dialect: GatewayDialect, client: Client): Promise<void> {
     this.#refuse(caller, dialect, client, 'gateway.no_route', undefined, {
       status: 404,
       message: 'the gateway does not have this route; see docs/reference/gateway.md',
@@ -251,7 +251,7 @@ class ModelGateway implements Models {
         refuse('gateway.malformed', 400, ask.malformed)
         return
       }
-      const unserved = await callModel(this.#deps, { ...head, cleared, ask, body: body?.bytes, held })
+      const unserved = await forwardModelCall(this.#deps, { ...head, cleared, ask, body: body?.bytes, held })
       if (typeof unserved === 'string') refuseEarly(unserved)
       else if (unserved !== undefined) this.#sendUnserved(dialect, client, unserved)
     } finally {
@@ -260,7 +260,11 @@ class ModelGateway implements Models {
     }
   }
 
-  #sendUnserved(dialect: Dialect, client: Client, result: Exclude<UnservedReason, string | undefined>): void {
+  #sendUnserved(
+    dialect: GatewayDialect,
+    client: Client,
+    result: Exclude<UnservedReason, string | undefined>,
+  ): void {
     const { headers, ...error } = formatUnserved(result, this.#deps.clock.nowMs())
     const reply = result.kind === 'failed' ? result.response : undefined
     if (reply !== undefined && !client.hasBegun) {
@@ -272,7 +276,7 @@ class ModelGateway implements Models {
 
   #refuse(
     caller: GatewayCaller,
-    dialect: Dialect,
+    dialect: GatewayDialect,
     client: Client,
     rule: string,
     target: string | undefined,
@@ -283,14 +287,15 @@ class ModelGateway implements Models {
   }
 
   /** An internal or config error. It is reported here, and the client gets only what it can use. */
-  #fault(error: unknown, dialect: Dialect, client: Client): void {
+  #fault(error: unknown, dialect: GatewayDialect, client: Client): void {
     if (error instanceof CraikError && (error.code === 'not_found' || error.code === 'usage')) {
       const status = error.code === 'not_found' ? 404 : 400
       client.fail(dialect, { status, message: words(error.message, error.hint) })
       return
     }
-    // A client that disconnects aborts its call. That is not an error, and would fill the log.
-    if (!client.closeSignal.aborted || (error as Error).name !== 'AbortError') this.#options.report(error)
+    // A client that disconnects aborts its call, and so does the end of the gateway. That is not an error, and would fill the log.
+    const isEnding = client.closeSignal.aborted || this.#closing.signal.aborted
+    if (!isEnding || (error as Error).name !== 'AbortError') this.#options.report(error)
     const headers = isConfigFault(error) ? NO_RETRY : {}
     client.fail(dialect, { status: 500, message: words(faultMessage(error), '') }, headers)
   }

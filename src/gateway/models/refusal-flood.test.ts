@@ -3,13 +3,13 @@ import { afterEach, expect, test } from 'vitest'
 import { startAnthropic } from '../../../test/wire/anthropic.ts'
 import type { Act } from '../../../test/wire/wire-server.ts'
 import { CraikError } from '../../errors.ts'
-import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../../policy/policy.fixture.ts'
 import { tokenBudget } from '../../providers/dispatch.fixture.ts'
 import { setQuota } from '../../providers/ledger/budgets-and-quotas.ts'
 import { exportLines } from '../../receipts/export-log.ts'
 import { replayLog } from '../../run/replay-log.ts'
 import { CERTIFICATE, type GatewayScene, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
-import { ANTHROPIC, HELLO } from './dialect-clients.fixture.ts'
+import { ANTHROPIC, HELLO_TEXT } from './dialect-clients.fixture.ts'
 
 const FLOOD = 150
 /** Twenty at once, and a few during the flood: far fewer than the refusals. */
@@ -96,7 +96,7 @@ test.each<[string, string, number, Options, (gateway: GatewayScene) => Promise<u
           tokens_per_minute: 1,
           concurrent: null,
         },
-        OPERATOR,
+        POLICY_OPERATOR,
       ),
   ],
   ['without credentials', 'gateway.no_credentials', 403, { credentials: 'none' }, async () => {}],
@@ -163,7 +163,7 @@ test('a fallback provider that refuses too causes no further receipts', async ()
 })
 
 test('each response of a fallback provider has its receipts, with the failover decision', async () => {
-  const gateway = await fallbackScene(Array.from({ length: FLOOD }, () => HELLO))
+  const gateway = await fallbackScene(Array.from({ length: FLOOD }, () => HELLO_TEXT))
   expect(new Set(await flood(gateway))).toEqual(new Set([200]))
   await gateway.gateway.close()
   const bodies = await listWritten(gateway)

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../../policy/policy.fixture.ts'
 import { breakerStates } from '../../providers/breaker/breakers.ts'
 import { breakerReport } from '../../providers/breaker/tokens.ts'
 import { balance, tokenBudget } from '../../providers/dispatch.fixture.ts'
@@ -75,10 +75,14 @@ test('an exhausted token or dollar budget, or token quota, does not block counti
   await setBudget(
     store,
     { id: 'budget_dollars', scope_kind: 'total', scope_ref: null, period: 'day', ...dollars },
-    OPERATOR,
+    POLICY_OPERATOR,
   )
   const quota = { requests_per_minute: null, tokens_per_minute: 1, concurrent: null }
-  await setQuota(store, { scope_kind: 'provider', scope_ref: 'provider_anthropic', ...quota }, OPERATOR)
+  await setQuota(
+    store,
+    { scope_kind: 'provider', scope_ref: 'provider_anthropic', ...quota },
+    POLICY_OPERATOR,
+  )
   const call = await gateway.ask('/v1/messages', BODY)
   expect([402, 429]).toContain(call.status)
   const counted = await gateway.ask('/v1/messages/count_tokens', BODY)
@@ -108,7 +112,7 @@ test('counting is one request against a request quota', async () => {
   await setQuota(
     gateway.at.store,
     { scope_kind: 'provider', scope_ref: 'provider_anthropic', ...quota },
-    OPERATOR,
+    POLICY_OPERATOR,
   )
   const ask = async () => (await gateway.ask('/v1/messages/count_tokens', BODY)).status
   expect([await ask(), await ask()]).toEqual([200, 429])

@@ -3,7 +3,7 @@ import { type AnthropicCounts, anthropicUsage } from '../../../providers/adapter
 import type { Loose } from '../json-members.ts'
 import { applyEdits, valueAt } from '../json-members.ts'
 import { AnswerReader, has, member } from './answer-reader.ts'
-import type { Dialect, DialectError, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
+import type { DialectError, DialectRequest, GatewayDialect, Malformed, ScannedBody } from './dialect.ts'
 import {
   capAt,
   describeJsonFault,
@@ -14,7 +14,7 @@ import {
   modelAt,
 } from './request-fields.ts'
 
-export const anthropicMessages: Dialect = {
+export const anthropicMessagesDialect: GatewayDialect = {
   name: 'anthropic_messages',
   wire: 'anthropic_messages',
   providerId: 'provider_anthropic',
@@ -30,7 +30,7 @@ export const anthropicMessages: Dialect = {
 
 const NAMES = { model: ['model'], cap: ['max_tokens'], tier: ['service_tier'] } as const
 
-function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
+function ask({ bytes: body, members }: ScannedBody): DialectRequest | Malformed {
   if (typeof members === 'string') return describeJsonFault(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields

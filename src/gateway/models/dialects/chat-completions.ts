@@ -3,7 +3,7 @@ import { chatUsage } from '../../../providers/adapters/chat-completions.ts'
 import type { Loose } from '../json-members.ts'
 import { applyEdits, type Edit, memberPutIn, valueAt } from '../json-members.ts'
 import { AnswerReader, has, list, member } from './answer-reader.ts'
-import type { Dialect, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
+import type { DialectRequest, GatewayDialect, Malformed, ScannedBody } from './dialect.ts'
 import { openaiProblem } from './openai-error.ts'
 import {
   capAt,
@@ -15,7 +15,7 @@ import {
   modelAt,
 } from './request-fields.ts'
 
-export const chatCompletions: Dialect = {
+export const chatCompletionsDialect: GatewayDialect = {
   name: 'chat_completions',
   wire: 'chat_completions',
   providerId: 'provider_openai_chat',
@@ -38,7 +38,7 @@ const NAMES = {
   tier: ['service_tier'],
 } as const
 
-function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
+function ask({ bytes: body, members }: ScannedBody): DialectRequest | Malformed {
   if (typeof members === 'string') return describeJsonFault(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields

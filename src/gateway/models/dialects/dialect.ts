@@ -5,7 +5,7 @@ import type { KnownNames } from '../../../providers/adapters/refusal.ts'
 import type { JsonFault, LookInto, Members } from '../json-members.ts'
 import type { AnswerReader } from './answer-reader.ts'
 
-export interface Dialect {
+export interface GatewayDialect {
   /** The name that distinguishes routes: Code Assist is Gemini in another envelope. */
   readonly name: 'anthropic_messages' | 'openai_responses' | 'chat_completions' | 'gemini' | 'code_assist'
   /** The name in provider records and receipts. */
@@ -20,7 +20,7 @@ export interface Dialect {
   /** The members of a body whose own members are read too. */
   readonly lookInto: LookInto
   /** Reads the request from a body. `model` is the model in the path, for dialects that have it there. */
-  readonly ask: (body: ScannedBody, model: string | undefined) => ModelRequest | Malformed
+  readonly ask: (body: ScannedBody, model: string | undefined) => DialectRequest | Malformed
   readonly reader: () => AnswerReader
   /** Returns the dialect's own error as a body. */
   readonly errorBody: (error: DialectError) => string
@@ -34,7 +34,7 @@ export interface ScannedBody {
   readonly members: Members | JsonFault
 }
 
-export interface ModelRequest {
+export interface DialectRequest {
   readonly model: string
   /** Null when the request sets no limit. */
   readonly maxOutputTokens: number | null

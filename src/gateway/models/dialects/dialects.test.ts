@@ -1,40 +1,48 @@
 import { expect, test } from 'vitest'
 import { scanObject } from '../json-members.ts'
-import { anthropicMessages } from './anthropic-messages.ts'
-import { chatCompletions } from './chat-completions.ts'
-import type { Dialect, ModelRequest } from './dialect.ts'
-import { codeAssist, geminiDialect } from './gemini.ts'
-import { openaiResponses } from './openai-responses.ts'
+import { anthropicMessagesDialect } from './anthropic-messages.ts'
+import { chatCompletionsDialect } from './chat-completions.ts'
+import type { DialectRequest, GatewayDialect } from './dialect.ts'
+import { codeAssistDialect, geminiDialect } from './gemini.ts'
+import { openaiResponsesDialect } from './openai-responses.ts'
 
-const parseAsk = (dialect: Dialect, body: unknown, model?: string) => {
+const parseAsk = (dialect: GatewayDialect, body: unknown, model?: string) => {
   const bytes = Buffer.from(JSON.stringify(body))
-  return dialect.ask({ bytes, members: scanObject(bytes, dialect.lookInto) }, model) as ModelRequest
+  return dialect.ask({ bytes, members: scanObject(bytes, dialect.lookInto) }, model) as DialectRequest
 }
-const serializeAsk = (ask: ModelRequest, cap: number, baseUrl = 'https://api.example/v1') =>
+const serializeAsk = (ask: DialectRequest, cap: number, baseUrl = 'https://api.example/v1') =>
   JSON.parse(ask.spelled({ cap }, baseUrl).toString())
 
 test('a missing output limit is added under the right name', () => {
-  expect(serializeAsk(parseAsk(anthropicMessages, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
-  expect(serializeAsk(parseAsk(openaiResponses, { model: 'm' }), 7)).toEqual({
+  expect(serializeAsk(parseAsk(anthropicMessagesDialect, { model: 'm' }), 7)).toEqual({
+    max_tokens: 7,
+    model: 'm',
+  })
+  expect(serializeAsk(parseAsk(openaiResponsesDialect, { model: 'm' }), 7)).toEqual({
     max_output_tokens: 7,
     model: 'm',
   })
-  expect(serializeAsk(parseAsk(chatCompletions, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
-  expect(serializeAsk(parseAsk(chatCompletions, { model: 'm' }), 7, 'https://api.openai.com/v1')).toEqual({
+  expect(serializeAsk(parseAsk(chatCompletionsDialect, { model: 'm' }), 7)).toEqual({
+    max_tokens: 7,
+    model: 'm',
+  })
+  expect(
+    serializeAsk(parseAsk(chatCompletionsDialect, { model: 'm' }), 7, 'https://api.openai.com/v1'),
+  ).toEqual({
     max_completion_tokens: 7,
     model: 'm',
   })
   expect(serializeAsk(parseAsk(geminiDialect, {}, 'm'), 7)).toEqual({
     generationConfig: { maxOutputTokens: 7 },
   })
-  expect(serializeAsk(parseAsk(codeAssist, { model: 'm', request: { contents: [] } }), 7)).toEqual({
+  expect(serializeAsk(parseAsk(codeAssistDialect, { model: 'm', request: { contents: [] } }), 7)).toEqual({
     model: 'm',
     request: { generationConfig: { maxOutputTokens: 7 }, contents: [] },
   })
 })
 
 test('both fields of a limit are kept within it', () => {
-  const ask = parseAsk(chatCompletions, { model: 'm', max_tokens: 5, max_completion_tokens: 900 })
+  const ask = parseAsk(chatCompletionsDialect, { model: 'm', max_tokens: 5, max_completion_tokens: 900 })
   expect(ask.maxOutputTokens).toBe(900)
   expect(serializeAsk(ask, 3)).toMatchObject({ max_tokens: 3, max_completion_tokens: 3 })
 })
@@ -47,25 +55,25 @@ test('Gemini’s two names for a field are one field', () => {
   expect(parseAsk(geminiDialect, both, 'm')).toHaveProperty('malformed')
 })
 
-test.each<[string, Dialect, unknown]>([
-  ['several answers of Chat Completions', chatCompletions, { model: 'm', n: 4 }],
+test.each<[string, GatewayDialect, unknown]>([
+  ['several answers of Chat Completions', chatCompletionsDialect, { model: 'm', n: 4 }],
   ['several answers of Gemini', geminiDialect, { generationConfig: { candidateCount: 4 } }],
-  ['an answer that is made in the background', openaiResponses, { model: 'm', background: true }],
-  ['a cap of nothing', anthropicMessages, { model: 'm', max_tokens: 0 }],
+  ['an answer that is made in the background', openaiResponsesDialect, { model: 'm', background: true }],
+  ['a cap of nothing', anthropicMessagesDialect, { model: 'm', max_tokens: 0 }],
 ])('%s is refused, because its hold cannot be computed', (_, dialect, body) => {
   expect(parseAsk(dialect, body, 'm')).toHaveProperty('malformed')
 })
 
-test.each<[string, Dialect, unknown]>([
-  ['input that is kept on the other side', openaiResponses, { model: 'm', previous_response_id: 'r' }],
+test.each<[string, GatewayDialect, unknown]>([
+  ['input that is kept on the other side', openaiResponsesDialect, { model: 'm', previous_response_id: 'r' }],
   ['a cache that is kept on the other side', geminiDialect, { cachedContent: 'c' }],
-  ['a dearer tier', openaiResponses, { model: 'm', service_tier: 'priority' }],
+  ['a dearer tier', openaiResponsesDialect, { model: 'm', service_tier: 'priority' }],
 ])('%s has no known price', (_, dialect, body) => {
   expect(parseAsk(dialect, body, 'm').unpriced).toBe(true)
 })
 
 test('Code Assist’s responses are read in their envelope', () => {
-  const reader = codeAssist.reader()
+  const reader = codeAssistDialect.reader()
   const piece = {
     candidates: [{ content: { parts: [{ text: 'hello' }] }, finishReason: 'STOP' }],
     usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 15 },
@@ -82,10 +90,10 @@ test('Code Assist’s responses are read in their envelope', () => {
 
 test('complete responses are read in each dialect, and others are rejected', () => {
   const usage = { input_tokens: 10, output_tokens: 5 }
-  const whole: [Dialect, object][] = [
-    [anthropicMessages, { type: 'message', usage }],
-    [openaiResponses, { object: 'response', usage, error: null }],
-    [chatCompletions, { choices: [{}], usage: { prompt_tokens: 10, completion_tokens: 5 } }],
+  const whole: [GatewayDialect, object][] = [
+    [anthropicMessagesDialect, { type: 'message', usage }],
+    [openaiResponsesDialect, { object: 'response', usage, error: null }],
+    [chatCompletionsDialect, { choices: [{}], usage: { prompt_tokens: 10, completion_tokens: 5 } }],
     [
       geminiDialect,
       [

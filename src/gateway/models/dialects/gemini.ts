@@ -3,7 +3,7 @@ import { geminiUsage } from '../../../providers/adapters/gemini.ts'
 import type { Loose } from '../json-members.ts'
 import { applyEdits, type Edit, type Members, memberPutIn, valueAt } from '../json-members.ts'
 import { AnswerReader, has, list, member } from './answer-reader.ts'
-import type { Dialect, DialectError, Malformed, ModelRequest, RequestChanges } from './dialect.ts'
+import type { DialectError, DialectRequest, GatewayDialect, Malformed, RequestChanges } from './dialect.ts'
 import {
   capAt,
   describeJsonFault,
@@ -26,7 +26,7 @@ const COMMON = {
   errorEvent: (error: DialectError) => `data: ${JSON.stringify(problem(error))}\n\n`,
 } as const
 
-export const geminiDialect: Dialect = {
+export const geminiDialect: GatewayDialect = {
   ...COMMON,
   name: 'gemini',
   usedBy: ({ family, kind }) => family === 'gemini' && kind === 'api_key',
@@ -39,7 +39,7 @@ export const geminiDialect: Dialect = {
   reader: () => new Reader((event) => event),
 }
 
-export const codeAssist: Dialect = {
+export const codeAssistDialect: GatewayDialect = {
   ...COMMON,
   name: 'code_assist',
   usedBy: ({ family, kind }) => family === 'gemini' && kind === 'oauth',
@@ -71,7 +71,7 @@ function askOf(
   request: Members,
   model: string,
   modelField: Field | undefined,
-): ModelRequest | Malformed {
+): DialectRequest | Malformed {
   const requested = fieldsOf(request, REQUEST)
   if (isMalformed(requested)) return requested
   const { config: configField, cached } = requested

@@ -3,7 +3,7 @@ import { responsesUsage } from '../../../providers/adapters/openai-responses.ts'
 import type { Loose } from '../json-members.ts'
 import { applyEdits, type Members, valueAt } from '../json-members.ts'
 import { AnswerReader, has, member } from './answer-reader.ts'
-import type { Dialect, DialectError, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
+import type { DialectError, DialectRequest, GatewayDialect, Malformed, ScannedBody } from './dialect.ts'
 import { openaiProblem } from './openai-error.ts'
 import {
   capAt,
@@ -16,7 +16,7 @@ import {
   modelAt,
 } from './request-fields.ts'
 
-export const openaiResponses: Dialect = {
+export const openaiResponsesDialect: GatewayDialect = {
   name: 'openai_responses',
   wire: 'openai_responses',
   providerId: 'provider_openai',
@@ -41,7 +41,7 @@ const NAMES = {
   prompt: ['prompt'],
 } as const
 
-function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
+function ask({ bytes: body, members }: ScannedBody): DialectRequest | Malformed {
   if (typeof members === 'string') return describeJsonFault(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
@@ -52,7 +52,7 @@ function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
 }
 
 /** The same request as a WebSocket message. It can refer to an earlier response, whose size the session knows. */
-export interface CreateRequestFields extends ModelRequest {
+export interface CreateRequestFields extends DialectRequest {
   readonly previousId: string | undefined
   /** Nothing is generated: the input is only prepared for the next request. */
   readonly isWarmUp: boolean
@@ -89,7 +89,7 @@ function askOf(
   body: Buffer,
   members: Members,
   fields: Readonly<Partial<Record<keyof typeof NAMES, Field>>>,
-): ModelRequest | Malformed {
+): DialectRequest | Malformed {
   const model = modelAt(fields.model && valueAt(body, fields.model))
   if (isMalformed(model)) return model
   const cap = capAt(body, fields.cap)

@@ -6,7 +6,7 @@ import type { SocketAct } from '../../../../test/wire/responses-socket.ts'
 import { CredentialMask, TURN_BYTES } from '../../../lib/credential-mask.ts'
 import { balance } from '../../../providers/dispatch.fixture.ts'
 import { REAL_KEY } from '../../gateway.fixture.ts'
-import { CREATE, HELLO, socketScene } from './socket.fixture.ts'
+import { CREATE, HELLO_ACT, socketScene } from './socket.fixture.ts'
 
 const CREATED = JSON.stringify({ type: 'response.created', response: { id: 'resp_1' } })
 const COMPLETED = JSON.stringify({ type: 'response.completed', response: { id: 'resp_1' } })
@@ -28,7 +28,7 @@ test.each<[string, string, RegExp]>([
   ['an answer in the background', '{"type":"response.create","model":"a","background":true}', /background/],
   ['no model', '{"type":"response.create"}', /name of a model/],
 ])('%s is refused with an error, and the next message is answered', async (_, message, why) => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   expect(await client.ask(message)).toMatchObject([
     { type: 'error', status: 400, error: { message: expect.stringMatching(why) } },
@@ -39,7 +39,7 @@ test.each<[string, string, RegExp]>([
 })
 
 test('a message in fragments is one message', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   const text = JSON.stringify(CREATE)
   client.socket.send(text.slice(0, 10), { fin: false })
@@ -51,7 +51,7 @@ test('a message in fragments is one message', async () => {
 })
 
 test('pings in one burst are handled one per turn of the event loop, so that others get their turns', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   const PINGS = 2_000
   let turns = 0
@@ -72,7 +72,7 @@ test('pings in one burst are handled one per turn of the event loop, so that oth
 })
 
 test('a binary message is refused, and the connection closed', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   client.socket.send(Buffer.from(JSON.stringify(CREATE)), { binary: true })
   expect(await client.answer()).toMatchObject([{ type: 'error', status: 400 }])
@@ -84,7 +84,7 @@ test.each([
   ['too large', { bodyBytes: 1000 }, 'x'.repeat(2000), 1009, 'gateway.body.too_large'],
   ['no UTF-8', {}, Buffer.from([0x22, 0xff, 0x22]), 1007, 'gateway.body.not_utf8'],
 ])('a message that is %s closes the connection', async (_, limits, message, code, rule) => {
-  const scene = await socketScene([HELLO], { limits })
+  const scene = await socketScene([HELLO_ACT], { limits })
   const client = await scene.connect()
   client.socket.send(message, { binary: false })
   expect(await client.closed).toBe(code)
@@ -93,12 +93,12 @@ test.each([
 })
 
 test('a message that never ends, or uses the memory of others, is aborted', async () => {
-  const slow = await socketScene([HELLO], { limits: { bodyMs: 100 } })
+  const slow = await socketScene([HELLO_ACT], { limits: { bodyMs: 100 } })
   const client = await slow.connect()
   client.socket.send('{"type"', { fin: false })
   expect(await client.answer()).toMatchObject([{ type: 'error', status: 408 }])
   expect(await slow.rules()).toEqual(['gateway.body.too_slow'])
-  const large = await socketScene([HELLO], { limits: { heldBytes: 10_000 } })
+  const large = await socketScene([HELLO_ACT], { limits: { heldBytes: 10_000 } })
   const many = [await large.connect(), await large.connect()]
   for (const each of many) each.socket.send('x'.repeat(6000), { fin: false })
   await Promise.any(many.map((each) => each.answer()))
@@ -123,7 +123,10 @@ test('long messages are masked in parts, and arrive complete and in order', asyn
   const masked = vi.spyOn(CredentialMask.prototype, 'bytes')
   const delta = (text: string) => JSON.stringify({ type: 'response.output_text.delta', delta: text })
   const long = `${'QUJD'.repeat(500_000)} ${REAL_KEY} end`
-  const scene = await socketScene([raw(CREATED, delta(long), delta('short'), delta(long), COMPLETED), HELLO])
+  const scene = await socketScene([
+    raw(CREATED, delta(long), delta('short'), delta(long), COMPLETED),
+    HELLO_ACT,
+  ])
   const client = await scene.connect()
   const events = await client.ask(CREATE)
   const hidden = `${'QUJD'.repeat(500_000)} ${'x'.repeat(REAL_KEY.length)} end`
@@ -148,7 +151,7 @@ test.each<[string, SocketAct, string, 'error' | 'response.failed']>([
 ])(
   'when a provider sends %s, the client gets an error event, and the receipt is truthful',
   async (_, act, failure, type) => {
-    const scene = await socketScene([act, HELLO])
+    const scene = await socketScene([act, HELLO_ACT])
     const client = await scene.connect()
     const events = await client.ask(CREATE)
     expect(events.at(-1)).toMatchObject({ type })
@@ -212,7 +215,7 @@ test.each([401, 403])(
 )
 
 test('a credential in the head of a response is masked', async () => {
-  const scene = await socketScene([HELLO], { upgrades: [{ headers: { 'x-request-id': REAL_KEY } }] })
+  const scene = await socketScene([HELLO_ACT], { upgrades: [{ headers: { 'x-request-id': REAL_KEY } }] })
   const client = await scene.connect()
   expect((await client.upgraded)['x-request-id']).toBe('x'.repeat(REAL_KEY.length))
   expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
@@ -254,7 +257,7 @@ test('a client that never reads stops the provider, and is disconnected in time'
 })
 
 test('pings are answered, and a client that ignores the gateway’s pings is disconnected', async () => {
-  const scene = await socketScene([HELLO], { limits: { pingMs: 100 } })
+  const scene = await socketScene([HELLO_ACT], { limits: { pingMs: 100 } })
   const client = await scene.connect()
   const pong = new Promise((answered) => client.socket.once('pong', answered))
   client.socket.ping('are you there')
@@ -270,7 +273,7 @@ test('pings are answered, and a client that ignores the gateway’s pings is dis
 })
 
 test('a connection without requests is closed, and its provider connection too', async () => {
-  const scene = await socketScene([HELLO], { limits: { socketIdleMs: 200 } })
+  const scene = await socketScene([HELLO_ACT], { limits: { socketIdleMs: 200 } })
   const client = await scene.connect()
   await client.ask(CREATE)
   expect(await client.closed).toBe(1001)
@@ -304,7 +307,7 @@ test.each([
     'content-length: 2\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n',
   ],
 ])('a handshake with %s is refused, and no provider is called', async (_, headers) => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const socket = connect(await scene.gateway.port(), '127.0.0.1')
   socket.write(
     `GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n${headers}\r\n`,
@@ -316,7 +319,7 @@ test.each([
 })
 
 test('the memory of messages is released in every case, also when their connections close', async () => {
-  const scene = await socketScene([HELLO], { limits: { heldBytes: 2000 } })
+  const scene = await socketScene([HELLO_ACT], { limits: { heldBytes: 2000 } })
   for (let round = 0; round < 5; round++) {
     const client = await scene.connect()
     await client.ask('{"malformed"')
@@ -329,7 +332,7 @@ test('the memory of messages is released in every case, also when their connecti
 })
 
 test('a message that arrives with the handshake is answered like any other', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const socket = connect(await scene.gateway.port(), '127.0.0.1')
   const handshake =
     'GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n'

@@ -129,7 +129,9 @@ export class SocketSession {
       const call: SocketCall = { ...this.#options, link: this.#link, client, until }
       this.#outcome(await callOverSocket(call, body))
     } catch (error) {
-      report(error)
+      // The end of the client or of the gateway aborts the call. That is not an error.
+      const isEnding = client.closeSignal.aborted || closing.aborted
+      if (!isEnding || (error as Error).name !== 'AbortError') report(error)
       this.#sendError({ status: 500, message: words(faultMessage(error), ''), headers: {} })
     } finally {
       clearTimeout(timer)

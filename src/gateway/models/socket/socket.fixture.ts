@@ -18,7 +18,7 @@ export const CREATE = {
   store: false,
   max_output_tokens: 4000,
 }
-export const HELLO = { kind: 'text', text: 'hello there' } as const satisfies SocketAct
+export const HELLO_ACT = { kind: 'text', text: 'hello there' } as const satisfies SocketAct
 
 const cleanups: AsyncDisposable[] = []
 afterEach(async () => {

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { balance, tokenBudget } from '../../../providers/dispatch.fixture.ts'
 import { NEW_KEY, REAL_KEY, sentinelOf } from '../../gateway.fixture.ts'
-import { CREATE, HELLO, socketScene } from './socket.fixture.ts'
+import { CREATE, HELLO_ACT, socketScene } from './socket.fixture.ts'
 
 const PASSED = { status: 'passed', failure: undefined }
 const ID = 'secret/OPENAI_API_KEY'
 
 test('a message is sent unchanged, with the credential added, and its events come back one by one', async () => {
-  const scene = await socketScene([HELLO], {
+  const scene = await socketScene([HELLO_ACT], {
     upgrades: [{ headers: { 'x-codex-turn-state': 'ts', 'set-cookie': 'a=b' } }],
   })
   const headers = {
@@ -48,7 +48,7 @@ test.each([
   ['/p/provider_openai/v1/responses', '/v1/responses'],
   ['/backend-api/codex/responses', '/v1/responses'],
 ])('%s is served too', async (path, requested) => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect({ path })
   expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
   expect(scene.server.upgrades[0]?.path).toBe(requested)
@@ -61,7 +61,7 @@ test.each([
   ['a provider that speaks another dialect', '/p/provider_anthropic/v1/responses'],
   ['a provider that nobody knows', '/p/provider_nobody/v1/responses'],
 ])('%s is answered with 426, and no provider is called', async (_, path) => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   expect(await scene.expectUpgradeRefused({ path })).toMatchObject({ status: 426 })
   expect(scene.server.upgrades).toEqual([])
 })
@@ -69,7 +69,7 @@ test.each([
 test.each([404, 426, 403, 500])(
   'when a provider answers the upgrade with %i, the client gets 426, on which Codex continues over HTTP',
   async (status) => {
-    const scene = await socketScene([HELLO], { upgrades: [{ status }] })
+    const scene = await socketScene([HELLO_ACT], { upgrades: [{ status }] })
     expect(await scene.expectUpgradeRefused()).toMatchObject({
       status: 426,
       body: expect.stringContaining(`(${status})`),
@@ -79,7 +79,7 @@ test.each([404, 426, 403, 500])(
 )
 
 test('after a 401 to the upgrade, the gateway fetches a newer credential and retries once', async () => {
-  const scene = await socketScene([HELLO], { upgrades: [{ status: 401 }, 'accept'] })
+  const scene = await socketScene([HELLO_ACT], { upgrades: [{ status: 401 }, 'accept'] })
   scene.broker.newer = NEW_KEY
   const client = await scene.connect()
   await client.ask(CREATE)
@@ -91,10 +91,10 @@ test('after a 401 to the upgrade, the gateway fetches a newer credential and ret
 })
 
 test('another sandbox’s credential, or a login that policy does not grant, gets 426 and a receipt, and no provider is called', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const headers = { authorization: `Bearer ${sentinelOf('sandbox-2', ID)}` }
   expect(await scene.expectUpgradeRefused({ headers })).toMatchObject({ status: 426 })
-  const denied = await socketScene([HELLO], { grants: [] })
+  const denied = await socketScene([HELLO_ACT], { grants: [] })
   expect(await denied.expectUpgradeRefused()).toMatchObject({ status: 426 })
   expect([...scene.server.upgrades, ...denied.server.upgrades]).toEqual([])
   expect(await scene.rules()).toEqual(['gateway.credential'])
@@ -102,7 +102,10 @@ test('another sandbox’s credential, or a login that policy does not grant, get
 })
 
 test('a message that continues a response holds the provider’s earlier count and its own bytes', async () => {
-  const scene = await socketScene([{ ...HELLO, usage: { input: 5000, output: 700 } }, { kind: 'silence' }])
+  const scene = await socketScene([
+    { ...HELLO_ACT, usage: { input: 5000, output: 700 } },
+    { kind: 'silence' },
+  ])
   const client = await scene.connect()
   const first = await client.ask(CREATE)
   const { id } = first.at(-1)!.response!
@@ -116,7 +119,7 @@ test.each([
   ['as nothing, where the provider says so', undefined, 0],
   ['by its bytes, where it says nothing', 'none' as const, 1],
 ])('a warm-up is settled %s, and its bytes count in the next message', async (_, usage, booked) => {
-  const scene = await socketScene([{ ...HELLO, ...(usage && { usage }) }, { kind: 'silence' }])
+  const scene = await socketScene([{ ...HELLO_ACT, ...(usage && { usage }) }, { kind: 'silence' }])
   const client = await scene.connect()
   const ready = { ...CREATE, generate: false, instructions: 'x'.repeat(50_000) }
   const { id } = (await client.ask(ready)).at(-1)!.response!
@@ -128,7 +131,7 @@ test.each([
 })
 
 test('a response of another connection is not found, so that the client sends everything again', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   expect(await client.ask({ ...CREATE, previous_response_id: 'resp_of_another' })).toMatchObject([
     { type: 'error', status: 400, error: { code: 'previous_response_not_found' } },
@@ -139,7 +142,7 @@ test('a response of another connection is not found, so that the client sends ev
 })
 
 test('a budget that is exhausted between two messages gives an error with its status, and the connection stays open', async () => {
-  const scene = await socketScene([{ ...HELLO, usage: { input: 8000, output: 500 } }])
+  const scene = await socketScene([{ ...HELLO_ACT, usage: { input: 8000, output: 500 } }])
   await tokenBudget(scene.gateway.at, 10_000)
   const client = await scene.connect()
   expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
@@ -157,7 +160,7 @@ test('a budget that is exhausted between two messages gives an error with its st
 })
 
 test('an output limit that exceeds the budget is lowered, and every other byte stays', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   await tokenBudget(scene.gateway.at, 5000)
   const client = await scene.connect()
   const message = `{"type":"response.create","model":"gpt-x","max_output_tokens":900000,"input":"\\u0061"}`
@@ -168,7 +171,7 @@ test('an output limit that exceeds the budget is lowered, and every other byte s
 })
 
 test('messages that arrive together are processed one after the other', async () => {
-  const scene = await socketScene([HELLO, { kind: 'text', text: 'second' }])
+  const scene = await socketScene([HELLO_ACT, { kind: 'text', text: 'second' }])
   const client = await scene.connect()
   client.socket.send(JSON.stringify(CREATE))
   client.socket.send(JSON.stringify(CREATE))
@@ -187,7 +190,7 @@ test('more messages than the queue can hold close the connection', async () => {
 })
 
 test('after a logout, the login is not used again, and its connection is closed', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   await client.ask(CREATE)
   const [login] = scene.broker.list.splice(0)
@@ -200,7 +203,7 @@ test('after a logout, the login is not used again, and its connection is closed'
 })
 
 test('a login that could not be renewed meanwhile is reported as such, and not as rejected', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   scene.broker.isNotRenewed = true
   expect(await client.ask(CREATE)).toMatchObject([{ type: 'error', status: 502 }])
@@ -210,7 +213,7 @@ test('a login that could not be renewed meanwhile is reported as such, and not a
 })
 
 test('with a newer credential, the gateway connects to the provider again, and earlier responses are not found', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   const { id } = (await client.ask(CREATE)).at(-1)!.response!
   scene.broker.value = NEW_KEY
@@ -225,7 +228,7 @@ test('with a newer credential, the gateway connects to the provider again, and e
 })
 
 test('after a provider closes between two messages, the gateway connects to it again', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   await client.ask(CREATE)
   scene.server.dropAll()
@@ -235,7 +238,7 @@ test('after a provider closes between two messages, the gateway connects to it a
 })
 
 test('a provider’s remark between two responses is forwarded; an unrequested response is not', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   await client.ask(CREATE)
   scene.server.say('{"type":"codex.rate_limits","limits":[]}')
@@ -251,7 +254,7 @@ test.each([
 ])(
   'a provider with its own address is called over WebSocket if it is one %s',
   async (_, reply, requestCount) => {
-    const scene = await socketScene([HELLO], { keys: { TEAM_API_KEY: REAL_KEY } })
+    const scene = await socketScene([HELLO_ACT], { keys: { TEAM_API_KEY: REAL_KEY } })
     scene.gateway.at.configure('providers/provider_team.json', {
       schema: 'craik.model_provider',
       version: '0.1.0',
@@ -277,7 +280,7 @@ test.each([
 )
 
 test('an unreachable provider gives 426 and a failed receipt, and does not count for the cooldown', async () => {
-  const scene = await socketScene([HELLO])
+  const scene = await socketScene([HELLO_ACT])
   await scene.server[Symbol.asyncDispose]()
   expect(await scene.expectUpgradeRefused()).toMatchObject({
     status: 426,
@@ -288,7 +291,7 @@ test('an unreachable provider gives 426 and a failed receipt, and does not count
 })
 
 test('a flood of upgrades that policy refuses is counted, and each gets a refusal', async () => {
-  const denied = await socketScene([HELLO], { grants: [] })
+  const denied = await socketScene([HELLO_ACT], { grants: [] })
   for (let n = 0; n < 100; n++) expect(await denied.expectUpgradeRefused()).toMatchObject({ status: 426 })
   await denied.gateway.gateway.close()
   const reported = (await denied.gateway.at.store.bodies()).filter(({ kind }) => kind === 'denial')

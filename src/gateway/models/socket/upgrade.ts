@@ -12,7 +12,7 @@ import { faultMessage } from '../../config-fault.ts'
 import { answerRaw } from '../../raw-response.ts'
 import { addressCall, runCall, SIDE } from '../admitted-call.ts'
 import type { Login } from '../choose-login.ts'
-import { openaiResponses } from '../dialects/openai-responses.ts'
+import { openaiResponsesDialect } from '../dialects/openai-responses.ts'
 import { headersDown } from '../model-headers.ts'
 import type { ModelRoute } from '../model-routes.ts'
 import { describeUnserved } from '../unserved-error.ts'
@@ -28,7 +28,7 @@ const LEAVE_MS = 5_000
 
 /** Returns whether a route supports WebSocket. */
 export function isSocketRoute(route: ModelRoute | undefined): route is ModelRoute {
-  return route?.dialect === openaiResponses && route.path('') === '/responses'
+  return route?.dialect === openaiResponsesDialect && route.path('') === '/responses'
 }
 
 /** Returns why the request is not a handshake. `undefined` when it is one. */
