@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { matchesGlob, relative } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { missingFor } from './test/needed-programs.ts'
+import { findMissingProgram } from './test/needed-programs.ts'
 
 type Kind = 'unit' | 'isolated' | 'system' | 'docker' | 'alone'
 type Tier = 'main' | 'matrix'
@@ -159,7 +159,7 @@ function filesOf(kind: Kind, tier: Tier): string[] {
 
 /** Without a program that it needs a file is skipped by name; with CI=true scripts/prepare-machine.ts fails instead. */
 function isSkipped(file: string): boolean {
-  const program = missingFor(file)
+  const program = findMissingProgram(file)
   if (program !== undefined)
     process.stderr.write(`skipped: ${file} needs ${program}, which is not installed\n`)
   return program !== undefined

@@ -1,4 +1,6 @@
-/** A Docker engine of the bench's own, with an image of one program, to be measured against. */
+/**
+ * Starts a separate Docker engine for the bench, with an image of one program, as the reference for its measurements.
+ */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, openSync, symlinkSync } from 'node:fs'
@@ -7,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-/** The packages' own: a program of that name elsewhere on the path may be anything. */
+/** The path of the Debian package. A program with that name elsewhere on the path may be anything. */
 const DAEMON = '/usr/sbin/dockerd'
 const CLIENT = '/usr/bin/docker'
 const BUSYBOX = '/bin/busybox'
@@ -16,23 +18,23 @@ const IMAGE = 'craik-bench'
 const START_MS = 30_000
 
 export interface DockerEngine extends AsyncDisposable {
-  /** As `CRAIK_ENGINE` takes it. */
+  /** The address in the form of `CRAIK_ENGINE`. */
   readonly address: string
   readonly version: string
   readonly image: string
-  /** Runs `docker …` against this engine to its end. */
+  /** Runs `docker …` against this engine and waits until it exits. */
   docker(...args: readonly string[]): Promise<string>
 }
 
-/** Why there is none, as a row says it. */
+/** The reason why no engine is available, as a row prints it. */
 export interface NoDocker extends AsyncDisposable {
   readonly missing: string
 }
 
 export async function openDocker(folder: string): Promise<DockerEngine | NoDocker> {
-  if (process.geteuid?.() !== 0) return no('not measured: an engine of one’s own needs root')
+  if (process.geteuid?.() !== 0) return withoutDocker('not measured: an engine of one’s own needs root')
   if (![DAEMON, CLIENT, BUSYBOX].every((path) => existsSync(path)))
-    return no(`not measured: no Docker here (\`${INSTALL}\`)`)
+    return withoutDocker(`not measured: no Docker here (\`${INSTALL}\`)`)
   const engine = await start(folder)
   if ('missing' in engine) return engine
   try {
@@ -49,7 +51,7 @@ export async function openDocker(folder: string): Promise<DockerEngine | NoDocke
   }
 }
 
-function no(missing: string): NoDocker {
+function withoutDocker(missing: string): NoDocker {
   return { missing, async [Symbol.asyncDispose]() {} }
 }
 
@@ -86,7 +88,7 @@ async function start(folder: string): Promise<Started | NoDocker> {
     await sleep(100)
   }
   await stop(daemon)
-  return no('not measured: the Docker engine does not start here')
+  return withoutDocker('not measured: the Docker engine does not start here')
 }
 
 async function stop(daemon: ChildProcess): Promise<void> {

@@ -1,4 +1,6 @@
-/** How fast one large file goes into a container and out of it, against `docker cp` into one of the same image. */
+/**
+ * Times the copy of one large file into and out of a container, against `docker cp` with a container of the same image.
+ */
 import { createReadStream, createWriteStream, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'

@@ -1,9 +1,9 @@
-/** What a container in which nothing runs holds in memory, with the engine's helper of its own: ours and a plain one. */
+/** Measures the memory of an idle container of Craik and of a plain one, each with the engine's helper process. */
 import type { SandboxId } from '../src/lib/ids.ts'
 import { containerName } from '../src/sandboxes/backends/docker/container-names.ts'
 import { DOCKER_COMMAND, openContainer, type PlainContainers } from './docker-scene.ts'
 import type { Row } from './measure.ts'
-import { below, type Held, memoryOf, parentOf } from './process-memory.ts'
+import { memoryOf, type ProcessMemory, parentOf, withDescendants } from './process-memory.ts'
 import type { Supervised } from './sandboxes-scene.ts'
 
 const EACH = 8
@@ -49,14 +49,17 @@ export async function dockerMemoryRows(plain: PlainContainers, cold: Supervised)
   ]
 }
 
-/** The first process of each, whatever it started, and the helper that the engine started for it. */
-async function familiesOf({ engine }: PlainContainers, names: readonly string[]): Promise<readonly Held[]> {
+/** Returns the first process of each container, its descendants, and the helper that the engine started for it. */
+async function familiesOf(
+  { engine }: PlainContainers,
+  names: readonly string[],
+): Promise<readonly ProcessMemory[]> {
   const message = await engine.docker('inspect', '--format', '{{.State.Pid}}', ...names)
   const first = message.trim().split('\n').map(Number)
-  return memoryOf(below(first.map(parentOf)))
+  return memoryOf(withDescendants(first.map(parentOf)))
 }
 
-/** Megabytes of each container; pages that several have are counted in parts. */
-function share(held: readonly Held[]): number {
+/** Returns the megabytes of each container. A page that several processes share counts in parts. */
+function share(held: readonly ProcessMemory[]): number {
   return held.reduce((sum, { pss }) => sum + pss, 0) / EACH / MB
 }

@@ -1,4 +1,4 @@
-/** What the measurements with containers are taken on: one engine, one image, and both sides’ containers of it. */
+/** The setting of the measurements with containers: one engine, one image, and the containers of both sides. */
 
 import { harnessStore } from '../src/harnesses/packages/harness-store.ts'
 import type { CreateBody } from '../src/operator/api/requests.ts'
@@ -10,10 +10,10 @@ import type { Row, Spread } from './measure.ts'
 import { compareTimes } from './sandboxes-exec.ts'
 import type { Supervised } from './sandboxes-scene.ts'
 
-/** How each row is measured again. */
+/** The command that measures each row again. */
 export const DOCKER_COMMAND = 'npm run bench -- docker'
 
-/** What the command line says when nothing but `--backend docker` is typed. */
+/** The request that the command line sends when the user types only `--backend docker`. */
 export const CONTAINER: CreateBody = {
   backend: 'docker',
   workspace: { mode: 'copy' },
@@ -24,7 +24,7 @@ export const CONTAINER: CreateBody = {
 }
 export const TRUE = ['/bin/true']
 
-/** Of the very image that Craik’s sandboxes are, with the same init; nothing else is asked of it. */
+/** Plain containers of the same image and with the same init as Craik's sandboxes, without any other option. */
 export class PlainContainers {
   readonly engine: DockerEngine
   readonly image: string
@@ -35,14 +35,14 @@ export class PlainContainers {
     this.image = image
   }
 
-  /** `docker run` of a program to its end; the container stays until `clean`. */
+  /** Runs a program with `docker run` and waits until it exits. The container stays until `clean`. */
   async run(...argv: readonly string[]): Promise<void> {
     const name = `plain-${process.hrtime.bigint()}`
     this.#made.push(name)
     await this.engine.docker('run', '--name', name, ...this.#arguments(this.image, argv))
   }
 
-  /** One in which nothing happens, until it is removed. */
+  /** Starts a container in which nothing happens, until it is removed. */
   async idle(image = this.image): Promise<string> {
     const argv = ['/bin/sleep', '100000']
     return (await this.engine.docker('run', '-d', ...this.#arguments(image, argv))).trim()
@@ -62,7 +62,7 @@ export class PlainContainers {
   }
 }
 
-/** From the archive that the tests keep too, or built and kept. */
+/** Takes the image from the archive that the tests also cache. Builds and caches it when the archive is missing. */
 export async function plainContainers(docker: DockerEngine, craikHome: string): Promise<PlainContainers> {
   const engine = await openEngine({ CRAIK_ENGINE: docker.address })
   await prepareImage(engine)
@@ -72,20 +72,32 @@ export async function plainContainers(docker: DockerEngine, craikHome: string): 
   )
 }
 
-/** A sandbox of Craik’s that is a container, with its first command behind it. */
+/** Creates a sandbox of Craik in a container and runs its first command. */
 export async function openContainer({ client }: Supervised): Promise<string> {
   const { id } = await client.sandboxes.create(CONTAINER)
   await client.sandboxes.exec(id, { argv: TRUE })
   return id
 }
 
-/** Ours over theirs, in time. */
-export function slower(what: string, ours: Spread, against: string, theirs: Spread, bar?: Row['bar']): Row {
+/** Returns a row whose ratio is Craik's time divided by the time of the docker command. */
+export function slowerRow(
+  what: string,
+  ours: Spread,
+  against: string,
+  theirs: Spread,
+  bar?: Row['bar'],
+): Row {
   return { ...compareTimes(what, ours, { against, theirs }, bar), command: DOCKER_COMMAND }
 }
 
-/** Theirs over ours. */
-export function faster(what: string, ours: Spread, against: string, theirs: Spread, bar?: Row['bar']): Row {
-  const row = slower(`${what}: how much faster`, ours, against, theirs, bar)
+/** Returns a row whose ratio is the time of the docker command divided by Craik's time. */
+export function fasterRow(
+  what: string,
+  ours: Spread,
+  against: string,
+  theirs: Spread,
+  bar?: Row['bar'],
+): Row {
+  const row = slowerRow(`${what}: how much faster`, ours, against, theirs, bar)
   return { ...row, ratio: theirs.p50 / ours.p50 }
 }

@@ -1,15 +1,15 @@
-/** Keeping and bringing back what is in a sandbox, against layers of an image. */
+/** Compares the snapshots and restores of sandboxes with layers of an image. */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openContainer, type PlainContainers, slower } from './docker-scene.ts'
-import { alternately, type Row } from './measure.ts'
+import { openContainer, type PlainContainers, slowerRow } from './docker-scene.ts'
+import { type Row, timeInTurns } from './measure.ts'
 import type { Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 1, counted: 9 }
 const FILES = 2_000
 const FOLDERS = 40
-/** Of hexadecimal digits, which compress to half, as sources and programs do. */
+/** Each file contains hexadecimal digits. They compress to half their size, as sources and programs do. */
 const FILE_BYTES = 100_000
 const IMAGE = 'bench-committed'
 
@@ -29,10 +29,10 @@ export async function dockerSnapshotRows(
   rmSync(tree, { recursive: true })
   const { id: stored } = await snapshots.make(sandbox)
   await docker('commit', container, IMAGE)
-  // Another one than is committed: what comes with its image is in no layer of its own.
+  // This is not the committed container: the files that come with its image are not in its own layer.
   let restored = await plain.idle(IMAGE)
   const made = { snapshots: [] as string[], sandboxes: [] as string[], containers: [] as string[] }
-  const times = await alternately(ROUNDS, {
+  const times = await timeInTurns(ROUNDS, {
     snapshot: async () => void made.snapshots.push((await snapshots.make(sandbox)).id),
     commit: () => docker('commit', container, `${IMAGE}-again`),
     restore: () => snapshots.restore(sandbox, stored),
@@ -45,7 +45,7 @@ export async function dockerSnapshotRows(
       await docker('commit', container, `${IMAGE}-fork`)
       made.containers.push(await plain.idle(`${IMAGE}-fork`))
     },
-    // Not part of any: what was made goes again, so that every round finds the same machine.
+    // Not part of a row: removes everything that the round created, so that each round starts from the same state.
     clean: async () => {
       for (const id of made.snapshots.splice(0)) await snapshots.delete(id)
       for (const id of made.sandboxes.splice(0)) await sandboxes.delete(id)
@@ -61,19 +61,19 @@ export async function dockerSnapshotRows(
   const { version } = plain.engine
   const content = `${(FILES * FILE_BYTES) / 1e6} MB in ${FILES.toLocaleString('en')} files`
   return [
-    slower(
+    slowerRow(
       `snapshot of a running sandbox, ${content}: a compressed archive, synced`,
       times.snapshot,
       `\`docker commit\` of a container with the same files: a layer in the engine, neither compressed nor synced; engine ${version}`,
       times.commit,
     ),
-    slower(
+    slowerRow(
       'restore of it: the disk written anew, then a new container, until it takes commands',
       times.restore,
       '`docker rm -f`, then `docker run` of the committed image: no file is copied',
       times.runCommitted,
     ),
-    slower(
+    slowerRow(
       'fork of it: snapshot, and a second sandbox with a disk of its own, until it takes commands',
       times.fork,
       '`docker commit`, then `docker run` of what it made',

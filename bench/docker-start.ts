@@ -1,13 +1,16 @@
-/** From nothing, from a container that waits, and from one that was stopped, to a first command: against the docker command. */
+/**
+ * Times the start of a container up to its first command, against the docker command: new, from the warm pool, and
+ * after a stop.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CONTAINER, faster, openContainer, type PlainContainers, slower, TRUE } from './docker-scene.ts'
-import { alternately, type Row } from './measure.ts'
+import { CONTAINER, fasterRow, openContainer, type PlainContainers, slowerRow, TRUE } from './docker-scene.ts'
+import { type Row, timeInTurns } from './measure.ts'
 import type { Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 2, counted: 25 }
 const POLL_MS = 50
 
-/** `cold` keeps no containers waiting, `warm` one. */
+/** `cold` keeps no containers in its warm pool, `warm` keeps one. */
 export async function dockerStartRows(
   plain: PlainContainers,
   cold: Supervised,
@@ -19,17 +22,19 @@ export async function dockerStartRows(
     made.push({ of, id })
     await of.client.sandboxes.exec(id, { argv: TRUE })
   }
-  // A container waits for a sandbox when one was made before.
+  // The warm pool starts a container only after a first sandbox was created.
   await start(warm)
-  const times = await alternately(ROUNDS, {
-    // Not part of any: what was made goes again, and the next container waits and is still.
+  const times = await timeInTurns(ROUNDS, {
+    // Not part of a row: removes everything that the round created, and waits until the next container is ready and
+    // idle.
     ready: async () => {
       for (const { of, id } of made.splice(0)) await of.client.sandboxes.delete(id)
       await plain.clean()
       while ((await warm.client.supervisor.status()).warm === 0) await sleep(POLL_MS)
     },
     warm: () => start(warm),
-    // The place that is started after it is on its way for about as long as this waits.
+    // A warm start makes the pool start a replacement container. This waits until it is ready, so that it does not
+    // disturb the next work.
     settle: async () => {
       while ((await warm.client.supervisor.status()).warm === 0) await sleep(POLL_MS)
     },
@@ -41,10 +46,12 @@ export async function dockerStartRows(
   const against = `\`docker run\` of the same image, engine ${plain.engine.version}`
   const what = 'create to first command, a container'
   return [
-    faster(`${what} that waits (warm pool), through the API`, times.warm, against, times.docker, {
+    fasterRow(`${what} that waits (warm pool), through the API`, times.warm, against, times.docker, {
       atLeast: 20,
     }),
-    slower(`${what} made anew (cold), through the API`, times.cold, against, times.docker, { atMost: 1.3 }),
+    slowerRow(`${what} made anew (cold), through the API`, times.cold, against, times.docker, {
+      atMost: 1.3,
+    }),
     await stopRow(plain, cold),
   ]
 }
@@ -54,7 +61,7 @@ async function stopRow(plain: PlainContainers, cold: Supervised): Promise<Row> {
   const sandbox = await openContainer(cold)
   const container = await plain.idle()
   try {
-    const times = await alternately(ROUNDS, {
+    const times = await timeInTurns(ROUNDS, {
       ours: async () => {
         await sandboxes.stop(sandbox)
         await sandboxes.resume(sandbox)
@@ -65,7 +72,7 @@ async function stopRow(plain: PlainContainers, cold: Supervised): Promise<Row> {
       },
     })
     const what = 'stop and resume of an idle sandbox, until it takes commands'
-    return slower(what, times.ours, '`docker stop` and `docker start` of an idle container', times.theirs)
+    return slowerRow(what, times.ours, '`docker stop` and `docker start` of an idle container', times.theirs)
   } finally {
     await sandboxes.delete(sandbox)
     await plain.remove(container)

@@ -1,4 +1,4 @@
-/** Sandboxes in containers, each figure beside what the docker command does with the same image on the same engine. */
+/** Measures sandboxes in containers, each beside the docker command with the same image on the same engine. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { dockerBackend } from '../src/sandboxes/backends/docker/backend.ts'

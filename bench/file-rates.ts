@@ -1,11 +1,11 @@
-/** Times copies of one large file in turns, and says them in bytes per time. */
+/** Times copies of one large file in turns, and reports them as bytes per time. */
 import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { median, type Row, timeProcess } from './measure.ts'
 
 const MIB = 1024 * 1024
 
-/** Undefined: it cannot be had here. */
+/** Undefined when it cannot be measured here. */
 export type Rated = readonly number[] | undefined
 
 export async function inTurns(
@@ -16,7 +16,7 @@ export async function inTurns(
   const times: Record<string, number[]> = {}
   for (let round = 0; round < rounds; round++) {
     for (const [name, work] of Object.entries(works)) {
-      // What the one before left to be written is not this one's to wait for.
+      // The data that the previous work left to be written must not slow down this one.
       spawnSync('sync')
       const started = performance.now()
       await work()
@@ -37,7 +37,7 @@ interface Compared {
   readonly command: string
 }
 
-/** In bytes per time, so more is better. */
+/** The figures are bytes per time, so more is better. */
 export function rateRow({ what, bytes, ours, against, theirs, missing = '', command }: Compared): Row {
   const rate = (times: readonly number[]) => bytes / 1e3 / median(times)
   const show = (times: readonly number[]) => `${rate(times).toFixed(0)} MB/s`

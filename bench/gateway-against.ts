@@ -1,4 +1,4 @@
-/** The gateway of this checkout beside that of another one: CPU time per call, in turns, within one run. */
+/** Compares the gateway of this checkout with that of another one: CPU time per call, in turns, within one run. */
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Pool } from 'undici'
@@ -8,7 +8,7 @@ import { median, type Row, TemporaryFolder } from './measure.ts'
 const ROUNDS = 24
 const IN_FLIGHT = 16
 const PATH = '/p/provider_bench/v1/messages'
-/** As short as a greeting, as long as the first and as a later request of a coding agent, and with an image. */
+/** A greeting, the first and a later request of a coding agent, and a request with an image. */
 const SIZES = [
   { name: '100 bytes', bytes: 0, calls: 300 },
   { name: '12 KiB', bytes: 12 * 1024, calls: 300 },
@@ -16,7 +16,7 @@ const SIZES = [
   { name: '2 MiB', bytes: 2 * 1024 * 1024, calls: 64 },
 ] as const
 
-/** At most so much more CPU time for each call. */
+/** A call may take up to 15 % more CPU time than in the other checkout. */
 const AT_MOST = 1.15
 
 export async function againstRows(folder: string): Promise<Row[]> {
@@ -39,7 +39,7 @@ async function compareSize(
   const body = bodyOf(bytes)
   const costs: Record<'ours' | 'theirs', number[]> = { ours: [], theirs: [] }
   for (let round = -1; round < ROUNDS; round++) {
-    // Who begins changes with each round.
+    // The side that begins changes with each round.
     const sides = [['ours', ours] as const, ['theirs', theirs] as const]
     for (const [side, server] of round % 2 === 0 ? sides : sides.reverse()) {
       const costMs = await costOf(server, body, calls)
@@ -76,7 +76,7 @@ async function costOf(server: Measured, body: string, calls: number): Promise<nu
   return (server.cpuMs() - beforeMs) / calls
 }
 
-/** A conversation of about so many bytes, in turns of about 1 KiB each. */
+/** Returns a conversation of about this many bytes, in turns of about 1 KiB each. */
 function bodyOf(bytes: number): string {
   const content = 'The quick brown fox says "hello",\nand jumps. '.repeat(22)
   const turns = Math.max(1, Math.round(bytes / content.length))

@@ -1,4 +1,4 @@
-/** The least that a proxy in Node can do: a request in, the same request out, the answer piped back. */
+/** The least that a proxy in Node can do: it forwards the same request and pipes the response back. */
 import { createServer } from 'node:http'
 import { Pool } from 'undici'
 import { listen } from './gateway-process.ts'

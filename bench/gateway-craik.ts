@@ -1,4 +1,7 @@
-/** The gateway as the supervisor runs it: real store, policy, grant, a budget that applies, durable receipts. */
+/**
+ * Runs the gateway as the supervisor does: with a real store, policy, grant, a budget that applies, and durable
+ * receipts.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'

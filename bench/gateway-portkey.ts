@@ -1,4 +1,4 @@
-/** @portkey-ai/gateway, where it was installed for this: `npm ci --prefix bench/portkey`; else it is left out. */
+/** Starts @portkey-ai/gateway if `npm ci --prefix bench/portkey` installed it. Otherwise the bench skips it. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'

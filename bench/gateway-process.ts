@@ -1,4 +1,7 @@
-/** The processes of the gateway's measurement: each listens on loopback, says where, and leaves with its parent. */
+/**
+ * Starts the processes of the gateway measurement. Each listens on loopback, sends its port to its parent, and exits
+ * with it.
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -7,7 +10,7 @@ import type { AddressInfo, Server } from 'node:net'
 /** Linux counts CPU time in hundredths of a second. */
 const MS_PER_TICK = 10
 
-/** In the child. */
+/** Runs in the child: listens, and sends the port to the parent. */
 export async function listen(server: Server): Promise<void> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -17,7 +20,7 @@ export async function listen(server: Server): Promise<void> {
 
 export interface Listening extends Disposable {
   readonly origin: string
-  /** What it holds now, in bytes. */
+  /** The resident memory at this moment, in bytes. */
   rss(): number
 }
 
@@ -26,12 +29,12 @@ export interface Measured extends Listening {
   cpuMs(): number
 }
 
-/** In the parent. */
+/** Runs in the parent: starts a file of this folder and waits until it listens. */
 export async function startFile(file: string, ...args: string[]): Promise<Measured> {
   return startUrl(new URL(file, import.meta.url), ...args)
 }
 
-/** The same of any checkout. */
+/** Runs in the parent: starts a file of any checkout and waits until it listens. */
 export async function startUrl(file: URL, ...args: string[]): Promise<Measured> {
   const child: ChildProcess = fork(file, args, {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -1,4 +1,7 @@
-/** A process of its own that answers like a model provider at once: whole, streamed, or never to the end. */
+/**
+ * A separate process that answers at once, like a model provider: with a whole body, a stream, or a stream that never
+ * ends.
+ */
 import { createServer } from 'node:http'
 import { listen } from './gateway-process.ts'
 

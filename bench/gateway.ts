@@ -1,4 +1,4 @@
-/** The model gateway beside a bare proxy and another gateway: one upstream, one client, turn by turn. */
+/** Compares the model gateway with a bare proxy and another gateway: one upstream, one client, in turns. */
 import { join } from 'node:path'
 import { type Dispatcher, Pool } from 'undici'
 import { portkey } from './gateway-portkey.ts'
@@ -119,7 +119,7 @@ function request({ name, pool, headers }: Side, body: string): Promise<Dispatche
   })
 }
 
-/** What so many streams that are open and silent take, each. */
+/** Returns the memory of one open, silent stream, in bytes. */
 async function measureOpenStreams(side: Side): Promise<number> {
   const before = side.server.rss()
   const open = await Promise.all(
@@ -149,7 +149,7 @@ function rateRow(rates: Map<string, number>, name: string, against: string, atLe
   }
 }
 
-/** The bar is a difference: it is stated as a ratio of what is allowed. */
+/** The limit applies to the added time. The row states it as a ratio to the allowed 0.6 ms. */
 function latencyRows(what: string, times: Map<string, Spread>): Row[] {
   const [ours, bare] = [times.get('ours')!, times.get('bare')!]
   const added = ours.p50 - bare.p50

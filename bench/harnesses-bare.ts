@@ -1,4 +1,7 @@
-/** An agent on the machine itself: the same program, spoken to over the same protocol, with a key and its models in plain sight. */
+/**
+ * Runs an agent directly on the host: the same program over the same protocol, with a real key and a plain model
+ * server.
+ */
 import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -23,7 +26,7 @@ export const KEYS = {
 }
 export const QUESTION = 'hello'
 
-/** Under the addresses of the gateway, so that the harness’s own settings hold. */
+/** The paths are those of the gateway, so that the harness's settings work unchanged. */
 const SERVICES: readonly (readonly [string, Service])[] = [
   ['/p/provider_openrouter/v1', 'openrouter'],
   ['/p/provider_kimi/v1', 'kimi'],
@@ -36,7 +39,7 @@ interface PlainModels extends AsyncDisposable {
   readonly url: string
 }
 
-/** The model server of the other side without TLS, logins, or anything that would look at a request. */
+/** Starts the same model server as for the other side, but without TLS, logins and checks of requests. */
 export async function startPlainModels(answer: Answerer): Promise<PlainModels> {
   const parseAddress = (url = '') => {
     const [prefix, service] = SERVICES.find(([each]) => url.startsWith(each)) ?? ['', 'openai' as const]
@@ -66,13 +69,16 @@ export async function startPlainModels(answer: Answerer): Promise<PlainModels> {
 
 interface BareScene {
   readonly name: PackagedHarnessName
-  /** Where it is installed. */
+  /** The folder in which the harness is installed. */
   readonly program: string
   readonly models: string
   readonly folder: string
 }
 
-/** A home with its settings; each call starts it, asks, and says after how many milliseconds the first word came. */
+/**
+ * Prepares a home folder with the harness's settings. Each call of the result starts the agent, prompts it, and returns
+ * the milliseconds until the first word.
+ */
 export function bareAgent(
   harness: Harness,
   { name, program, models, folder }: BareScene,
@@ -124,7 +130,9 @@ async function firstWordMs(
     input: Writable.toWeb(child.stdin) as WritableStream<Uint8Array>,
     output: Readable.toWeb(child.stdout) as ReadableStream<Uint8Array>,
     ended: new Promise((end) =>
-      child.once('close', (code, signal) => end({ how: `ended with ${code ?? signal}`, complaint })),
+      child.once('close', (code, signal) =>
+        end({ endDescription: `ended with ${code ?? signal}`, errorOutput: complaint }),
+      ),
     ),
     async kill() {
       if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')

@@ -1,4 +1,4 @@
-/** A sandbox with every agent in it, warm, and `craik prompt` as a person types it. */
+/** Starts a warm sandbox with every agent, and runs `craik prompt` in it as a user types it. */
 import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ const SERVED: Readonly<Record<keyof typeof KEYS, Service>> = {
 }
 
 interface Prompted extends AsyncDisposable {
-  /** From the start of the command until the first word of the answer is on its output. */
+  /** The milliseconds from the start of the command to the first word of the answer in its output. */
   firstWordMs(name: PackagedHarnessName): Promise<number>
 }
 

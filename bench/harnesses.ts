@@ -1,4 +1,7 @@
-/** Agents: from their start to the first word of an answer, in a sandbox with a login outside and on the machine itself. */
+/**
+ * Times agents from their start to the first word of an answer: in a sandbox with the login on the host, and directly
+ * on the host.
+ */
 import { HARNESSES } from '../src/harnesses/all.ts'
 import { PACKAGED_HARNESS_NAMES } from '../src/harnesses/packages/harness-catalogue.ts'
 import { readyHarnesses } from '../test/harness-image.ts'
@@ -34,7 +37,7 @@ export async function harnessRows(): Promise<Row[]> {
   return rows
 }
 
-/** Each work says how long it took: what it does after the first word is not counted. */
+/** Each work returns its own duration, because the time after the first word does not count. */
 async function inTurns<Name extends string>(
   works: Readonly<Record<Name, () => Promise<number>>>,
 ): Promise<Record<Name, Spread>> {

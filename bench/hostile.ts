@@ -1,4 +1,4 @@
-/** What four hostile connections in one sandbox cost another sandbox: each turn beside one without them. */
+/** Measures how much four hostile connections in one sandbox slow down another sandbox. */
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -8,7 +8,9 @@ import { formatSpread, type Row, type Spread, spread, TemporaryFolder } from './
 import { buildCraik, jobId, openSupervised, type Supervised } from './sandboxes-scene.ts'
 
 const COMMAND = 'npm run bench -- hostile'
-/** Some rounds, or as many as fit into this time where each waits for the hostile ones. */
+/**
+ * A phase has this many rounds, or as many as fit into `PHASE_MS` when each round waits for the hostile connections.
+ */
 const ROUNDS = 150
 const PHASE_MS = 40_000
 const PROGRAM = join(import.meta.dirname, '../test/attacks/hostile-bodies.fixture.ts')
@@ -25,7 +27,7 @@ export async function hostileRows(): Promise<Row[]> {
   using folder = new TemporaryFolder()
   const home = join(folder.path, 'home')
   mkdirSync(join(home, 'config'), { recursive: true, mode: 0o700 })
-  // Nobody listens there: what the gateway lets through goes nowhere.
+  // Nothing listens on this port, so a request that the gateway forwards reaches no provider.
   const accounts = 'secret/ANTHROPIC_API_KEY:\n  base_url: https://127.0.0.1:1/v1\n'
   writeFileSync(join(home, 'config/accounts.yaml'), accounts, { mode: 0o600 })
   const environment = { ANTHROPIC_API_KEY: newId<string>('key', Date.now()) }
@@ -81,7 +83,9 @@ async function measure(
   ]
 }
 
-/** Commands one after the other, and between them what only needs a turn of the supervisor's event loop. */
+/**
+ * Times commands one after the other, and between them requests that need only a turn of the supervisor's event loop.
+ */
 async function phase(
   { client }: Supervised,
   sandbox: string,

@@ -1,4 +1,6 @@
-/** What a model call's admission and settlement cost, through the writer thread, against one plain durable insert. */
+/**
+ * Measures the admission and settlement of a model call through the writer thread, against one plain durable insert.
+ */
 import { join } from 'node:path'
 import { currentOwner } from '../src/lib/owner.ts'
 import { buildEnvelope, createEnvelope } from '../src/policy/envelope.ts'
@@ -31,7 +33,7 @@ export async function ledgerRows(): Promise<Row[]> {
   const times = { admit: [] as number[], settle: [] as number[], plain: [] as number[] }
   const rates: { ours: number; plain: number }[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    // The first turn fills caches and write-ahead logs.
+    // The first round fills caches and write-ahead logs.
     const counted = round > 0
     for (let i = 0; i < SINGLE; i++) {
       const [admitMs, settleMs] = await call(store, input)

@@ -1,4 +1,4 @@
-/** What a measurement is, and the few ways of taking one. */
+/** The result of a measurement, and the ways to measure. */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,15 +9,18 @@ export interface Row {
   readonly against: string
   readonly ours: string
   readonly theirs: string
-  /** Ours over theirs, in the unit that `better` reads. Undefined: the other side cannot be had here. */
+  /**
+   * The figure that `bar` limits, in most rows `ours` divided by `theirs`. Undefined when the other side cannot be
+   * measured here.
+   */
   readonly ratio: number | undefined
-  /** Undefined: a number to know, not one to hold. */
+  /** Undefined when the row is only for information. */
   readonly bar: { readonly atLeast: number } | { readonly atMost: number } | undefined
   readonly command: string
 }
 
-/** Undefined where there is nothing to hold. */
-export function holds({ ratio, bar }: Row): boolean | undefined {
+/** Returns `undefined` when the row has no limit or no ratio. */
+export function isWithinLimit({ ratio, bar }: Row): boolean | undefined {
   if (bar === undefined || ratio === undefined) return undefined
   return 'atLeast' in bar ? ratio >= bar.atLeast : ratio <= bar.atMost
 }
@@ -34,7 +37,7 @@ export function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)]!
 }
 
-/** Of milliseconds: the one in the middle, and the one that a hundredth exceeds. */
+/** Milliseconds: the median, and the time that one sample in a hundred exceeds. */
 export interface Spread {
   readonly p50: number
   readonly p99: number
@@ -49,8 +52,10 @@ export function formatSpread({ p50, p99 }: Spread): string {
   return `${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`
 }
 
-/** Times each work in turns, so that what else the machine does meets all of them alike; the first rounds warm up. */
-export async function alternately<Name extends string>(
+/**
+ * Times the works in turns, so that other load on the host affects all of them alike. The warm-up rounds do not count.
+ */
+export async function timeInTurns<Name extends string>(
   rounds: { readonly warm: number; readonly counted: number },
   works: Readonly<Record<Name, () => Promise<unknown>>>,
 ): Promise<Record<Name, Spread>> {
@@ -69,7 +74,7 @@ export async function alternately<Name extends string>(
   >
 }
 
-/** Wall time of a process in milliseconds; throws when it fails. */
+/** Returns the wall time of a process in milliseconds. Throws when the process fails. */
 export function timeProcess(
   file: string,
   args: readonly string[],

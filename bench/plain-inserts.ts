@@ -1,12 +1,15 @@
-/** The other side of the receipts bench: the same rows in plain SQLite, directly or behind a thread of their own. */
+/** The reference for the receipts bench: the same rows in plain SQLite, directly or through a thread. */
 import { DatabaseSync } from 'node:sqlite'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { newId } from '../src/lib/ids.ts'
 
-/** About as long as the line of the sampled receipt. */
+/** About as long as the line of the sample receipt. */
 const LINE = JSON.stringify({ line: 'x'.repeat(1_200) })
 
-/** A row of the same size and the same unique index: no redaction, schema, hash, HMAC or tree. */
+/**
+ * Returns a function that inserts a row of the same size with the same unique index, but without redaction, schema,
+ * hash, HMAC and tree.
+ */
 export function plainInserts(path: string): () => void {
   const database = new DatabaseSync(path)
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
@@ -17,7 +20,7 @@ export function plainInserts(path: string): () => void {
   return () => void insert.run(newId('rcpt', Date.now()), LINE)
 }
 
-/** The same, asked for by message and answered by message, as the log does it. */
+/** The same insert through a thread, with a message for the request and one for the answer, as in the receipt log. */
 export class PlainThread implements AsyncDisposable {
   readonly #worker: Worker
   #answered = () => {}

@@ -1,12 +1,15 @@
-/** The other side of the exec bench: the same program started from a small Node process, with pipes for its output. */
+/** The reference for the exec bench: the same program started from a small Node process, with pipes for its output. */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** In a process of its own: starting a program copies the page tables of whoever starts it, and the bench is large. */
+/**
+ * Uses a separate process, because starting a program copies the page tables of the parent, and the bench process is
+ * large.
+ */
 export class PlainSpawns implements AsyncDisposable {
   readonly #child: ChildProcess = fork(import.meta.filename)
 
-  /** Starts the program and waits for its end, and that of its output. */
+  /** Starts the program and waits for its exit and the end of its output. */
   async run(): Promise<void> {
     const answered = once(this.#child, 'message')
     this.#child.send('run')

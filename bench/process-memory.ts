@@ -1,11 +1,11 @@
-/** What processes of this machine hold in memory, as the kernel counts it. */
+/** Reads the memory of processes on this host, as the kernel counts it. */
 import { readdirSync, readFileSync } from 'node:fs'
 
-export interface Held {
+export interface ProcessMemory {
   readonly pid: number
   readonly name: string
   readonly rss: number
-  /** Pages that several have are counted in parts. */
+  /** The proportional set size: a page that several processes share counts in parts. */
   readonly pss: number
 }
 
@@ -23,8 +23,8 @@ export function parentOf(pid: number): number {
   return Number(/^PPid:\s*(\d+)/m.exec(read(pid, 'status'))?.[1])
 }
 
-/** These and all that they started. */
-export function below(pids: readonly number[]): readonly number[] {
+/** Returns these processes and all their descendants. */
+export function withDescendants(pids: readonly number[]): readonly number[] {
   const family = new Set(pids)
   const parents = new Map(allProcesses().map((pid) => [pid, parentOf(pid)]))
   for (let size = -1; size !== family.size; ) {
@@ -34,7 +34,7 @@ export function below(pids: readonly number[]): readonly number[] {
   return [...family]
 }
 
-export function memoryOf(pids: readonly number[]): readonly Held[] {
+export function memoryOf(pids: readonly number[]): readonly ProcessMemory[] {
   return pids.map((pid) => {
     const rollup = read(pid, 'smaps_rollup')
     const bytesOf = (name: string) =>
@@ -43,7 +43,7 @@ export function memoryOf(pids: readonly number[]): readonly Held[] {
   })
 }
 
-/** Empty for what has ended meanwhile. */
+/** Returns an empty string for a process that has exited. */
 function read(pid: number, file: string): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8')

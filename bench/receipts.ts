@@ -1,4 +1,6 @@
-/** Signed durable receipts against plain SQLite inserts with the same durability, on the same disk, turn by turn. */
+/**
+ * Compares signed, durable receipts with plain SQLite inserts of the same durability, on the same disk and in turns.
+ */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { systemClock } from '../src/lib/clock.ts'
@@ -11,7 +13,7 @@ import { Sealer } from '../src/receipts/sealer.ts'
 import { type Home, homeAt } from '../src/store/home.ts'
 import { openDatabase } from '../src/store/sqlite/database.ts'
 import { openSqliteStore } from '../src/store/sqlite/sqlite-store.ts'
-import { tablesOver } from '../src/store/sqlite/tables.ts'
+import { createTables } from '../src/store/sqlite/tables.ts'
 import { median, type Row, TemporaryFolder } from './measure.ts'
 import { PlainThread, plainInserts } from './plain-inserts.ts'
 
@@ -29,7 +31,7 @@ export async function receiptRows(): Promise<Row[]> {
   )
   await using thread = new PlainThread(path('thread.sqlite3'))
   const log = createReceiptLog(store, systemClock)
-  const seal = await sealing(homeAt(path('sealed')))
+  const seal = await createSealing(homeAt(path('sealed')))
   const plain = plainInserts(path('plain.sqlite3'))
   const turn = {
     plain: () => times(SINGLE, async () => plain()),
@@ -44,7 +46,7 @@ export async function receiptRows(): Promise<Row[]> {
   for (let round = 0; round < ROUNDS; round++) {
     const rates = {} as Record<Name, number>
     for (const name of Object.keys(turn) as Name[]) rates[name] = await rate(counts[name], turn[name])
-    // The first turn fills caches and write-ahead logs.
+    // The first round fills caches and write-ahead logs.
     if (round > 0) rounds.push(rates)
   }
   const row = (what: string, ours: Name, theirs: Name, against: string, atLeast: number): Row => ({
@@ -64,10 +66,10 @@ export async function receiptRows(): Promise<Row[]> {
   ]
 }
 
-/** What the writer thread does for one receipt, without the thread. */
-async function sealing(home: Home): Promise<(i: number) => Promise<void>> {
+/** Returns the work of the writer thread for one receipt, without the thread. */
+async function createSealing(home: Home): Promise<(i: number) => Promise<void>> {
   const database = await openDatabase(home)
-  const tables = tablesOver(database)
+  const tables = createTables(database)
   const sealer = new Sealer(home, systemClock)
   const known = new CleanJson()
   const [begin, commit] = [database.prepare('BEGIN IMMEDIATE'), database.prepare('COMMIT')]
@@ -104,7 +106,7 @@ async function rate(count: number, work: () => Promise<void>): Promise<number> {
 export const POLICY_TEXT = 'permit (principal, action, resource);'
 export const POLICY_DIGEST = `sha256:${createHash('sha256').update(POLICY_TEXT).digest('hex')}`
 
-/** What a model call leaves: links, a decision with the attributes it looked at, figures. */
+/** Returns a receipt like that of a model call: links, a decision with the attributes that it read, and measures. */
 export function sample(n: number): Omit<ReceiptDraft, 'phase'> {
   return {
     kind: 'provider_action',

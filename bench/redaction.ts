@@ -1,4 +1,4 @@
-/** What redaction costs, against the millisecond per 10 KB that it may cost. */
+/** Times redaction against its budget of one millisecond per 10 KB. */
 import { redactText } from '../src/receipts/redaction/redact.ts'
 import { median, type Row } from './measure.ts'
 

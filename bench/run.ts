@@ -1,4 +1,7 @@
-/** Measures, side by side in one run, what the README claims; `npm run bench -- receipts` does one part. */
+/**
+ * Measures the claims of the README, each side by side with its reference in one run. `npm run bench -- receipts` runs
+ * one part.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +11,7 @@ import { againstRows } from './gateway-against.ts'
 import { harnessRows } from './harnesses.ts'
 import { hostileRows } from './hostile.ts'
 import { ledgerRows } from './ledger.ts'
-import { holds, type Row } from './measure.ts'
+import { isWithinLimit, type Row } from './measure.ts'
 import { receiptRows } from './receipts.ts'
 import { redactionRows } from './redaction.ts'
 import { sandboxRows } from './sandboxes.ts'
@@ -45,7 +48,7 @@ for (const name of wanted.length > 0 ? wanted : Object.keys(PARTS)) {
 const bar = ({ bar }: Row) =>
   bar === undefined ? '–' : 'atLeast' in bar ? `≥ ${bar.atLeast}×` : `≤ ${bar.atMost}×`
 const ratio = (row: Row) => (row.ratio === undefined ? '–' : `${row.ratio.toFixed(2)}×`)
-const verdict = (row: Row) => ({ true: 'yes', false: 'no', undefined: '–' })[`${holds(row)}`]
+const verdict = (row: Row) => ({ true: 'yes', false: 'no', undefined: '–' })[`${isWithinLimit(row)}`]
 const lines = rows.map(
   (row) =>
     `| ${row.what} | ${row.against} | ${row.ours} | ${row.theirs} | ${ratio(row)} | ${bar(row)} | ${verdict(row)} | \`${row.command}\` |`,
@@ -59,4 +62,4 @@ if (wanted.length === 0) {
   const intro = readFileSync(page, 'utf8').split('<!-- results -->')[0]!
   writeFileSync(page, `${intro}<!-- results -->\n\n${machine}.\n\n${head}\n${lines.join('\n')}\n`)
 }
-process.exitCode = rows.some((row) => holds(row) === false) ? 1 : 0
+process.exitCode = rows.some((row) => isWithinLimit(row) === false) ? 1 : 0

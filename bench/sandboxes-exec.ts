@@ -1,13 +1,13 @@
-/** How long one small command takes inside a sandbox, at each layer, against starting it on the host and in a container. */
+/** Times one small command in a sandbox, at each layer, against starting it on the host and in a container. */
 import type { Readable } from 'node:stream'
 import { runJob } from '../src/sdk/run-job.ts'
 import type { DockerEngine, NoDocker } from './docker-engine.ts'
-import { alternately, formatSpread, type Row, type Spread, timeProcess } from './measure.ts'
+import { formatSpread, type Row, type Spread, timeInTurns, timeProcess } from './measure.ts'
 import { PlainSpawns } from './plain-spawns.ts'
 import { type BareScene, COMMAND, jobId, type Managed, never, type Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 50, counted: 500 }
-/** A container takes tens of milliseconds each time. */
+/** A container needs tens of milliseconds each time, so it gets fewer rounds. */
 const DOCKER_ROUNDS = { warm: 3, counted: 60 }
 const COMMAND_ROUNDS = { warm: 3, counted: 25 }
 const TRUE = { kind: 'exec', argv: ['/bin/true'] } as const
@@ -24,7 +24,7 @@ export async function execRows(layers: Layers, docker: DockerEngine | NoDocker):
   const { manager, caller, id } = managed
   const boundary = async () => drain((await bare.boundary.jobs.start(jobId(), TRUE, never)).output)
   await using plain = new PlainSpawns()
-  const times = await alternately(ROUNDS, {
+  const times = await timeInTurns(ROUNDS, {
     spawn: () => plain.run(),
     boundary,
     manager: async () => drain((await manager.jobs.start(caller, id, jobId(), { spec: TRUE })).output),
@@ -47,7 +47,7 @@ async function againstDocker(
   const what = 'exec of /bin/true over the boundary: how much faster'
   const row = { what, bar: { atLeast: 25 }, command: COMMAND }
   if ('missing' in docker) {
-    const { ours } = await alternately(DOCKER_ROUNDS, { ours: boundary })
+    const { ours } = await timeInTurns(DOCKER_ROUNDS, { ours: boundary })
     return {
       ...row,
       against: '`docker exec`',
@@ -60,7 +60,7 @@ async function againstDocker(
     await docker.docker('run', '-d', '--network', 'none', docker.image, '/bin/sleep', '100000')
   ).trim()
   try {
-    const { ours, theirs } = await alternately(DOCKER_ROUNDS, {
+    const { ours, theirs } = await timeInTurns(DOCKER_ROUNDS, {
       ours: boundary,
       theirs: () => docker.docker('exec', container, '/bin/true'),
     })
@@ -80,7 +80,7 @@ async function againstDocker(
 async function wholeCommand({ command }: Supervised, sandbox: string): Promise<Row> {
   const { file, main, env } = command
   const args = [main, 'sandbox', 'exec', '--no-stdin', sandbox, '--', '/bin/true']
-  const { ours, theirs } = await alternately(COMMAND_ROUNDS, {
+  const { ours, theirs } = await timeInTurns(COMMAND_ROUNDS, {
     ours: async () => timeProcess(file, args, env),
     theirs: async () => timeProcess(file, ['-e', '0'], env),
   })

@@ -1,4 +1,4 @@
-/** How fast one large file goes into a sandbox and out of it, against copying it on the host and into a container. */
+/** Times the copy of one large file into and out of a sandbox, against a copy on the host and into a container. */
 import { createReadStream, createWriteStream, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'

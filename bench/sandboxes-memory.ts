@@ -1,12 +1,18 @@
-/** What a sandbox in which nothing runs holds in memory, inside and in the supervisor. */
+/** Measures the memory of an idle sandbox: that of its processes, and the part in the supervisor. */
 import type { Row } from './measure.ts'
-import { allProcesses, below, environmentOf, type Held, memoryOf } from './process-memory.ts'
+import {
+  allProcesses,
+  environmentOf,
+  memoryOf,
+  type ProcessMemory,
+  withDescendants,
+} from './process-memory.ts'
 import { COMMAND, type Supervised } from './sandboxes-scene.ts'
 
 const SANDBOXES = 8
 const MB = 1e6
 const SIDECAR_BUDGET_MB = 70
-/** In the environment of what the host starts for a sandbox. */
+/** A variable in the environment of every process that the host starts for a sandbox. */
 const MARKER = 'CRAIK_SANDBOX'
 
 export async function memoryRows({ client }: Supervised): Promise<Row[]> {
@@ -14,7 +20,7 @@ export async function memoryRows({ client }: Supervised): Promise<Row[]> {
   const ids: string[] = []
   const add = async () => {
     const { id } = await client.sandboxes.create({ isolation: 'process' })
-    // The first command may load what an idle one then keeps.
+    // The first command may load code that the idle sidecar then keeps.
     await client.sandboxes.exec(id, { argv: ['/bin/true'] })
     ids.push(id)
   }
@@ -52,7 +58,9 @@ export async function memoryRows({ client }: Supervised): Promise<Row[]> {
   ]
 }
 
-/** What carries the sandbox's mark on the host, and everything below it. */
-function familyOf(id: string): readonly Held[] {
-  return memoryOf(below(allProcesses().filter((pid) => environmentOf(pid).includes(`${MARKER}=${id}`))))
+/** Returns the processes on the host with the sandbox's variable, and their descendants. */
+function familyOf(id: string): readonly ProcessMemory[] {
+  return memoryOf(
+    withDescendants(allProcesses().filter((pid) => environmentOf(pid).includes(`${MARKER}=${id}`))),
+  )
 }

@@ -1,4 +1,4 @@
-/** The three ways to a sandbox that are measured: its boundary alone, the manager around it, and the supervisor's API. */
+/** The three measured ways to a sandbox: its boundary alone, the manager around it, and the supervisor's API. */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -19,38 +19,38 @@ import { homeAt } from '../src/store/home.ts'
 import { openSqliteStore } from '../src/store/sqlite/sqlite-store.ts'
 import { connectSupervisor } from '../src/supervisor/connect-or-start.ts'
 
-/** How each row is measured again. */
+/** The command that measures each row again. */
 export const COMMAND = 'npm run bench -- sandboxes'
 const ROOT = join(import.meta.dirname, '..')
-/** The published bundle, made by `buildCraik`. */
+/** The published bundle, which `buildCraik` builds. */
 const MAIN = join(ROOT, 'dist/src/main.cjs')
-/** Nobody's number on a machine that measures. */
+/** A user and group id that no account of the host has, for a bench that runs as root. */
 export const HOST_USER = process.geteuid?.() === 0 ? { uid: 2_000_999_999, gid: 2_000_999_999 } : undefined
 const GIB = 1024 ** 3
-/** As much disk as two copies of the largest file take. */
+/** The disk has room for two copies of the largest file. */
 export const LIMITS: LimitSpec = { memoryBytes: 2 * GIB, processes: 512, diskBytes: 4 * GIB }
 const OPERATOR = 'local-user:bench'
 
 export const never: AbortSignal = new AbortController().signal
 export const jobId = (): JobId => newId<JobId>('job', Date.now())
 
-/** A sandbox that only its boundary leads to. */
+/** A sandbox that is reachable only over its boundary. */
 export interface BareScene extends AsyncDisposable {
   readonly id: SandboxId
   readonly boundary: Boundary
-  /** Milliseconds until its sidecar had greeted. */
+  /** The milliseconds until the greeting of its sidecar. */
   readonly startedMs: number
 }
 
 export type OpenScene = () => Promise<BareScene>
 
-/** Prepares what all places share, as the first sandbox of a home does. */
+/** Prepares the parts that all sandbox instances share, as the first sandbox of a home does. */
 export function bareScenes(home: string, isolation: Isolation = 'process'): OpenScene {
   const backend = processBackend({ craikHome: home, environment: process.env })
   return () => openScene(home, backend, { isolation, hostUser: isolation === 'none' ? undefined : HOST_USER })
 }
 
-/** One that dials a socket of ours, as all places on this machine do. */
+/** Creates a sandbox whose sidecar connects to a socket of this process, as every sandbox on this host does. */
 export async function openScene(
   home: string,
   backend: SandboxBackend,
@@ -80,7 +80,7 @@ export async function openScene(
   }
 }
 
-/** The manager with the real store and its writer thread, in this process. */
+/** The manager with a real store and its writer thread, in this process. */
 export interface Managed extends AsyncDisposable {
   readonly manager: SupervisedSandboxes
   readonly caller: ManagerCaller
@@ -129,12 +129,12 @@ export async function openManaged(root: string): Promise<Managed> {
   }
 }
 
-/** A home with a supervisor of its own, of the bundle that is published. */
+/** A home with its own supervisor, which runs the published bundle. */
 export interface Supervised extends AsyncDisposable {
   readonly client: ApiClient
-  /** Runs `craik …` to its end. */
+  /** Runs `craik …` and waits until it exits. */
   craik(...args: readonly string[]): string
-  /** For whoever times it alone. */
+  /** The parts of the command line, for rows that time the command alone. */
   readonly command: { readonly file: string; readonly main: string; readonly env: NodeJS.ProcessEnv }
 }
 
@@ -145,9 +145,9 @@ export function buildCraik(): void {
 
 interface SupervisedOptions {
   readonly engine?: string
-  /** How many containers wait for a sandbox. */
+  /** The number of containers in the warm pool. */
   readonly warm?: number
-  /** Besides, for every command and the supervisor. */
+  /** Additional variables for every command and for the supervisor. */
   readonly environment?: Readonly<Record<string, string>>
 }
 

@@ -1,11 +1,11 @@
-/** From nothing to the end of a first command, against a new container and against bubblewrap alone. */
+/** Times a new sandbox up to the end of its first command, against a new container and against bubblewrap alone. */
 import type { DockerEngine, NoDocker } from './docker-engine.ts'
-import { alternately, formatSpread, type Row, timeProcess } from './measure.ts'
+import { formatSpread, type Row, timeInTurns, timeProcess } from './measure.ts'
 import { compareTimes, drain } from './sandboxes-exec.ts'
 import { COMMAND, jobId, never, type OpenScene, type Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 2, counted: 25 }
-/** Of the sidecar's own start, what it may take. */
+/** The budget for the sidecar's own start. */
 const READY_BUDGET_MS = 100
 const BUBBLEWRAP = ['--ro-bind', '/', '/', '--proc', '/proc', '--dev', '/dev', '--unshare-all', '/bin/true']
 
@@ -18,7 +18,7 @@ export async function startRows(
   const made: string[] = []
   const engine = 'missing' in docker ? undefined : docker
   const opened: AsyncDisposable[] = []
-  const times = await alternately(ROUNDS, {
+  const times = await timeInTurns(ROUNDS, {
     bubblewrap: async () => timeProcess('bwrap', BUBBLEWRAP),
     place: async () => {
       const place = await open()
@@ -32,7 +32,7 @@ export async function startRows(
       await client.sandboxes.exec(id, { argv: ['/bin/true'] })
     },
     sidecar: async () => void opened.push(await openUnisolated()),
-    // Not part of any: what was made goes again, so that every round finds the same machine.
+    // Not part of a row: removes everything that the round created, so that each round starts from the same state.
     clean: async () => {
       for (const scene of opened.splice(0)) await scene[Symbol.asyncDispose]()
       for (const id of made.splice(0)) await client.sandboxes.delete(id)

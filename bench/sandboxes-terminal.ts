@@ -1,19 +1,22 @@
-/** From a key to its echo on a terminal: in a sandbox over the boundary and over the API, against one of the host's own. */
+/**
+ * Times a key until its echo on a terminal: in a sandbox over the boundary and over the API, against a terminal of the
+ * host.
+ */
 import { PassThrough } from 'node:stream'
 import { spawn } from '@lydell/node-pty'
 import { FRAME, FrameReader } from '../src/lib/frames.ts'
 import { runJob } from '../src/sdk/run-job.ts'
-import { alternately, type Row } from './measure.ts'
+import { type Row, timeInTurns } from './measure.ts'
 import { compareTimes, type Layers } from './sandboxes-exec.ts'
 import { type BareScene, jobId, never, type Supervised } from './sandboxes-scene.ts'
 
 const ROUNDS = { warm: 100, counted: 1_000 }
 const SIZE = { cols: 80, rows: 24 }
-/** The terminal itself echoes; the program only holds it open. */
+/** The terminal itself echoes. The program only keeps it open. */
 const PROGRAM = ['sleep', '100000']
 
 interface Typist extends AsyncDisposable {
-  /** Types one key and waits until it is shown. */
+  /** Types one key and waits for its echo. */
   key(): Promise<void>
 }
 
@@ -21,7 +24,7 @@ export async function terminalRows({ bare, supervised, sandbox }: Layers): Promi
   await using local = typeHere()
   await using boundary = await typeOverBoundary(bare)
   await using api = await typeOverApi(supervised, sandbox)
-  const times = await alternately(ROUNDS, {
+  const times = await timeInTurns(ROUNDS, {
     local: () => local.key(),
     boundary: () => boundary.key(),
     api: () => api.key(),
@@ -33,7 +36,7 @@ export async function terminalRows({ bare, supervised, sandbox }: Layers): Promi
   ]
 }
 
-/** Whoever waits for the next echo. */
+/** Waits for the next echo. */
 class Echo {
   #heard = Promise.withResolvers<void>()
 

@@ -1,4 +1,7 @@
-/** Sandboxes: commands, terminals, files, starts and memory, each against what there is without them. */
+/**
+ * Measures sandboxes: commands, terminals, files, starts and memory, each against the host or a container without
+ * Craik.
+ */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDocker } from './docker-engine.ts'

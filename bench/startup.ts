@@ -1,4 +1,4 @@
-/** How long a command takes that only reads, against Node doing nothing. */
+/** Times commands that only read, against Node with an empty program. */
 import { join } from 'node:path'
 import { median, type Row, TemporaryFolder, timeProcess } from './measure.ts'
 

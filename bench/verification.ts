@@ -1,4 +1,7 @@
-/** Verifying an export against `sha256sum` over the same bytes; and that its memory does not grow with the log. */
+/**
+ * Times the verification of an export against `sha256sum` over the same bytes, and checks that its memory does not grow
+ * with the log.
+ */
 import { spawnSync } from 'node:child_process'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { closeSync, openSync, statSync, writeFileSync, writeSync } from 'node:fs'
@@ -60,7 +63,7 @@ export async function verificationRows(): Promise<Row[]> {
   ]
 }
 
-/** The standalone verifier in a process of its own, which tells its peak memory as it leaves. */
+/** Runs the standalone verifier in a separate process, which prints its peak memory when it exits. */
 function verifierRun(file: string, key: string): { elapsedMs: number; maxRssKib: number } {
   const script = `process.on('exit', () => console.error('rss ' + process.resourceUsage().maxRSS))
     process.argv.splice(1, 1, ${JSON.stringify(join(ROOT, 'docs/verify/craik-verify.mjs'))})
@@ -74,7 +77,7 @@ function verifierRun(file: string, key: string): { elapsedMs: number; maxRssKib:
   return { elapsedMs, maxRssKib: Number(rss[1]) }
 }
 
-/** An export as the log writes it, without a database in between. */
+/** Writes an export in the format of the log, without a database. */
 function writeLog(path: string, keyPath: string, size: number): void {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const origin = 'craik.local/bench'
@@ -87,7 +90,7 @@ function writeLog(path: string, keyPath: string, size: number): void {
   let [prev, pending, leaves] = ['0'.repeat(64), '', [] as Buffer[]]
   const header = { format: 'craik.receipts.export', kid, origin, size, version: 1, vkey }
   pending += `${JSON.stringify({ _craik: header })}\n`
-  // The policy text that the sampled decision names.
+  // The policy text of the sample decision.
   pending += `${JSON.stringify({ _document: { digest: POLICY_DIGEST, media_type: 'text/cedar', text: POLICY_TEXT } })}\n`
   for (let seq = 0; seq < size; seq++) {
     const seal = `{"at":"2026-11-15T09:12:44.123Z","kid":"${kid}","prev":"${prev}","receipt_hmac":"${'0'.repeat(64)}","seq":${seq}}`

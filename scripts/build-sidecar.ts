@@ -1,6 +1,7 @@
 /**
- * Makes build/sidecar, what runs inside sandboxes: the sidecar and its relay, each one bundled file, the native part
- * of terminals for this machine, and a manifest. `--check` writes nothing and fails when what is there is not what the sources give.
+ * Writes build/sidecar, the programs that run in sandboxes. It contains the sidecar and its relay, each bundled into
+ * one file, the native part of terminals for this host, and a manifest. With `--check`, it writes nothing and fails
+ * when the files differ from what the sources give.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -51,7 +52,7 @@ async function bundle(input: string): Promise<Buffer> {
   return Buffer.from(output[0].code)
 }
 
-/** Beside its JavaScript package, wherever npm has put that. */
+/** Reads the native part from the folder beside its JavaScript package, wherever npm installed that. */
 function nativeTerminal(): Buffer | undefined {
   const ptyPackage = createRequire(createRequire(import.meta.url).resolve('@lydell/node-pty'))
   try {
@@ -61,7 +62,7 @@ function nativeTerminal(): Buffer | undefined {
   }
 }
 
-/** Renamed into place: what a sandbox is being made from at this moment stays whole. */
+/** Writes a temporary file and renames it, so that a sandbox that starts at this moment still gets a whole file. */
 function put(path: string, bytes: Buffer): void {
   if (isThere(path, bytes)) return
   const temporary = `${path}.${process.pid}`

@@ -1,6 +1,6 @@
 /**
- * Writes docs/verify/vectors: one small log with fixed keys, what can be done to it, and what a verifier must say.
- * The same bytes on every machine. `--check` writes nothing and fails if a file differs.
+ * Writes docs/verify/vectors: one small log with fixed keys, ways to tamper with it, and the expected result of a
+ * verifier. The bytes are the same on every machine. With `--check`, it writes nothing and fails if a file differs.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { canonicalJson } from '../src/lib/canonical-json.ts'
@@ -37,7 +37,7 @@ const checkpointLine = (number: number) =>
 const put = (at: number, remove: number, ...add: string[]) => lines.toSpliced(at, remove, ...add)
 const editedFive = lines[lineOf(5)]!.replace('host-5.example', 'host-6.example')
 
-/** Numbers and links mended after the edit, as a forger without the keys can do. */
+/** Recomputes the links after an edit, as a forger without the keys can do. */
 function relinkLines(from: string[]): string[] {
   let prev = '0'.repeat(64)
   return from.map((line) => {
@@ -105,11 +105,11 @@ interface Expectation {
   readonly outcome: VerifierReport['outcome']
   readonly problem?: VerifierProblem
   readonly seq?: number
-  /** How many receipts from the first on are proven all the same. */
+  /** The number of receipts from the first on that are still proven. */
   readonly intact: number
 }
 
-// Written by hand: what any verifier must find, ours among them.
+// Written by hand: the result that every verifier must report, Craik's included.
 const expected: readonly Expectation[] = [
   { file: 'ok.jsonl', outcome: 'ok', intact: 20 },
   { file: 'ok.jsonl', against: NEWEST, outcome: 'ok', intact: 20 },

@@ -1,6 +1,7 @@
 /**
- * Writes docs/verify/craik-verify.mjs, the verifier as one file for auditors: the files of src/receipts/verifier in
- * reading order, without types and exports, comments kept. `--check` writes nothing and fails if the file differs.
+ * Writes docs/verify/craik-verify.mjs, the verifier as one file for auditors. It contains the files of
+ * src/receipts/verifier in reading order, without types and exports but with their comments. With `--check`, it writes
+ * nothing and fails if the file differs.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -39,7 +40,7 @@ if (process.argv.includes('--check')) {
   }
 } else writeFileSync(target, built)
 
-/** A comment that documents a type goes with it. */
+/** Removes the types, together with the comments that document them. */
 function withoutTypes(path: string): string {
   const source = readFileSync(new URL(path, root), 'utf8')
   const documented = /\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n(?=(?:export )?(?:interface|type) )/g
@@ -47,7 +48,7 @@ function withoutTypes(path: string): string {
   return stripTypeScriptTypes(source.replace(documented, '').replace(lintNote, ''), { mode: 'strip' })
 }
 
-/** The numbered comment that opens a file is what finds its section in the whole. */
+/** Turns the numbered comment at the top of a file into the banner of its section. */
 function withBanner(source: string): string {
   const [opening, sentence] = /^\/\*\* (\d\. .*) \*\/\n/.exec(source) ?? []
   if (!opening)
@@ -55,7 +56,7 @@ function withBanner(source: string): string {
   return `// ------ ${sentence}\n\n${source.slice(opening.length).trimStart()}`
 }
 
-/** Taking types away leaves gaps; the formatter closes them. */
+/** Closes the gaps that the removed types left. */
 function format(source: string): string {
   const biome = new URL('node_modules/.bin/biome', root).pathname
   const args = ['format', '--stdin-file-path=src/receipts/craik-verify.mjs']

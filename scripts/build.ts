@@ -1,6 +1,6 @@
 /**
- * Makes the package that is published, in `dist/` or in the new folder that is named: bundled JavaScript, so that a command
- * starts fast, and no runtime.
+ * Builds the package that is published, in `dist/` or in the new folder that the argument names. Its JavaScript is
+ * bundled, so that a command starts fast. It contains no Node runtime.
  */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -9,8 +9,8 @@ import { rolldown } from 'rolldown'
 const root = join(import.meta.dirname, '..')
 
 /**
- * What the engine's client needs for SSH and for BuildKit's sessions, neither of which Craik uses: they bring native code
- * that no bundle can hold.
+ * The engine's client needs these for SSH and for BuildKit sessions. Craik uses neither, and they contain native code
+ * that cannot be bundled.
  */
 const LEFT_OUT = ['ssh2', '@grpc/grpc-js', '@grpc/proto-loader', 'protobufjs']
 const leftOut = {

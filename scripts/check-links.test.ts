@@ -36,7 +36,7 @@ it('names each link and path that does not exist, with its line', () => {
   )
 })
 
-it('names headings as GitHub does', () => {
+it('computes the anchors of headings as GitHub does', () => {
   const page = '# `craik sandbox create`\n## It’s (so) 50 %: done\n## A [link](x.md)\n## Again\n## Again\n'
   expect([...headingAnchors(page)]).toEqual([
     'craik-sandbox-create',

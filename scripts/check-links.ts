@@ -1,13 +1,16 @@
-/** Fails where a page links to a file or a heading that does not exist, or names a file of the repository that does not exist. */
+/**
+ * Fails when a page links to a file or a heading that does not exist, or names a file of the repository that does not
+ * exist.
+ */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
 const PAGES = ['*.md', 'docs/**/*.md', 'bench/*.md']
-/** They speak of the files of a reader's project. */
+/** These pages name files of a reader's project. */
 const USER_PAGES = /^docs\/(?:tutorials|how-to)\//
 
-/** Each with the page and its line. Text in code blocks does not count. */
+/** Returns each broken link with its page and line. Text in code blocks does not count. */
 export function findBrokenLinks(root: string): string[] {
   const anchors = new Map<string, ReadonlySet<string>>()
   const anchorsOf = (page: string) => {
@@ -33,7 +36,7 @@ export function findBrokenLinks(root: string): string[] {
     })
 }
 
-/** Relative ones, with their anchors. */
+/** Returns the relative links, with their anchors. */
 function linksIn(line: string): string[] {
   const text = line.replaceAll(/`[^`]*`/g, '')
   const targets = [
@@ -52,7 +55,7 @@ function isInRepository(root: string, path: string): boolean {
   return existsSync(join(root, path)) || (/[*{]/.test(path) && globSync(path, { cwd: root }).length > 0)
 }
 
-/** As GitHub names them. */
+/** Returns the anchors that GitHub gives to the headings of a page. */
 export function headingAnchors(page: string): ReadonlySet<string> {
   const anchors = new Set<string>()
   const text = withoutBlocks(page)
@@ -70,7 +73,7 @@ export function headingAnchors(page: string): ReadonlySet<string> {
   return anchors
 }
 
-/** The lines stay where they are. */
+/** Blanks the code blocks. The numbers of the lines stay the same. */
 function withoutBlocks(text: string): string {
   return text.replaceAll(/^( *)(`{3,}|~{3,})[\s\S]*?^\1\2/gm, (block) => block.replaceAll(/[^\n]/g, ''))
 }

@@ -1,4 +1,6 @@
-/** Fails, naming file, line and rule, when a public page or a fixture holds what the public boundary forbids there. */
+/**
+ * Fails, with file, line and rule, when a public page or a fixture contains something that the public boundary forbids.
+ */
 import { join } from 'node:path'
 import { checkPublic } from './public-boundary/check.ts'
 

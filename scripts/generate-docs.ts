@@ -1,4 +1,4 @@
-/** Writes the reference pages that come from code. With --check, fails when one is out of date. */
+/** Writes the reference pages that come from code. With `--check`, it fails when one is out of date. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { commandsPage } from './docs/commands-page.ts'

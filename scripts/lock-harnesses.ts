@@ -1,6 +1,7 @@
 /**
- * Locks the agents' command lines and npm anew, after a version in `image/harnesses/NAME/package.json` was changed: `node
- * scripts/lock-harnesses.ts [NAME…]`. npm has no way to leave an optional package out of a lock, so those are taken out.
+ * Locks the agents' command lines and npm again after a version in `image/harnesses/NAME/package.json` changed: `node
+ * scripts/lock-harnesses.ts [NAME…]`. npm cannot omit an optional package from a lock file, so this script removes
+ * those.
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** Installs the Debian packages that the tests need, after saying so, or says which tests are skipped without them. */
+/**
+ * Installs the Debian packages that the tests need and reports them first. When it may not install them, it reports
+ * that tests are skipped.
+ */
 import { spawnSync } from 'node:child_process'
 import { missingPrograms } from '../test/needed-programs.ts'
 
@@ -9,7 +12,7 @@ const MAY_INSTALL =
 if (missingPackages().length > 0 && MAY_INSTALL) install(missingPackages())
 const packages = missingPackages()
 if (packages.length > 0) {
-  const command = process.platform === 'linux' ? `sudo ${installing(packages)}` : 'use a Linux machine'
+  const command = process.platform === 'linux' ? `sudo ${installCommand(packages)}` : 'use a Linux machine'
   say(
     `not installed: ${packages.join(', ')}. npm test skips the tests that need them. To run all:  ${command}`,
   )
@@ -23,16 +26,16 @@ function missingPackages(): string[] {
   return [...new Set(missingPrograms().map((missing) => missing.package))]
 }
 
-/** The lists of packages may be missing or old: apt-get fetches them only when the first attempt fails. */
+/** The package lists may be missing or old. `apt-get update` runs only when the first attempt fails. */
 function install(names: readonly string[]): void {
   say(`npm test needs these Debian packages and installs them now: ${names.join(', ')}`)
   say('To install nothing and skip the tests that need them, set CRAIK_TEST_INSTALL=0.')
-  if (apt(installing(names))) return
+  if (apt(installCommand(names))) return
   apt('apt-get update')
-  apt(installing(names))
+  apt(installCommand(names))
 }
 
-function installing(names: readonly string[]): string {
+function installCommand(names: readonly string[]): string {
   return `apt-get install --yes --no-install-recommends ${names.join(' ')}`
 }
 

@@ -1,4 +1,4 @@
-/** The catalogue of everything that can go wrong: each code with its HTTP status, exit code and hint. */
+/** Every error of Craik: each code with its HTTP status, exit code, meaning and hint. */
 
 interface ErrorSpec {
   readonly status: number
@@ -264,7 +264,7 @@ interface ErrorOptions {
   readonly cause?: unknown
 }
 
-/** The one error class: a message says what was being done, to what; the hint says what to do next. */
+/** The only error class. Its message says what failed, with the value. Its hint says what to do next. */
 export class CraikError extends Error {
   readonly code: ErrorCode
   readonly hint: string

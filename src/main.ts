@@ -1,4 +1,4 @@
-/** The composition root: the only file that names the concrete store, and the door every command comes in by. */
+/** The composition root: the only file that names the concrete store, and the entry point of every command. */
 import { writeSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { homedir, userInfo } from 'node:os'
@@ -14,10 +14,10 @@ import type { ReceiptLog } from './receipts/receipt-log.ts'
 import { homeAt } from './store/home.ts'
 import type { Store } from './store/store.ts'
 
-/** A command that was told to stop gets this long to end its child and write its receipt. */
-const INTERRUPT_PATIENCE_MS = 10_000
-/** For what is still open when everything is done and written. */
-const LEAVE_MS = 1_000
+/** After a stop signal, a command has this long to end its child process and write its receipt. */
+const INTERRUPT_TIMEOUT_MS = 10_000
+/** How long open resources may delay the exit after all work is done and all output is written. */
+const EXIT_DELAY_MS = 1_000
 
 const home = homeAt()
 useCompileCache()
@@ -71,7 +71,7 @@ const context: CliContext = {
       craikHome: home.root,
       environment: process.env,
     }),
-  instanceHealth: async () =>
+  processHealth: async () =>
     (await import('./sandboxes/backends/process/process-health.ts')).processHealth(process.env),
   mainFile: fileURLToPath(import.meta.url),
   async openSandboxes(logger) {
@@ -102,7 +102,7 @@ const context: CliContext = {
         userHome: homedir(),
         operator: context.localUser,
       }),
-      // An update may take its files away while it runs.
+      // An update can remove the policy engine's files while this process runs, so the writer loads the engine now.
       store.write(prepareProcedure, null),
     ])
     return createSandboxManager({
@@ -133,24 +133,25 @@ const context: CliContext = {
 
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(name, () => {
-    // The first asks, the second ends the child by force and still writes its receipt, the third waits for nothing.
+    // The first signal asks the command to stop. The second kills the child process, and the receipt is still written.
+    // The third exits at once.
     if (killed.signal.aborted) process.exit(130)
     if (interrupted.signal.aborted) killed.abort()
     interrupted.abort(new CraikError('interrupted', 'interrupted'))
-    setTimeout(() => process.exit(130), INTERRUPT_PATIENCE_MS).unref()
+    setTimeout(() => process.exit(130), INTERRUPT_TIMEOUT_MS).unref()
   })
 }
 for (const stream of [process.stdout, process.stderr]) {
-  // The reader of a pipe may leave early (`craik receipts list | head`): no error, but a reason to stop. What runs
-  // is ended and receipted as after Ctrl-C. Any other failure is told, because output was lost.
+  // The reader of a pipe may exit early (`craik receipts list | head`). That is not an error, but the command stops:
+  // its child process ends and gets its receipt, as after Ctrl-C. Any other failure is reported, because output was
+  // lost.
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') readerLeft = true
     else outputFailure ??= error
     interrupted.abort(new CraikError('interrupted', 'the reader of the output closed it', { cause: error }))
   })
 }
-// When nothing is left that could wake it, Node ends a process in the middle of a command, and as a rule calls that
-// success.
+// When nothing is left that could wake it, Node exits in the middle of a command, and usually reports success.
 process.on('exit', (code) => {
   if (settled || code !== 0) return
   process.exitCode = ERRORS.internal.exit
@@ -172,10 +173,10 @@ async function start(): Promise<void> {
   if (!failed) await report(undefined)
   settled = true
   process.exitCode = readerLeft ? unreadExitCode : exitCode
-  exitWithin(LEAVE_MS, (leftOpen) => writeSync(2, `craik: still open at exit: ${leftOpen.join(', ')}\n`))
+  exitWithin(EXIT_DELAY_MS, (leftOpen) => writeSync(2, `craik: still open at exit: ${leftOpen.join(', ')}\n`))
 }
 
-/** What went wrong, if anything did: also that something of the output could not be written. */
+/** Reports the error of the command, if there is one, and also a failure to write its output. */
 async function report(thrown: unknown): Promise<void> {
   await Promise.all([process.stdout, process.stderr].map(flushStream))
   if (readerLeft) return
@@ -186,12 +187,12 @@ async function report(thrown: unknown): Promise<void> {
   exitCode = await reportError(context, error)
 }
 
-/** Settles when everything before it was written, or could not be. */
+/** Settles when all earlier output was written, or could not be. */
 async function flushStream(stream: NodeJS.WriteStream): Promise<void> {
   await new Promise<void>((done) => {
     stream.write('', () => done())
   })
-  // The failure of a write is told after its callback.
+  // Node emits the error of a write after the callback of that write.
   await new Promise((done) => setImmediate(done))
 }
 
@@ -206,7 +207,10 @@ function unwritable(cause: NodeJS.ErrnoException): CraikError {
   })
 }
 
-/** Closing signs the newest receipts. When that fails, what was done is on record all the same: the exit code stays. */
+/**
+ * Closes the store, which signs the newest receipts. If that fails, the receipts are recorded all the same, so the exit
+ * code stays.
+ */
 async function closeStore(): Promise<void> {
   try {
     await (await opened?.catch(() => undefined))?.close()
@@ -223,8 +227,9 @@ function uncoveredError(cause: CraikError): CraikError {
 }
 
 /**
- * Compiled code is code: it lies in the user's own cache, never in a home, and only where nobody else can put some.
- * `receipts verify` runs nothing but the package itself. Without a cache, a command only starts more slowly.
+ * Enables Node's compile cache. Compiled code runs on the host, so it is stored in the user's own cache, never in a
+ * home. No other user may be able to write there. `receipts verify` runs nothing but the package itself. Without a
+ * cache, a command only starts more slowly.
  */
 function useCompileCache(): void {
   if (process.argv.includes('verify')) return

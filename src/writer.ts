@@ -1,4 +1,4 @@
-/** The composition root of the writer thread: which procedures it knows, over which store. */
+/** The composition root of the writer thread: its procedures and its store. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { egressProcedures } from './gateway/egress/egress-procedures.ts'
 import { systemClock } from './lib/clock.ts'
@@ -17,7 +17,7 @@ import { sandboxProcedures } from './sandboxes/sandbox-procedures.ts'
 import { secretProcedures } from './secrets/secret-procedures.ts'
 import type { Home } from './store/home.ts'
 import { openDatabase, translateError } from './store/sqlite/database.ts'
-import { plainError, serveWriter } from './store/sqlite/writer-thread.ts'
+import { serializeError, serveWriter } from './store/sqlite/writer-thread.ts'
 import type { Tables } from './store/store.ts'
 
 const { home } = workerData as { readonly home: Home }
@@ -45,7 +45,7 @@ async function start(): Promise<void> {
         ...breakerProcedures(sealer, systemClock),
         ...ledgerProcedures(sealer, systemClock),
         ...egressProcedures(sealer, systemClock),
-        // What processes that died left behind: receipts without an end, holds that nobody settles.
+        // Cleans up after processes that died: receipts without an end, and holds that no process will settle.
         'writer.start': async (tables: Tables) => {
           await sealer.closeDead(tables)
           await sweepDead(tables, sealer, systemClock)
@@ -58,6 +58,6 @@ async function start(): Promise<void> {
       },
     )
   } catch (error) {
-    port.postMessage({ failed: plainError(translateError(error, home.state)) })
+    port.postMessage({ failed: serializeError(translateError(error, home.state)) })
   }
 }

@@ -1,4 +1,4 @@
-/** The Craik that tests run as a person would: the package that is published, made once for the whole run. */
+/** Builds the Craik that tests run like a user: the published package, built once per run. */
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -6,7 +6,10 @@ import { traceSupervisors } from './program-trace.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 
-/** Before the first worker, after the run's folder was made; each project asks for it, and the first one makes it. */
+/**
+ * Runs before the first worker, after the run's folder was created. Every project calls it, and only the first call
+ * builds.
+ */
 export default function setup(): void {
   const built = builtFolder()
   if (existsSync(built)) return
@@ -20,16 +23,16 @@ export default function setup(): void {
   }
   if (process.env.CRAIK_TEST_TRACE)
     traceSupervisors(join(built, 'src/main.cjs'), process.env.CRAIK_TEST_TRACE)
-  // Tests run as several users, whatever the one who made it shows to others.
+  // Tests run as several users, so the files must be readable whatever the umask of the builder is.
   execFileSync('chmod', ['-R', 'a+rX', built])
 }
 
-/** Its folder, which everybody may read. */
+/** Returns the folder of the package, which every user can read. */
 export function builtFolder(): string {
   return join(process.env.CRAIK_TEST_RUN_FOLDER!, 'craik')
 }
 
-/** A Node that everybody may run: this one, or a copy when it lies where not everybody may walk to. */
+/** Returns a Node that every user can run: this one, or a copy when some users cannot reach its folder. */
 export function nodeForAll(): string {
   const node = process.execPath
   if (isOpenToAll(dirname(node))) return node
@@ -37,13 +40,13 @@ export function nodeForAll(): string {
   if (!existsSync(shared)) {
     const own = `${shared}.${process.pid}`
     cpSync(node, own, { dereference: true })
-    // Several may have made one, each of them whole.
+    // Several processes may have made a copy. Each copy is complete.
     renameSync(own, shared)
   }
   return shared
 }
 
-/** Whether everybody may walk to the folder and read what is in it. */
+/** Returns whether every user can reach the folder and read its files. */
 function isOpenToAll(folder: string): boolean {
   if ((statSync(folder).mode & 0o005) !== 0o005) return false
   for (let above = dirname(folder); ; above = dirname(above)) {

@@ -1,4 +1,4 @@
-/** A home of its own and the real command line, for tests that use Craik as a person would. */
+/** A separate home and the real command line, for tests that use Craik like a user. */
 import { spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { getCompileCacheDir } from 'node:module'
@@ -9,7 +9,7 @@ import { builtFolder } from './built-craik.ts'
 export const ROOT = resolve(import.meta.dirname, '..')
 export const NODE = process.execPath
 
-export interface Ran {
+export interface CommandResult {
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
@@ -19,16 +19,16 @@ export interface RunOptions {
   readonly input?: string | Buffer
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
-  /** Before the arguments of node itself, e.g. a preloaded module. */
+  /** Options of node itself, such as a preloaded module. */
   readonly nodeArguments?: readonly string[]
-  /** Whom it runs as, when that is not who runs the tests. */
+  /** The user to run as (default: the user who runs the tests). */
   readonly uid?: number
   readonly gid?: number
-  /** Ended by force after this time; its code is null then. */
+  /** The process is killed after this time. Its code is then null. */
   readonly timeoutMs?: number
 }
 
-/** What a person's `craik` runs. */
+/** Returns the main file that a user's `craik` runs. */
 export function builtMain(): string {
   return join(builtFolder(), 'src/main.cjs')
 }
@@ -37,8 +37,8 @@ export class TestHome implements Disposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
   readonly home = join(this.folder, 'home')
 
-  /** Runs `craik …` to its end. */
-  run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  /** Runs `craik …` and waits until it exits. */
+  run(args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
     return run(NODE, [...(options.nodeArguments ?? []), builtMain(), ...args], {
       cwd: this.folder,
       ...options,
@@ -46,7 +46,7 @@ export class TestHome implements Disposable {
     })
   }
 
-  /** Runs it, expects success, and parses what it printed. */
+  /** Runs the command, expects success, and parses its output. */
   async json<T>(args: readonly string[], options: RunOptions = {}): Promise<T> {
     const { code, stdout, stderr } = await this.run(args, options)
     if (code !== 0) throw new Error(`craik ${args.join(' ')} exited ${code}: ${stderr}`)
@@ -62,17 +62,17 @@ export class TestHome implements Disposable {
   }
 }
 
-/** All that `craik` is given of the environment, for tests that start it themselves. */
+/** Returns the environment that `craik` gets, for tests that start it themselves. */
 export function environmentOf(test: { readonly folder: string; readonly home: string }) {
   const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env
   return { PATH, NODE_COMPILE_CACHE, HOME: test.folder, CRAIK_HOME: test.home }
 }
 
-/** Fills the compile cache of the user whose home that is: supervisors take theirs from nowhere else. */
-export function warmHome(home: string, uid = process.getuid!()): void {
+/** Links the compile cache of the tests into the user's cache, because supervisors use no other one. */
+export function linkCompileCache(home: string, uid = process.getuid!()): void {
   const cache = getCompileCacheDir()
   if (cache === undefined) return
-  // Node keeps them apart by version and, at the end of the name, by user.
+  // Node has a cache per version and user. The name ends with the user id.
   const name = basename(cache).replace(/\d+$/, `${uid}`)
   const shared = join(dirname(cache), name)
   const compiled = join(dirname(home), '.cache/craik/compile')
@@ -86,7 +86,7 @@ export function warmHome(home: string, uid = process.getuid!()): void {
   if (!existsSync(link)) symlinkSync(shared, link)
 }
 
-export function run(file: string, args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+export function run(file: string, args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
   return new Promise((done, fail) => {
     const child = spawn(file, args, {
       cwd: options.cwd,

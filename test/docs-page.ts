@@ -1,22 +1,24 @@
 /**
- * Runs the `console` blocks of a documentation page from top to bottom, as an ordinary user at a terminal of 80 columns, and
- * compares what the commands print with what the page shows.
+ * Runs the `console` blocks of a documentation page from top to bottom, as an ordinary user at a terminal of 80
+ * columns. It compares the output of the commands with the output on the page.
  *
- *     node test/docs-page.ts docs/how-to/copy-files.md    runs pages; exits with 1 when one is wrong
- *     node test/docs-page.ts --show PAGE                  also prints what each command printed
+ * - `node test/docs-page.ts docs/how-to/copy-files.md` runs pages. It exits with 1 when a page is wrong.
+ * - `node test/docs-page.ts --show PAGE` also prints the output of each command.
  *
- * In a block:
+ * The lines of a block:
  *
- *     $ command           typed in the shell of the user; a trailing \ continues it, and `<<'EOF'` takes lines up to EOF
- *      shop ~/project $ ls  typed in a sandbox's terminal, which has this prompt
- *     # comment           ignored
- *     # exit 69           the exit code of the command above, when that is not 0
- *     ^C                  Ctrl-C, pressed when the lines above it were printed
- *     delete? [y/N] y     the answer is typed when the question is printed
- *     value of KEY (not shown):   the runner types an API key; `<!-- test: needs key KEY -->` makes a provider accept it
- *     anything else       is printed by the command, in this order; `…` stands for anything
+ * - `$ command` is typed in the user's shell. A trailing \ continues it, and `<<'EOF'` takes lines up to EOF.
+ * - ` shop ~/project $ ls` is typed in a sandbox's terminal, which has this prompt.
+ * - `# comment` is ignored.
+ * - `# exit 69` is the exit code of the command above, when it is not 0.
+ * - `^C` is Ctrl-C, pressed after the lines above it were printed.
+ * - `delete? [y/N] y` makes the runner type the answer when the question is printed.
+ * - `value of KEY (not shown):` makes the runner type an API key. `<!-- test: needs key KEY -->` makes a provider
+ * accept it.
+ * - Anything else is output of the command, in this order. `…` matches anything.
  *
- * Example ids (`run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD`, `sandbox-7f3kq2`) in commands are replaced by those that the commands printed.
+ * The runner replaces example ids in commands (`run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD`, `sandbox-7f3kq2`) with the ids that
+ * the commands printed.
  */
 import {
   chmodSync,
@@ -51,14 +53,17 @@ import { selfSigned } from './wire/certificate.ts'
 
 const STEP_MS = 150_000
 const POLL_MS = 20
-/** A prompt in a sandbox's terminal counts when nothing follows it for this long; longer where the page expects none. */
+/**
+ * A prompt in a sandbox's terminal counts when no output follows it for this long. The time is longer when the page
+ * expects no prompt.
+ */
 const QUIET_MS = 150
 const LONG_QUIET_MS = 5_000
 const COLUMNS = 80
-/** Before each of the shell's prompts: the exit code of the last command. */
+/** The shell prints this before each prompt, with the exit code of the last command. */
 const MARK = /\x1b\]777;craik-docs;(\d+)\x07/
 const MARK_COMMAND = `PROMPT_COMMAND='printf "\\033]777;craik-docs;%s\\007" "$?"'`
-/** Where the pages find a local model server; the runner puts the real address in its place. */
+/** The address of a local model server on the pages. The runner replaces it with the real address. */
 const MODEL_ADDRESS = /(?:127\.0\.0\.1|localhost):11434/g
 
 const PROGRAMS: Readonly<Record<string, Program>> = {
@@ -77,12 +82,12 @@ const KEY_SERVICES: Readonly<Record<string, Service>> = {
 const API_KEY = 'example-key-0123456789abcdef0123456789abcdef'
 
 export interface PageResult {
-  /** With file and line; none when the page is true. */
+  /** Each problem with file and line. Empty when the page is correct. */
   readonly problems: readonly string[]
   readonly transcript: string
 }
 
-/** Needs `CRAIK_TEST_RUN_FOLDER` with a built Craik. Leaves nothing on the machine. */
+/** Runs a page. Needs `CRAIK_TEST_RUN_FOLDER` with a built Craik, and leaves nothing on the host. */
 export async function runPage(file: string): Promise<PageResult> {
   const page = parsePage(file, readFileSync(file, 'utf8'))
   if (page.problems.length > 0 || page.blocks.length === 0) return { problems: page.problems, transcript: '' }
@@ -96,7 +101,7 @@ export async function runPage(file: string): Promise<PageResult> {
   }
 }
 
-/** The user of a page: a home with a repository in `~/code/shop`, and what the page says that it needs. */
+/** The user of a page: a home with a repository in `~/code/shop`, and everything that the page needs. */
 class Reader implements AsyncDisposable {
   readonly home: SandboxHome
   readonly environment: Readonly<Record<string, string>>
@@ -194,13 +199,13 @@ class Reader implements AsyncDisposable {
     lchownSync(this.home.path(path), uid, uid)
   }
 
-  /** What is typed in place of a line of the page. */
+  /** Returns the text to type for a line of the page. */
   withModelAddress(text: string): string {
     if (this.model === undefined) return text
     return text.replaceAll(MODEL_ADDRESS, new URL(this.model.baseUrl).host)
   }
 
-  /** What the page would show of an output. */
+  /** Returns an output as the page would show it. */
   hideFolders(text: string): string {
     const model = this.model && new URL(this.model.baseUrl).host
     const own = text.replaceAll(this.home.folder, '~')
@@ -214,7 +219,7 @@ class Reader implements AsyncDisposable {
   }
 }
 
-/** The terminal in which a page is typed. */
+/** The terminal in which the runner types a page. */
 class Session {
   readonly problems: string[] = []
   transcript = ''
@@ -248,7 +253,7 @@ class Session {
     for (const [at, step] of steps.entries()) if (!(await this.#runStep(step, steps[at + 1]))) return
   }
 
-  /** False when the terminal cannot be used further. */
+  /** Returns `false` when the terminal is no longer usable. */
   async #runStep(step: DocsStep, next: DocsStep | undefined): Promise<boolean> {
     this.#output = ''
     const command = this.#ids.resolve(this.#reader.withModelAddress(step.command))
@@ -300,11 +305,11 @@ class Session {
     return true
   }
 
-  /** What the command printed, without what was typed and without the prompt after it. */
+  /** Returns the output of the command, without the typed text and the next prompt. */
   #lines(step: DocsStep): string[] {
     const [own = ''] = this.#output.split(MARK, 1)
     const lines = renderScreen(own).split('\n')
-    // In a sandbox the terminal shows what is typed.
+    // A sandbox's terminal echoes the typed text.
     if (step.isInside) lines.shift()
     if (isPrompt(lines.at(-1))) lines.pop()
     while (lines.at(-1) === '') lines.pop()
@@ -334,10 +339,10 @@ class Session {
 
   close(): void {
     try {
-      // The shell tells its background jobs.
+      // The shell passes the hang-up signal on to its background jobs.
       this.#pty.kill('SIGHUP')
     } catch {
-      // It has exited.
+      // The shell has already exited.
     }
   }
 }
@@ -357,7 +362,7 @@ async function main(args: readonly string[]): Promise<void> {
     return
   }
   const removeRunFolder = runFolderSetup()
-  // As for the workers of the tests: supervisors find compiled code in it.
+  // The same cache as for the workers of the tests, in which supervisors find compiled code.
   enableCompileCache(process.env.NODE_COMPILE_CACHE)
   let stopEngine: (() => Promise<void>) | undefined
   try {
@@ -366,7 +371,7 @@ async function main(args: readonly string[]): Promise<void> {
     if (pages.some(({ needs }) => needs.docker)) {
       const { default: engineSetup } = await import('./engine-setup.ts')
       stopEngine = await engineSetup()
-      // The image is prepared meanwhile.
+      // The engine prepares the image in the background.
       const { imageIsReady } = await import('./engine-ready.ts')
       await imageIsReady()
     }

@@ -1,4 +1,4 @@
-/** Puts the image that sandboxes run into an engine of the tests: its root file system is made once, and kept. */
+/** Loads the image of sandboxes into a test engine. Its root file system is built once and cached. */
 import {
   createReadStream,
   createWriteStream,
@@ -22,22 +22,23 @@ import { findRecordedImage } from '../src/sandboxes/backends/docker/image/record
 import { ROOT } from './craik.ts'
 import { harnessFolder, readyHarnesses } from './harness-image.ts'
 
-/** Ignored by git: the root file system survives from run to run, and so does the home that the image is made from. */
+/** Ignored by git. The root file system and the home that builds the image stay from run to run. */
 const CACHE = join(ROOT, 'build/test-engine')
 const HOME = join(CACHE, 'home')
 
-/** The same images as a person gets; their root file system is kept, because making that takes the most. */
+/** Builds the same images as for a user. Caches their root file system, because building that takes the most time. */
 export async function prepareImage(engine: Engine): Promise<void> {
   const base = await loadBase(engine)
-  // For a backend that is asked by itself, without a shelf.
+  // For tests that use a backend directly, without a package store.
   const { made, ...plain } = await ready(engine, [])
-  // Sandboxes of this build are made of another one: a test that prunes would take it from those that need it.
+  // Adds a name for this home. Sandboxes of this build use another image, so a test that prunes would otherwise remove
+  // this one while others need it.
   await findRecordedImage(engine, { image: plain.id, imageName: plain.name, runtime: 'runc' }, HOME)
   if (made && !existsSync(base.kept)) await save(engine, base.name, base.kept)
   await ready(engine, harnessStore.ids([]))
 }
 
-/** For an engine beside that of all tests: only what sandboxes of this build are made of. */
+/** Prepares an additional engine: only with the image that sandboxes of this build use. */
 export async function prepareSandboxImage(engine: Engine): Promise<void> {
   await loadBase(engine)
   await ready(engine, harnessStore.ids([]))
@@ -79,7 +80,7 @@ async function load(engine: Engine, path: string): Promise<void> {
   for await (const _ of answer);
 }
 
-/** Whole or not at all; those of other recipes go. */
+/** Saves the whole image or nothing, and removes those of other recipes. */
 async function save(engine: Engine, name: string, path: string): Promise<void> {
   const temporary = `${path}.${process.pid}`
   try {

@@ -1,7 +1,7 @@
-/** Holds an engine for as long as somebody holds its stdin: however the tests end, nothing of the engine outlives them. */
+/** Runs an engine until its stdin closes, so that nothing of the engine is left however the tests end. */
 import { TestEngine } from './engine.ts'
 
-// A Ctrl-C reaches everyone at the terminal. The tests end first, and then this.
+// A Ctrl-C reaches every process at the terminal. The tests must end before this process.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => {})
 
 const engine = await TestEngine.start()

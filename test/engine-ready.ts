@@ -1,4 +1,4 @@
-/** In each worker that tests containers: waits until the image of the sandboxes is built. */
+/** Runs in each worker with container tests: waits until the image of the sandboxes is built. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,7 +9,7 @@ const POLL_MS = 100
 const isWorker = process.env.VITEST_POOL_ID !== undefined
 if (isWorker && process.env[NO_ENGINE] === undefined) await imageIsReady()
 
-/** In the main process: the image is built, or why it could not be. */
+/** Called in the main process: reports that the image is built, or why it could not be built. */
 export function reportImage(failure: string): void {
   const temporary = `${reportFile()}.new`
   writeFileSync(temporary, failure)

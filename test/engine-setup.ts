@@ -1,4 +1,4 @@
-/** Before the tests with containers: an engine for them, with the image in it, or the reason why there is none. */
+/** Runs before the container tests: starts an engine with the image, or reports why none is available. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -9,7 +9,10 @@ import { NO_ENGINE } from './engine-here.ts'
 import { prepareImage } from './engine-image.ts'
 import { reportImage } from './engine-ready.ts'
 
-/** The image takes most of a minute to build: tests of other projects run meanwhile, and test/engine-ready.ts waits for it. */
+/**
+ * Building the image takes most of a minute. Tests of other projects run meanwhile, and test/engine-ready.ts waits for
+ * it.
+ */
 export default async function setup(): Promise<() => Promise<void>> {
   const keeper = process.env.CRAIK_ENGINE || whyNoOwnEngine() ? undefined : await startKeeper()
   const engine = await openEngine(process.env).catch((error: Error) => error)
@@ -27,7 +30,7 @@ export default async function setup(): Promise<() => Promise<void>> {
   }
 }
 
-/** On a laptop the tests that need one are skipped, and say why; on a machine that is to prove something they fail. */
+/** Without an engine, container tests are skipped with the reason. With CI=true, the run fails. */
 function noEngine(error: Error): () => Promise<void> {
   const own = whyNoOwnEngine()
   const reason = own === undefined ? error.message : `${error.message}; ${own}`
@@ -40,7 +43,7 @@ function noEngine(error: Error): () => Promise<void> {
 async function startKeeper(): Promise<ChildProcess> {
   const keeper = spawn(process.execPath, [join(import.meta.dirname, 'engine-keeper.ts')], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    // In a group of its own: a Ctrl-C is for the tests, whose end it notices.
+    // Uses a separate process group. A Ctrl-C then ends only the tests, and the keeper detects their end.
     detached: true,
   })
   const lines = createInterface({ input: keeper.stdout! })

@@ -1,4 +1,4 @@
-/** What an engine of the tests has on the machine beside its folder: processes, mounts, control groups; and their end. */
+/** Finds and removes what a test engine leaves on the host outside its folder: processes, mounts and cgroups. */
 import { execFileSync } from 'node:child_process'
 import { globSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { SYSTEM_PATH } from '../src/sandboxes/backends/process/required-programs
 const GONE_DEADLINE_MS = 10_000
 const POLL_MS = 50
 
-/** By what they were started with. */
+/** Returns the processes with this path in their arguments. */
 export function processesNaming(path: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -15,7 +15,7 @@ export function processesNaming(path: string): number[] {
     .map(Number)
 }
 
-/** In these groups, or below them. */
+/** Returns the processes in these cgroups or below them. */
 export function processesIn(cgroups: readonly string[]): number[] {
   const files = cgroups.flatMap((path) => globSync(`${path}/**/cgroup.procs`))
   return [...new Set(files.flatMap((file) => readIfThere(file).split('\n').filter(Boolean).map(Number)))]
@@ -36,7 +36,7 @@ export function unmountBelow(folder: string): void {
     execFileSync('umount', ['--lazy', path], { env: { PATH: SYSTEM_PATH } })
 }
 
-/** The innermost first. */
+/** Returns the mounts below a folder, innermost first. */
 function mountsBelow(folder: string): string[] {
   return readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')

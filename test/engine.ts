@@ -1,4 +1,7 @@
-/** A container engine of the tests' own: its own socket, data and group, and nothing of it left when it is disposed of. */
+/**
+ * A separate container engine for the tests, with its own socket, data and group. Its disposal leaves nothing on the
+ * host.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, closeSync, globSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
@@ -15,7 +18,7 @@ const START_DEADLINE_MS = 60_000
 const STOP_DEADLINE_MS = 30_000
 const POLL_MS = 50
 
-/** Undefined when one can be started here. */
+/** Returns why no engine can be started here. `undefined` when one can. */
 export function whyNoOwnEngine(): string | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'only root can start an engine'
   return findRootProgram('dockerd', SYSTEM_PATH) ? undefined : 'docker.io is not installed'
@@ -31,13 +34,13 @@ export class TestEngine implements AsyncDisposable {
   private constructor(options: readonly string[]) {
     this.#options = options
     this.folder = mkdtempSync(join(tmpdir(), 'craik-engine-'))
-    // The tests' ordinary user is in its group, and has to get there.
+    // The tests' ordinary user is in the engine's group, and must be able to reach its socket.
     chmodSync(this.folder, 0o711)
     this.address = `unix://${join(this.folder, 'docker.sock')}`
     this.#cgroup = `craik-engine-${this.folder.slice(-6)}`
   }
 
-  /** `options` are more arguments of dockerd. */
+  /** `options` are additional arguments of dockerd. */
   static async start(options: readonly string[] = []): Promise<TestEngine> {
     const reason = whyNoOwnEngine()
     if (reason !== undefined) throw new Error(reason)
@@ -55,12 +58,12 @@ export class TestEngine implements AsyncDisposable {
     return this.#process?.pid
   }
 
-  /** Below this all its containers are, in each hierarchy. */
+  /** The parent cgroups of all its containers, one in each hierarchy. */
   get cgroups(): readonly string[] {
     return globSync(`/sys/fs/cgroup/{,*/}${this.#cgroup}`)
   }
 
-  /** Starts it, or starts it again with the same data; `options` are for this start alone. */
+  /** Starts the engine, or starts it again with the same data. `options` apply to this start only. */
   async start(options: readonly string[] = []): Promise<void> {
     const at = (name: string) => join(this.folder, name)
     const log = openSync(at('log'), 'a')
@@ -95,12 +98,15 @@ export class TestEngine implements AsyncDisposable {
     await this.#answers(child)
   }
 
-  /** Ends it; its containerd, which asks the kernel for it, goes with it. Its containers' processes stay, as after a crash. */
+  /**
+   * Kills the engine. Its containerd ends with it, because it asked the kernel for that. The processes of its
+   * containers stay, as after a crash.
+   */
   async kill(): Promise<void> {
     await this.#end('SIGKILL')
     const helper = join(this.folder, 'exec/containerd')
     await killAll(() => processesNaming(`${helper}/containerd.toml`))
-    // Where nobody reaps it, it looks alive for ever to an engine that finds this.
+    // Without a reaper, a new engine that reads this file would take the dead containerd for a running one.
     rmSync(join(helper, 'containerd.pid'), { force: true })
   }
 
@@ -138,14 +144,14 @@ export class TestEngine implements AsyncDisposable {
     clearTimeout(timer)
   }
 
-  /** What a crash has left: processes that hold its containers, their mounts, their cgroups. */
+  /** Removes what a crash left: processes of its containers, their mounts and their cgroups. */
   async #sweep(): Promise<void> {
     await killAll(() => [...processesNaming(`${this.folder}/`), ...this.listProcesses()])
     unmountBelow(this.folder)
     for (const path of this.cgroups) removeTree(path)
   }
 
-  /** What runs in its containers, as the kernel says. */
+  /** Returns the processes in its containers, as the kernel lists them. */
   listProcesses(): number[] {
     return processesIn(this.cgroups)
   }

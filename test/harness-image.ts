@@ -1,4 +1,7 @@
-/** The agents' command lines for tests: installed once and kept, and in an image of the tests' engine once for each run. */
+/**
+ * Provides the agents' command lines for tests: installed once and cached, and once per run in an image of the test
+ * engine.
+ */
 import { execFileSync } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, symlinkSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -15,18 +18,21 @@ import { harnessesFolder, type PackageOwner } from '../src/sandboxes/harness-pac
 import { ROOT } from './craik.ts'
 
 /**
- * What npm fetched survives from run to run, in the cache of the user who tests: Craik uses no cache in a project. Tests of
- * several files may ask at once.
+ * The packages that npm fetched stay from run to run, in the cache folder of the user who runs the tests. Craik uses no
+ * cache in a project. Tests of several files may need it at the same time.
  */
 const HOME = join(ROOT, 'build/test-harnesses')
 const OWNER: PackageOwner = {
   craikHome: HOME,
   environment: { ...process.env, XDG_CACHE_HOME: join(homedir(), '.cache/craik-tests') },
 }
-/** The home of the tests' other images: one lock, and the root file system that is there already. */
+/** The home of the other test images, so that there is one lock and the root file system is already built. */
 const IMAGES_HOME = join(ROOT, 'build/test-engine/home')
 
-/** For the hook that waits for either: npm's half a minute and the engine's minute, on a busy machine. */
+/**
+ * The timeout of a hook that waits for either. npm needs half a minute and the engine a minute, and a busy host needs
+ * more.
+ */
 export const HARNESSES_MS = 15 * 60_000
 
 export async function readyHarnesses(
@@ -37,17 +43,17 @@ export async function readyHarnesses(
   return harnesses
 }
 
-/** Where one of those lies. */
+/** Returns the folder of an installed package. */
 export async function harnessFolder(id: string): Promise<string> {
   return join(harnessesFolder(OWNER), id)
 }
 
-/** As tests run `craik`: with the folder that the home lies in as that of its user. */
+/** Returns the owner as tests run `craik`: the folder above the Craik home is the home folder of its user. */
 function ownerOf(craikHome: string): PackageOwner {
   return { craikHome, environment: { HOME: dirname(craikHome) } }
 }
 
-/** A home that has them installed: nothing is fetched again. Not for tests that prune. */
+/** Links the installed packages into a home, so that nothing is fetched again. Not for tests that prune. */
 export async function shareHarnesses(
   craikHome: string,
   names?: readonly PackagedHarnessName[],
@@ -59,7 +65,7 @@ export async function shareHarnesses(
   if (!existsSync(link)) symlinkSync(harnessesFolder(OWNER), link)
 }
 
-/** The same for a home of another user, who may not look into those of the tests. */
+/** Copies the packages into the home of another user, who cannot read those of the tests. */
 export async function copyHarnesses(
   craikHome: string,
   names: readonly PackagedHarnessName[],
@@ -75,7 +81,10 @@ export async function copyHarnesses(
   }
 }
 
-/** With all of them, or those that are named; what `craik sandbox create --backend docker --harness …` finds. */
+/**
+ * Builds the image with all agents or the named ones, which `craik sandbox create --backend docker --harness …` then
+ * finds.
+ */
 export async function readyHarnessImage(
   names: readonly PackagedHarnessName[] = PACKAGED_HARNESS_NAMES,
 ): Promise<ReadyImage> {

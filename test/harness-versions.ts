@@ -1,6 +1,6 @@
-/** What each of the agents' programs says of itself, as it was pinned and tried. */
+/** The output of `--version` of each agent's program, for the pinned and tested versions. */
 import { expect } from 'vitest'
-import type { Ran } from './craik.ts'
+import type { CommandResult } from './craik.ts'
 
 export const VERSIONS = {
   claude: '2.1.325 (Claude Code)',
@@ -13,8 +13,11 @@ export const VERSIONS = {
   opencode: '1.18.33',
 } as const
 
-/** Found by their names, as a person types them; one after the other, because each takes a second of a processor. */
-export async function expectAllVersions(exec: (...argv: string[]) => Promise<Ran>): Promise<void> {
+/**
+ * Runs the programs by name, as a user types them. They run one after the other, because each takes a second of
+ * processor time.
+ */
+export async function expectAllVersions(exec: (...argv: string[]) => Promise<CommandResult>): Promise<void> {
   const reply: Record<string, string | undefined> = {}
   for (const program of Object.keys(VERSIONS))
     reply[program] = (await exec(program, '--version')).stdout.trim().split('\n').at(-1)

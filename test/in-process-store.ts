@@ -1,4 +1,4 @@
-/** The real tables, procedures and sealer over an in-memory database, in one thread and with a clock of one's own. */
+/** The real tables, procedures and sealer over an in-memory database, in one thread and with a test clock. */
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { CraikError } from '../src/errors.ts'
@@ -19,16 +19,16 @@ import { lifecycleProcedures } from '../src/sandboxes/lifecycle/lifecycle-proced
 import { sandboxProcedures } from '../src/sandboxes/sandbox-procedures.ts'
 import { type Home, homeAt } from '../src/store/home.ts'
 import { MIGRATIONS } from '../src/store/migrations.ts'
-import { tablesOver } from '../src/store/sqlite/tables.ts'
+import { createTables } from '../src/store/sqlite/tables.ts'
 import type { Procedures, Store, Tables } from '../src/store/store.ts'
 import { tempFolder } from './temp-folder.ts'
 
 export interface InProcessStore extends Store {
   readonly log: ReceiptLog
-  /** Where its keys are. */
+  /** The home with its keys. */
   readonly home: Home
   readonly tables: Tables
-  /** For attacks that no table allows. */
+  /** For attacks that the tables do not allow. */
   readonly database: DatabaseSync
   /** The bodies of all receipts, oldest first. */
   bodies(): Promise<readonly Receipt['body'][]>
@@ -37,7 +37,7 @@ export interface InProcessStore extends Store {
 export function inProcessStore(clock: Clock): InProcessStore {
   const database = new DatabaseSync(':memory:')
   for (const { sql } of MIGRATIONS) database.exec(sql)
-  const tables = tablesOver(database)
+  const tables = createTables(database)
   const home = homeAt(join(tempFolder('craik-in-process-'), 'home'))
   const sealer = new Sealer(home, clock)
   const procedures: Procedures = {

@@ -1,4 +1,4 @@
-/** Does one thing with a backend in a process of its own, as whoever it is started as, and tells in lines of JSON. */
+/** Runs one operation of a backend in a separate process, as the user who starts it, and reports in lines of JSON. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { FRAME, FrameReader } from '../src/lib/frames.ts'
@@ -14,37 +14,37 @@ import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
 import { connectBoundary } from '../src/sandboxes/boundary/connect-boundary.ts'
 import { openHostSocket } from '../src/sandboxes/boundary/host-socket.ts'
 
-export interface Order {
+export interface DriverRequest {
   readonly backend: 'process' | 'docker'
-  /** `clear`: whatever is there of any of them is ended and removed. */
+  /** `clear` removes whatever exists of any of the specs. */
   readonly verb: 'plan' | 'create' | 'recover' | 'sweep' | 'discard' | 'clear'
   readonly craikHome: string
   readonly asked?: ContainerRequest
   readonly spec?: SandboxSpec
   readonly specs?: readonly SandboxSpec[]
   readonly handle?: InstanceHandle
-  /** Shell commands to run inside, one after the other. */
+  /** Shell commands to run in the sandbox, one after the other. */
   readonly run?: readonly string[]
   readonly pause?: boolean
-  /** Afterwards it is destroyed, or waited for until somebody ends it, or this process. */
+  /** Then destroys the instance, or waits until the instance or this process is ended. */
   readonly finish?: 'destroy' | 'wait'
 }
 
-const order = JSON.parse(process.argv[2]!) as Order
+const order = JSON.parse(process.argv[2]!) as DriverRequest
 const never = new AbortController().signal
 const writeLine = (line: unknown): void => {
   process.stdout.write(`${JSON.stringify(line)}\n`)
 }
 
 try {
-  await obey()
+  await runRequest()
 } catch (error) {
   const { code, message, hint, details } = error as Record<string, unknown>
   writeLine({ error: { code, message, hint, details } })
 }
 process.exit()
 
-async function obey(): Promise<void> {
+async function runRequest(): Promise<void> {
   const { verb, run = [], finish: ending = 'destroy' } = order
   const backend = await open()
   if (verb === 'plan') return writeLine({ planned: await backend.plan!(order.asked ?? {}) })
@@ -84,7 +84,7 @@ async function obey(): Promise<void> {
   await finish(instance, ending)
 }
 
-/** Only the one that is asked for is loaded. */
+/** Imports only the requested backend. */
 async function open(): Promise<SandboxBackend> {
   const deps = { craikHome: order.craikHome, environment: process.env }
   return order.backend === 'docker'
@@ -92,7 +92,7 @@ async function open(): Promise<SandboxBackend> {
     : (await import('../src/sandboxes/backends/process/backend.ts')).processBackend(deps)
 }
 
-/** As the supervisor does where the sidecar dials. */
+/** Listens as the supervisor does for a sidecar that connects to the host. */
 async function listen(spec: SandboxSpec): Promise<Boundary> {
   const dialled = Promise.withResolvers<Boundary>()
   if (spec.container?.line === 'relay') return dialled.promise

@@ -1,4 +1,4 @@
-/** A local model server as a person has one: it lists its models, and answers by a script in a true wire format. */
+/** A local model server like that of a user: it lists its models, and follows a script in a real wire format. */
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { startChatCompletions } from './wire/chat-completions.ts'

@@ -1,12 +1,12 @@
-/** What a folder may import is written down here and nowhere else. */
+/** The only list of the modules that each module may import. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 const SRC = resolve(import.meta.dirname, '../src')
 
-/** Each room may import itself, `errors.ts` and the rooms named here. */
-const ROOMS: Record<string, readonly string[]> = {
+/** Each module may import itself, `errors.ts` and the modules listed here. */
+const MODULES: Record<string, readonly string[]> = {
   'errors.ts': [],
   lib: [],
   store: ['lib'],
@@ -16,14 +16,14 @@ const ROOMS: Record<string, readonly string[]> = {
   providers: ['policy', 'receipts', 'store', 'lib'],
   accounts: ['secrets', 'policy', 'receipts', 'store', 'lib'],
   gateway: ['providers', 'accounts', 'secrets', 'policy', 'receipts', 'store', 'lib'],
-  /** The program inside: what it needs, it brings along. */
+  /** The program in the sandbox, bundled with everything that it needs. */
   sidecar: ['lib'],
-  /** Of the sidecar only `protocol.ts`: see below. */
+  /** May import only `protocol.ts` of the sidecar: see below. */
   sandboxes: ['policy', 'receipts', 'store', 'lib', 'sidecar'],
-  /** Of the sidecar only `protocol.ts`. */
+  /** May import only `protocol.ts` of the sidecar. */
   harnesses: ['sandboxes', 'policy', 'receipts', 'store', 'lib', 'sidecar'],
   run: ['harnesses', 'gateway', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
-  /** The API. Of the sidecar only `protocol.ts`. */
+  /** The API. May import only `protocol.ts` of the sidecar. */
   operator: [
     'run',
     'gateway',
@@ -37,7 +37,7 @@ const ROOMS: Record<string, readonly string[]> = {
     'lib',
     'sidecar',
   ],
-  /** Besides being one, it finds and starts one: then it is a client. Of the sidecar only `protocol.ts`. */
+  /** Runs as the supervisor, and also finds or starts one as a client. May import only `protocol.ts` of the sidecar. */
   supervisor: [
     'login-sandbox',
     'sidecar',
@@ -54,11 +54,11 @@ const ROOMS: Record<string, readonly string[]> = {
     'store',
     'lib',
   ],
-  /** What agents wrote down of themselves, wherever it comes from. */
+  /** Reads the transcripts of agents, from any source. */
   transcripts: ['lib'],
-  /** A client of the API: of the operator only `operator/api/`, which is types and limits. */
+  /** A client of the API. May import only `operator/api/` of the operator, which contains types and limits. */
   sdk: ['lib', 'operator', 'sidecar'],
-  /** One login's sandbox: what it is to be, what is done in it, and what is kept of it. Of the sidecar only `protocol.ts`. */
+  /** The login sandbox: its settings, its work and its results. May import only `protocol.ts` of the sidecar. */
   'login-sandbox': [
     'transcripts',
     'harnesses',
@@ -124,19 +124,19 @@ const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(
   (file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file),
 )
 
-describe('rooms', () => {
-  it('knows every room', () => {
+describe('modules', () => {
+  it('are all in the list', () => {
     const found = new Set(files.map(moduleOf))
-    expect([...found].filter((room) => !(room in ROOMS))).toEqual([])
+    expect([...found].filter((room) => !(room in MODULES))).toEqual([])
   })
 
-  it.each(files)('%s imports only what its room may', (file) => {
+  it.each(files)('%s imports only what its module may import', (file) => {
     const room = moduleOf(file)
-    const allowed = ['errors.ts', room, ...ROOMS[room]!]
+    const allowed = ['errors.ts', room, ...MODULES[room]!]
     expect(importsOf(file).filter((path) => !allowed.includes(moduleOf(path)))).toEqual([])
   })
 
-  it('of the sidecar only its protocol is imported, of the operator a client sees only the API', () => {
+  it('import only the protocol of the sidecar, and clients only the API of the operator', () => {
     const crossing = files.flatMap((file) =>
       importsOf(file)
         .filter(
@@ -149,7 +149,7 @@ describe('rooms', () => {
     expect(crossing).toEqual([])
   })
 
-  it('names the concrete store only in the two composition roots', () => {
+  it('name the concrete store only in the two composition roots', () => {
     const naming = files.filter(
       (file) =>
         !file.startsWith('store/sqlite/') && readFileSync(join(SRC, file), 'utf8').includes('store/sqlite/'),

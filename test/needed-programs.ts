@@ -1,4 +1,4 @@
-/** The programs that tests start beyond npm's, the Debian packages that hold them, and the tests that cannot run without. */
+/** The programs that tests start and npm does not install, their Debian packages, and the tests that need them. */
 import { accessSync, constants } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { findRootProgram } from '../src/lib/host-programs.ts'
@@ -29,12 +29,12 @@ const PACKAGE_OF: Readonly<Record<string, string>> = {
   vim: 'vim',
 }
 
-/** Sandboxes trust only the system's own copy of these, so only that counts. */
+/** Sandboxes trust only the system's own copy of these programs, so only that copy counts. */
 const TRUSTED = new Set(['bwrap', 'dockerd', 'iptables', 'mke2fs', 'mmdebstrap', 'podman', 'runc', 'tini'])
 
 /**
- * Which files start a program that a plain machine lacks, by whole folders where most files of one do. Unit tests start no
- * program, so they always run.
+ * Maps a program that a minimal host lacks to the test files that start it. The patterns cover whole folders when most
+ * of their files start it. Unit tests start no program, so they always run.
  */
 const NEEDED_BY: readonly (readonly [program: string, files: string])[] = [
   ['bwrap', '{src,scripts}/**/*.process.test.ts'],
@@ -66,8 +66,8 @@ export function missingPrograms(): readonly MissingProgram[] {
 
 let missing: ReadonlySet<string> | undefined
 
-/** The program that this test file needs and the machine lacks, if any. */
-export function missingFor(file: string): string | undefined {
+/** Returns the program that this test file needs and the host lacks. */
+export function findMissingProgram(file: string): string | undefined {
   missing ??= new Set(missingPrograms().map(({ program }) => program))
   return NEEDED_BY.find(([program, files]) => missing!.has(program) && matchesGlob(file, files))?.[0]
 }

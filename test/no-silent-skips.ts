@@ -1,4 +1,4 @@
-/** With CI=true a skipped test fails the run, unless its name says that it needs ../shared and that is absent. */
+/** With CI=true, a skipped test fails the run, unless its name contains `../shared` and that folder is missing. */
 import { existsSync } from 'node:fs'
 import type { Reporter, TestModule } from 'vitest/node'
 

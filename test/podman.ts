@@ -1,4 +1,7 @@
-/** A Podman of the tests' own behind a socket that speaks Docker's API: own folders, nothing of it left when it is disposed of. */
+/**
+ * A separate Podman for the tests, behind a socket that speaks Docker's API, with its own folders. Its disposal leaves
+ * nothing on the host.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,10 +17,13 @@ const START_DEADLINE_MS = 60_000
 const STOP_DEADLINE_MS = 30_000
 const CLEAR_DEADLINE_MS = 60_000
 const POLL_MS = 50
-/** Where it puts the groups of all its containers, whichever Podman of the machine it is. */
+/** Every Podman of the host creates the cgroups of its containers here. */
 const CGROUPS = '/sys/fs/cgroup/{,*/}libpod_parent'
 
-/** Locks in its own folder and not in the memory of all; Debian's default runtime refuses the machine's two kinds of cgroups. */
+/**
+ * Keeps the locks in files of its own folder instead of memory that all Podmans share. Uses runc, because Debian's
+ * default runtime refuses a host with both kinds of cgroups.
+ */
 const CONFIGURATION = `
 [engine]
 cgroup_manager = "cgroupfs"
@@ -26,7 +32,7 @@ lock_type = "file"
 runtime = "runc"
 `
 
-/** Undefined when one can be started here. */
+/** Returns why no Podman can be started here. `undefined` when one can. */
 export function whyNoPodman(): string | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'only root can start Podman for root'
   const missing = ['podman', 'runc'].find((name) => !findRootProgram(name, SYSTEM_PATH))
@@ -70,7 +76,7 @@ export class TestPodman implements AsyncDisposable {
     for (const path of globSync(CGROUPS)) if (!this.#hadCgroups.includes(path)) removeTree(path)
   }
 
-  /** For all that is not said by a configuration of the machine's. */
+  /** Hides the host's own configuration. */
   get #environment(): NodeJS.ProcessEnv {
     return { PATH: SYSTEM_PATH, HOME: this.folder, CONTAINERS_CONF: join(this.folder, 'containers.conf') }
   }
@@ -98,7 +104,7 @@ export class TestPodman implements AsyncDisposable {
     const child = spawn(program, [...this.#options, 'system', 'service', '--time=0', this.address], {
       stdio: ['ignore', log, log],
       detached: true,
-      // Its monitors leave a file where they were started when memory runs out.
+      // When memory runs out, Podman's monitors leave a file in the folder in which they were started.
       cwd: this.folder,
       env: { ...this.#environment, ...environment },
     })
@@ -118,7 +124,7 @@ export class TestPodman implements AsyncDisposable {
     }
   }
 
-  /** The end of what it said. */
+  /** Returns the end of the log. */
   log(): string {
     return readFileSync(join(this.folder, 'log'), 'utf8').slice(-2000)
   }

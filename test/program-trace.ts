@@ -1,8 +1,9 @@
 /**
- * Which programs supervisors execute on the host, as strace saw them, compared with the table in `src/lib/host-programs.ts`.
+ * Compares the programs that supervisors execute on the host, as strace records them, with the table in
+ * `src/lib/host-programs.ts`.
  *
- *     CRAIK_TEST_TRACE=FOLDER npx vitest run    traces every supervisor that the tests start
- *     node test/program-trace.ts FOLDER         compares; exits with 1 when a program is not in the table
+ * - `CRAIK_TEST_TRACE=FOLDER npx vitest run` traces every supervisor that the tests start.
+ * - `node test/program-trace.ts FOLDER` compares. It exits with 1 when a program is not in the table.
  */
 import { chmodSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -11,8 +12,8 @@ import { findRootProgram, HOST_PROGRAMS, hostPath, type ProgramName } from '../s
 export const STRACE = '/usr/bin/strace'
 
 /**
- * The tracer is not the parent and has a session of its own, so that the supervisor keeps its pid and its exit code. A filter
- * in the kernel stops processes at these calls only.
+ * The tracer is not the parent and has its own session, so that the supervisor keeps its pid and its exit code. A
+ * seccomp filter stops processes only at these calls.
  */
 export function straceArguments(output: string): readonly string[] {
   return [
@@ -32,7 +33,7 @@ export function straceArguments(output: string): readonly string[] {
   ]
 }
 
-/** Changes a built Craik: its supervisors execute themselves again below strace, with the same pid. */
+/** Changes a built Craik so that its supervisors execute themselves again under strace, with the same pid. */
 export function traceSupervisors(mainFile: string, folder: string): void {
   mkdirSync(folder, { recursive: true })
   chmodSync(folder, 0o1777)
@@ -46,7 +47,7 @@ if (isSupervisor && /^TracerPid:\\s*0$/m.test(readFileSync('/proc/self/status', 
 }
 `
   writeFileSync(join(dirname(mainFile), 'trace.cjs'), shim)
-  // Before anything of Craik's.
+  // Runs before all code of Craik.
   writeFileSync(mainFile, `require('./trace.cjs')\n${readFileSync(mainFile, 'utf8')}`)
 }
 
@@ -57,13 +58,13 @@ interface Execution {
 }
 
 export interface TraceResult {
-  /** How often each program of the table was executed on the host. */
+  /** The number of executions on the host for each program of the table. */
   readonly known: Readonly<Partial<Record<ProgramName, number>>>
-  /** Where the programs of the user's lie that were executed. */
+  /** The paths of the user's programs that were executed. */
   readonly users: readonly string[]
   /** Programs that are not in the table. */
   readonly foreign: readonly Execution[]
-  /** How many programs were executed in sandboxes, or by programs of the table that start others. */
+  /** The number of programs that were executed in sandboxes, or by programs of the table that start others. */
   readonly beyond: number
 }
 
@@ -93,13 +94,13 @@ export function checkTrace(text: string): TraceResult {
     known[name] = (known[name] ?? 0) + 1
     if (HOST_PROGRAMS[name].kind === 'user') users.add(path)
     const isSidecar = name === 'node' && argv.includes('/sidecar.mjs"')
-    // Without isolation a sandbox is the host: what it starts is what its user asked for.
+    // Without isolation, a sandbox runs on the host, and its user chose the programs that it starts.
     if ('startsOthers' in HOST_PROGRAMS[name] || isSidecar) boundaries.add(pid)
   }
   return { known, foreign, users: [...users], beyond }
 }
 
-/** Copies of it: of the runtime, and the one that tests make for other users. */
+/** Copies of Node: that of the sandbox runtime, and the one that tests make for other users. */
 const OTHER_NODES = /\/runtime\/[^/]+\/node$|\/craik-tests-[^/]+\/node$/
 
 function nameOf(path: string, argv: string): ProgramName | undefined {
@@ -109,7 +110,7 @@ function nameOf(path: string, argv: string): ProgramName | undefined {
   return names.find((name) => {
     const { kind } = HOST_PROGRAMS[name]
     if (kind === 'system') return findRootProgram(name, hostPath()) === real
-    // Craik calls it by its name, wherever it lies.
+    // Craik runs these programs by name, from any folder.
     return kind === 'user' && argv.startsWith(`["${name}"`)
   })
 }
@@ -124,7 +125,7 @@ function realOf(path: string): string {
 
 interface Trace {
   readonly parents: ReadonlyMap<string, string>
-  /** Processes that took another root: from there on it is the inside of a sandbox. */
+  /** Processes that changed their root. They and their children run in a sandbox. */
   readonly roots: readonly string[]
   readonly executions: readonly Execution[]
 }
@@ -133,7 +134,7 @@ const LINE = /^(\d+) +(.*)$/
 const UNFINISHED = ' <unfinished ...>'
 const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/
 
-/** A call whose end comes later stands on two lines. */
+/** strace writes a call that another one interrupts on two lines. */
 function readTrace(text: string): Trace {
   const parents = new Map<string, string>()
   const roots: string[] = []
@@ -162,7 +163,7 @@ function readTrace(text: string): Trace {
   return { parents, roots, executions }
 }
 
-/** What was traced of many supervisors, in one. */
+/** Combines the traces of many supervisors. */
 function classifyFolder(folder: string): { readonly traceResult: TraceResult; readonly traces: number } {
   const files = readdirSync(folder)
   const all = files.map((file) => checkTrace(readFileSync(join(folder, file), 'utf8')))

@@ -1,4 +1,6 @@
-/** Before each test file, also where several share their modules: what it makes is removed after its last test. */
+/**
+ * Loaded before each test file, even when several share their modules: removes the file's folders after its last test.
+ */
 import { afterAll } from 'vitest'
 import { removeTempFolders } from './temp-folder.ts'
 

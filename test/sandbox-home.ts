@@ -1,4 +1,4 @@
-/** A home with real sandboxes, as root or as an ordinary user, that leaves nothing on the machine when it is disposed of. */
+/** A home with real sandboxes, as root or as an ordinary user. Its disposal fails when anything is left on the host. */
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -24,44 +24,52 @@ import type { ExecRequestBody } from '../src/operator/api/requests.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { type ApiClient, createClient } from '../src/sdk/client.ts'
 import { nodeForAll } from './built-craik.ts'
-import { builtMain, environmentOf, NODE, type Ran, type RunOptions, run, warmHome } from './craik.ts'
-import { ofThisTier } from './tier.ts'
+import {
+  builtMain,
+  type CommandResult,
+  environmentOf,
+  linkCompileCache,
+  NODE,
+  type RunOptions,
+  run,
+} from './craik.ts'
+import { valuesOfTier } from './tier.ts'
 
 export type Identity = 'root' | 'user'
 
 const OWN_UID = process.getuid?.() ?? -1
 const IS_ROOT = OWN_UID === 0
-/** Nobody's numbers on any machine that runs tests. */
+/** User ids that no account of a test host has. */
 export const USER_UID = IS_ROOT ? 12_345 : OWN_UID
 export const FOREIGN_UID = 23_456
 
-/** For the name of what is skipped where the tests do not run as root. */
+/** A part of the name of tests that are skipped without root. */
 export const ROOT_IS_NEEDED = IS_ROOT ? undefined : 'skipped: only root can be root'
-/** `npm test` runs as an ordinary user, the matrix as root: see vitest.config.ts. */
-export const IDENTITIES = ofThisTier<Identity>(['user'], ['root'])
-/** For files of the matrix alone. */
+/** `npm test` uses an ordinary user, and the matrix uses root: see vitest.config.ts. */
+export const IDENTITIES = valuesOfTier<Identity>(['user'], ['root'])
+/** For test files that run only in the matrix. */
 export const EVERY_IDENTITY: readonly Identity[] = IS_ROOT ? ['user', 'root'] : ['user']
 export const canBe = (identity: Identity): boolean => identity === 'user' || IS_ROOT
 
 const EXEC_TIMEOUT_MS = 120_000
 const GONE_DEADLINE_MS = 15_000
-/** For each command that cleans up: after a test that stood still, what made it do so may still be there. */
+/** For each command that cleans up. After a test that hung, the cause may still exist. */
 const CLEANING = { timeoutMs: 60_000 }
 const POLL_MS = 50
 
-/** What its sandboxes are made of; without it, what a person gets who says nothing. */
+/** The kind of a home's sandboxes. The defaults are those of a user who sets no option. */
 export interface HomeInstance {
   readonly identity: Identity
   readonly backend?: 'process' | 'docker'
-  /** Of containers; without it, as the engine can. */
+  /** The transport of containers (default: as the engine supports). */
   readonly line?: 'socket' | 'relay'
-  /** The address of the engine; without it, the one that the environment names. */
+  /** The address of the engine (default: that of the environment). */
   readonly engine?: string
-  /** How many places may wait for a sandbox; without it none does, so that each test has the machine to itself. */
+  /** The size of the warm pool. The default is 0, so that each test has the host to itself. */
   readonly warm?: number
-  /** Name of the Craik home in the user's home (default: `home`). */
+  /** The name of the Craik home in the user's home folder (default: `home`). */
   readonly homeName?: string
-  /** Added to what `craik` is given of the environment, such as whom to trust. */
+  /** Added to the environment of `craik`, such as certificates to trust. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -86,7 +94,7 @@ export class LiveSandbox {
     return this.body.id
   }
 
-  /** Runs a command to its end, by the same API as `craik sandbox exec`. */
+  /** Runs a command and waits for its end, with the same API as `craik sandbox exec`. */
   async exec(argv: readonly string[], options: Omit<ExecRequestBody, 'argv'> = {}): Promise<Ended> {
     const ended = await this.#client.sandboxes.exec(this.id, {
       argv: [...argv],
@@ -108,14 +116,16 @@ export class LiveSandbox {
   }
 }
 
-/** Where a home has the runtime of its sandboxes, and where the homes of one run leave theirs for the next. */
+/** Returns the folder of a home's sandbox runtime, and the folder in which the homes of one run share a runtime. */
 function runtimesOf(home: string, uid: number): { readonly own: string; readonly shared: string } {
   const own = join(cacheOfHome(home, { HOME: dirname(home) }), 'runtime')
   return { own, shared: join(process.env.CRAIK_TEST_RUN_FOLDER!, `runtime-${uid}`) }
 }
 
-/** By hard links: to copy Node and to fill its compile cache takes a second, and hundreds of homes need it. */
-function takeRuntime(home: string, uid: number): void {
+/**
+ * Uses hard links, because copying Node and filling its compile cache takes a second, and hundreds of homes need both.
+ */
+function linkRuntime(home: string, uid: number): void {
   const { own, shared } = runtimesOf(home, uid)
   if (!existsSync(shared)) return
   for (const folder of [dirname(dirname(own)), dirname(own)]) {
@@ -126,18 +136,18 @@ function takeRuntime(home: string, uid: number): void {
   if (uid !== OWN_UID) execFileSync('chown', ['-R', `${uid}:${uid}`, own])
 }
 
-function keepRuntime(home: string, uid: number): void {
+function shareRuntime(home: string, uid: number): void {
   const { own, shared } = runtimesOf(home, uid)
   try {
     if (!existsSync(shared)) renameSync(own, shared)
   } catch {
-    // It has none, or another home was first.
+    // The home has no runtime, or another home shared one first.
   }
 }
 
 export class SandboxHome implements AsyncDisposable {
   readonly identity: Identity
-  /** What its sandboxes are, and how they are reached. */
+  /** The kind of its sandboxes, and their transport. */
   readonly kind: 'process' | 'container'
   readonly line: 'socket' | 'relay'
   readonly uid: number
@@ -169,9 +179,9 @@ export class SandboxHome implements AsyncDisposable {
     this.folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
     this.home = join(this.folder, homeName)
     chownSync(this.folder, this.uid, this.uid)
-    warmHome(this.home, this.uid)
+    linkCompileCache(this.home, this.uid)
     if (backend === 'docker') this.configure('limits.yaml', `warm: ${warm}\n`)
-    else takeRuntime(this.home, this.uid)
+    else linkRuntime(this.home, this.uid)
     this.#node = OWN_UID === this.uid ? NODE : nodeForAll()
   }
 
@@ -180,28 +190,28 @@ export class SandboxHome implements AsyncDisposable {
     return new SandboxHome(instance)
   }
 
-  /** What the engine calls those that were created here. */
+  /** The engine's ids of the containers that were created here. */
   get containers(): readonly string[] {
     return this.#containers
   }
 
-  /** How a process is started as this home's user. */
+  /** The options to start a process as this home's user. */
   get user(): { readonly uid?: number; readonly gid?: number } {
     return OWN_UID === this.uid ? {} : { uid: this.uid, gid: this.uid }
   }
 
-  /** For tests that start it themselves: Node, and what it runs. */
+  /** For tests that start it themselves: Node, and the file that it runs. */
   get program(): { readonly node: string; readonly main: string } {
     return { node: this.#node, main: builtMain() }
   }
 
-  /** What `craik` is given of the environment. */
+  /** The environment of `craik`. */
   get environment(): Readonly<Record<string, string>> {
     return { ...environmentOf(this), ...this.#environment }
   }
 
-  /** Runs `craik …` to its end. */
-  run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  /** Runs `craik …` and waits until it exits. */
+  run(args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
     const { nodeArguments = [], env, ...others } = options
     return run(this.#node, [...nodeArguments, builtMain(), ...args], {
       cwd: this.folder,
@@ -211,14 +221,14 @@ export class SandboxHome implements AsyncDisposable {
     })
   }
 
-  /** Runs it, expects success, and parses what it printed. */
+  /** Runs the command, expects success, and parses its output. */
   async json<T>(args: readonly string[], options: RunOptions = {}): Promise<T> {
     const { code, stdout, stderr } = await this.run(args, options)
     if (code !== 0) throw new Error(`craik ${args.join(' ')} exited ${code}: ${stderr}`)
     return JSON.parse(stdout) as T
   }
 
-  /** A client of this home's supervisor, which is started as this home's user whenever there is none. */
+  /** Returns a client of this home's supervisor. When none runs, the client starts one as this home's user. */
   client(): ApiClient {
     this.#client ??= createClient({
       connect: async () => {
@@ -231,12 +241,14 @@ export class SandboxHome implements AsyncDisposable {
     return this.#client
   }
 
-  /** `craik sandbox create` of its kind, with these arguments, however it ends. */
-  tryToCreate(args: readonly string[] = []): Promise<Ran> {
+  /**
+   * Runs `craik sandbox create` for this kind of sandbox with these arguments, and returns its result even if it fails.
+   */
+  tryToCreate(args: readonly string[] = []): Promise<CommandResult> {
     return this.run(['sandbox', 'create', '--format', 'json', ...this.#createArguments, ...args])
   }
 
-  /** The same, which is to succeed. */
+  /** Creates a sandbox and expects success. */
   async create(args: readonly string[] = []): Promise<LiveSandbox> {
     const { code, stdout, stderr } = await this.tryToCreate(args)
     if (code !== 0) throw new Error(`craik sandbox create ${args.join(' ')} exited ${code}: ${stderr}`)
@@ -246,7 +258,7 @@ export class SandboxHome implements AsyncDisposable {
     return new LiveSandbox(body, this.client())
   }
 
-  /** One that a command other than `create` made: it is looked into and looked after like the others. */
+  /** Registers a sandbox that a command other than `create` created, so that the disposal also checks it. */
   async adopt(id: string): Promise<void> {
     if (!this.#made.includes(id)) this.#made.push(id)
     if (this.kind !== 'container') return
@@ -258,7 +270,7 @@ export class SandboxHome implements AsyncDisposable {
     return join(this.folder, ...names)
   }
 
-  /** A folder of this home's user, or of another's, with these files in it. */
+  /** Creates a folder of this home's user or of another one, with these files. */
   workspace(name: string, files: Readonly<Record<string, string>> = {}, owner = USER_UID): string {
     const folder = this.path(name)
     mkdirSync(folder)
@@ -267,16 +279,16 @@ export class SandboxHome implements AsyncDisposable {
       mkdirSync(dirname(join(folder, file)), { recursive: true })
       writeFileSync(join(folder, file), content)
     }
-    if (IS_ROOT) giveAll(folder, owner)
+    if (IS_ROOT) chownTree(folder, owner)
     return folder
   }
 
-  /** One that the user may read and not write. */
+  /** Returns a folder that the user can read but not write. */
   foreignWorkspace(name: string, files: Readonly<Record<string, string>>): string {
     return IS_ROOT ? this.workspace(name, files, FOREIGN_UID) : '/usr/share/common-licenses'
   }
 
-  /** Writes a file of its configuration. */
+  /** Writes a configuration file. */
   configure(file: string, content: string): void {
     const config = join(this.home, 'config')
     mkdirSync(config, { recursive: true, mode: 0o700 })
@@ -290,12 +302,12 @@ export class SandboxHome implements AsyncDisposable {
     this.#client?.close()
     await this.run(['supervisor', 'stop'], CLEANING)
     const left = [...failed, ...(await this.#leftovers())]
-    if (this.kind === 'process') keepRuntime(this.home, this.uid)
+    if (this.kind === 'process') shareRuntime(this.home, this.uid)
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
     if (left.length > 0) throw new Error(`left behind by ${this.folder}: ${left.join('; ')}`)
   }
 
-  /** What the machine, and its engine, still have of one of its sandboxes. */
+  /** Returns what the host and its engine still have of one sandbox. */
   async findLeftovers(id: string): Promise<string[]> {
     return [...processesOf(id, []), ...tracesOf(id, [id]), ...(await this.#findEngineLeftovers([id]))]
   }
@@ -306,7 +318,7 @@ export class SandboxHome implements AsyncDisposable {
     return [...containers.map((id) => `container ${id}`), ...(await this.#volumesOf(ids))]
   }
 
-  /** The engine's ids of what it holds of them. */
+  /** Returns the engine's ids of the containers of these sandboxes. */
   async #containersOf(ids: readonly string[]): Promise<string[]> {
     const { docker } = await openEngine({ ...process.env, ...this.#environment })
     const all = await docker.listContainers({ all: true, filters: { label: ['craik.sandbox'] } })
@@ -321,7 +333,7 @@ export class SandboxHome implements AsyncDisposable {
       .map(({ Name }) => `volume ${Name}`)
   }
 
-  /** What is still there of it when it had time to go. */
+  /** Returns what is still left after a deadline. */
   async #leftovers(): Promise<string[]> {
     const endsMs = performance.now() + GONE_DEADLINE_MS
     for (;;) {
@@ -336,7 +348,7 @@ export class SandboxHome implements AsyncDisposable {
   }
 }
 
-/** Processes whose command line or environment names the folder or one of its sandboxes. */
+/** Returns the processes whose command line or environment contains the folder or the id of a sandbox. */
 function processesOf(folder: string, ids: readonly string[]): string[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
   return pids.flatMap((pid) => {
@@ -358,11 +370,11 @@ function tracesOf(folder: string, ids: readonly string[]): string[] {
   ]
 }
 
-function giveAll(path: string, uid: number): void {
+function chownTree(path: string, uid: number): void {
   lchownSync(path, uid, uid)
   for (const entry of readdirSync(path, { withFileTypes: true })) {
     const inner = join(path, entry.name)
-    if (entry.isDirectory()) giveAll(inner, uid)
+    if (entry.isDirectory()) chownTree(inner, uid)
     else lchownSync(inner, uid, uid)
   }
 }

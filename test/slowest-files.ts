@@ -1,4 +1,4 @@
-/** Says at the end of a run which files took longest: what to look at first when the whole takes too long. */
+/** Lists the slowest test files at the end of a run, as a start when the run takes too long. */
 import { relative } from 'node:path'
 import type { Reporter, TestModule, Vitest } from 'vitest/node'
 
@@ -22,7 +22,7 @@ export default class SlowestFiles implements Reporter {
   }
 }
 
-/** Loading, set-up, tests and what cleans up after them. */
+/** Includes loading, set-up, tests and clean-up. */
 function durationMs(module: TestModule): number {
   const { collectDuration, duration, environmentSetupDuration, prepareDuration, setupDuration } =
     module.diagnostic()

@@ -1,4 +1,7 @@
-/** Fails a unit test that starts a process: `npm run check` stays fast. Tests of processes end in `.process.test.ts`. */
+/**
+ * Makes a unit test that starts a process fail, so that `npm run check` stays fast. Tests with processes end in
+ * `.process.test.ts`.
+ */
 import childProcess from 'node:child_process'
 import { syncBuiltinESMExports } from 'node:module'
 

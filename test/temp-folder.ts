@@ -1,10 +1,11 @@
-/** Folders of one test file. They are gone when it ends, also those of tests that ran out of time to remove them. */
+/** Creates temporary folders for one test file. They are removed when it ends, even after a timeout. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const made = new Set<string>()
-// For a script that a test started. Of a test file, test/remove-folders.ts does it: the pool ends workers by force.
+// For scripts that a test starts. For a test file, test/remove-folders.ts removes the folders, because the pool kills
+// its workers.
 process.once('exit', removeTempFolders)
 
 export function tempFolder(prefix: string): string {

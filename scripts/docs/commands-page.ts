@@ -1,4 +1,7 @@
-/** `docs/reference/commands.md`: every command as its program describes it. Independent of the machine and the environment. */
+/**
+ * Builds `docs/reference/commands.md`: every command as its program describes it. The page depends on neither the host
+ * nor the environment.
+ */
 import type { Argument, Command, Option } from 'commander'
 import type { CliContext } from '../../src/cli/context.ts'
 import { NOUNS, type Noun } from '../../src/cli/nouns.ts'
@@ -12,7 +15,9 @@ lists the groups.
 Every command has \`-h, --help\`. \`craik --version\` prints the version. All exit codes: [errors](errors.md). Files and
 environment variables: [configuration](configuration.md).`
 
-/** A command that needs a part of the context while it is only described would depend on the machine. */
+/**
+ * Throws when a command reads the context while it is only described, because the page would then depend on the host.
+ */
 const NO_CONTEXT = new Proxy({} as CliContext, {
   get(_, name) {
     throw new Error(`the description of a command depends on context.${String(name)}`)
@@ -118,7 +123,7 @@ function optionRow(option: Option): readonly string[] {
   ]
 }
 
-/** The choices come before the default, as they do in a sentence. */
+/** Puts the choices before the default, in the order of a sentence. */
 function meaning(
   description: string,
   choices: readonly string[] | undefined,
@@ -151,7 +156,7 @@ function visible(command: Command): readonly Command[] {
   return command.commands.filter((verb) => !(verb as { readonly _hidden?: boolean })._hidden)
 }
 
-/** The text of `--help` below the options: paragraphs, and the commands that it gives as examples. */
+/** Returns the text of `--help` below the options: paragraphs, and the example commands. */
 function textsAfter(command: Command): { readonly prose: string[]; readonly examples: string[] } {
   let help = ''
   command.configureOutput({
@@ -173,7 +178,7 @@ function linesOf(text: string): string[] {
     .map((line) => line.replace(/^ {2}/, ''))
 }
 
-/** Help texts are wrapped for a terminal. A line with an indent is a command. */
+/** Joins the lines of paragraphs, because help texts are wrapped for a terminal. An indented line is a command. */
 function paragraphs(text: string): string[] {
   const parts: { isCode: boolean; lines: string[] }[] = []
   for (const line of text.split('\n')) {

@@ -1,4 +1,4 @@
-/** `docs/reference/configuration.md`: the files, environment variables and folders that configure Craik. */
+/** Builds `docs/reference/configuration.md`: the files, environment variables and folders that configure Craik. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -265,7 +265,7 @@ export function configurationPage(): string {
   return `${[INTRO, FILES, '## Environment variables', ...groups, FOLDERS].join('\n\n')}\n`
 }
 
-/** Lines for variables and configuration files that the code names and the page does not, and the reverse. */
+/** Returns a line for each variable and configuration file that only the code or only the page names. */
 export function configurationGaps(page = configurationPage(), sources = shippedSources()): string[] {
   const listed = new Set(VARIABLE_GROUPS.flatMap(({ variables }) => variables.map(({ name }) => name)))
   const used = variablesIn(sources)
@@ -291,13 +291,13 @@ export function configurationGaps(page = configurationPage(), sources = shippedS
   ]
 }
 
-/** The presets of local servers compose `OLLAMA_MODEL` of two parts. */
+/** The presets of local servers compose names such as `OLLAMA_MODEL` of two parts. */
 function isComposed(name: string, sources: string): boolean {
   const prefix = name.replace(/_(?:BASE_URL|MODEL)$/, '')
   return prefix !== name && sources.includes(`'${prefix}'`)
 }
 
-/** Everything that runs on a user's machine. */
+/** Returns the sources of everything that runs on a user's machine. */
 function shippedSources(): string {
   const folders = ['src', 'bin', 'craik', 'image']
   const tracked = execFileSync(
@@ -315,7 +315,7 @@ function shippedSources(): string {
     .join('\n')
 }
 
-/** A file that is being moved is empty for a moment. */
+/** Returns an empty text for a file that was moved since it was listed. */
 function readSource(path: string): string {
   try {
     return readFileSync(path, 'utf8')

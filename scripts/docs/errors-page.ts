@@ -1,4 +1,4 @@
-/** `docs/reference/errors.md`: the table of `src/errors.ts`, and the commands with exit codes of their own. */
+/** Builds `docs/reference/errors.md`: the table of `src/errors.ts`, and the commands with their own exit codes. */
 import { ERRORS } from '../../src/errors.ts'
 import { escapeText, table } from './markdown.ts'
 

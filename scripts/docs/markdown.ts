@@ -1,8 +1,8 @@
-/** Small pieces of Markdown that the generated pages share. */
+/** Formats the small pieces of Markdown that the generated pages share. */
 
 const LINE_WIDTH = 116
 
-/** Text that Markdown shows as it is. Text in backticks stays code. */
+/** Escapes a text so that Markdown shows it unchanged. Text in backticks stays code. */
 export function escapeText(text: string): string {
   return text
     .split(/(`[^`]*`)/)
@@ -10,7 +10,7 @@ export function escapeText(text: string): string {
     .join('')
 }
 
-/** Text for a cell of a table. */
+/** Escapes a text for a table cell. */
 function cell(text: string): string {
   return text.replaceAll('|', '\\|')
 }
@@ -24,7 +24,7 @@ export function table(titles: readonly string[], rows: readonly (readonly string
     .replaceAll('--- |', '---|')
 }
 
-/** One paragraph in lines that fit. */
+/** Wraps one paragraph into lines that fit. */
 export function wrap(text: string, indent = ''): string {
   const lines: string[] = []
   for (const word of text.split(/[ \n]+/)) {
@@ -40,7 +40,7 @@ export function sentence(text: string): string {
   return /[.:!?]$/.test(start) ? start : `${start}.`
 }
 
-/** The name that GitHub gives to a heading. */
+/** Returns the anchor that GitHub gives to a heading. */
 export function anchorOf(heading: string): string {
   return heading
     .toLowerCase()

@@ -1,4 +1,4 @@
-/** The generated reference pages: they cover every command and variable, and their example files are valid. */
+/** Tests the generated reference pages: they cover every command and variable, and their example files are valid. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -26,7 +26,7 @@ it('describes every noun, with an anchor for each link of the contents', async (
   expect(page).toContain('| `--memory <size>` | memory limit (default: 2g) |')
 })
 
-it('writes the same pages whatever the environment is', async () => {
+it('writes the same pages in any environment', async () => {
   const before = [await commandsPage(), configurationPage()]
   const { HOME, COLUMNS } = process.env
   Object.assign(process.env, { HOME: '/nowhere', COLUMNS: '40' })
@@ -37,7 +37,7 @@ it('writes the same pages whatever the environment is', async () => {
   }
 })
 
-it('gives example files that Craik accepts', async () => {
+it('contains example files that Craik accepts', async () => {
   const home = homeAt(tempFolder('craik-configuration-'))
   const page = configurationPage()
   write(home.config, 'limits.yaml', example(page, 'limits.yaml', 'yaml'))
@@ -71,13 +71,13 @@ it('finds variables and files that the page does not list', () => {
   expect(configurationGaps(configurationPage(), '')).toContainEqual(expect.stringContaining('CRAIK_DEBUG'))
 })
 
-it('reads variables where the code reads them', () => {
+it('finds variables only where the code reads them', () => {
   const source =
     "process.env.TERM; environment.GH_CONFIG_DIR; value('SANDBOX_APT'); const SANDBOX_STATES = []; process.env[name]"
   expect([...variablesIn(source)].sort()).toEqual(['GH_CONFIG_DIR', 'SANDBOX_APT', 'TERM'])
 })
 
-it('writes Markdown that shows text as it is', () => {
+it('writes Markdown that shows a text unchanged', () => {
   expect(escapeText('*.HOST in <run>, not `*<x>`')).toBe('\\*.HOST in \\<run>, not `*<x>`')
   expect(table(['a', 'b'], [['x|y', 'z']])).toBe('| a | b |\n|---|---|\n| x\\|y | z |')
   expect(
@@ -88,7 +88,7 @@ it('writes Markdown that shows text as it is', () => {
   expect(anchorOf('craik sandbox create')).toBe('craik-sandbox-create')
 })
 
-/** The first block of a language below the heading of a file. */
+/** Returns the first code block of a language below the heading of a file. */
 function example(page: string, file: string, language: string): string {
   const section = page.slice(page.indexOf(`### \`config/${file}\``))
   return new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 's').exec(section)![1]!

@@ -1,4 +1,7 @@
-/** Every environment variable that Craik reads. `npm run lint` fails when the code reads one that is not listed here. */
+/**
+ * Every environment variable that Craik reads. `npm run lint` fails when the code reads one that is missing in this
+ * list.
+ */
 import { API_KEYS } from '../../src/accounts/api-keys.ts'
 import { LOCAL_PRESETS } from '../../src/providers/local/local-presets.ts'
 import { CATALOGUE } from '../../src/providers/provider-catalogue.ts'
@@ -279,7 +282,7 @@ export const VARIABLE_GROUPS: readonly VariableGroup[] = [
   },
 ]
 
-/** Between parts of Craik. A user never sets them. */
+/** Variables between parts of Craik. A user never sets them. */
 export const INTERNAL_VARIABLES: readonly string[] = [
   'CODEX_ITSELF',
   'CRAIK_GATEWAY_PORT',
@@ -295,19 +298,19 @@ export const INTERNAL_VARIABLES: readonly string[] = [
 ]
 
 const NAMED = [
-  // Craik's own prefixes, wherever they stand.
+  // The prefixes of Craik, anywhere in the code.
   /\bCRAIK_[A-Z_]*[A-Z]\b/g,
   /(?<=['$])SANDBOX_[A-Z_]*[A-Z]\b/g,
   /\bXDG_[A-Z]+_(?:HOME|DIR)\b/g,
-  // Variables of other programs, where the code reads them.
+  // Variables of other programs, only where the code reads them.
   /(?<=\b(?:process\.env|environment)\.)[A-Z][A-Z0-9_]+\b/g,
   /(?<=')[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|CONFIG_DIR|CODE_HOME|CLI_HOME|CA_CERTS|CERT_FILE|CERT_DIR|CERT_PATH|BUS_ADDRESS)(?=')/g,
 ]
 
-/** A column of a program's output that only looks like a variable. */
+/** A column in the output of a program. It only resembles a variable. */
 const NOT_VARIABLES: ReadonlySet<string> = new Set(['SANDBOX_ID'])
 
-/** The variables that a source file reads. */
+/** Returns the variables that a source file reads. */
 export function variablesIn(source: string): Set<string> {
   const names = NAMED.flatMap((pattern) => [...source.matchAll(pattern)].map(([name]) => name))
   return new Set(names.filter((name) => !NOT_VARIABLES.has(name)))

@@ -1,8 +1,8 @@
-/** Reads members whose names stand without quotes: YAML on a page, object literals in code. */
-import { insides, type Member } from './members.ts'
+/** Reads members whose names have no quotes: YAML on a page, object literals in code. */
+import { contentBetween, type Member } from './members.ts'
 import { isPlaceholder, type TextForm } from './rule.ts'
 
-/** Longer values are read this far: enough to know whether there is any content. */
+/** Longer values are read up to this length, which is enough to find out whether they have content. */
 const READ_MAX = 4_000
 
 export function* bareMembers(text: string, keys: readonly string[], form: TextForm): Iterable<Member> {
@@ -28,14 +28,14 @@ type Value = Pick<Member, 'content' | 'form'>
 
 const NOTHING: Value = { form: 'plain', content: undefined }
 
-/** Names of variables are no content; only what is written between quotes is. */
+/** Only text between quotes is content. The name of a variable is not. */
 function literalValue(value: string): Value {
   if (value.startsWith('['))
-    return { form: 'list', content: literals(insides(value, '[', ']'), /(['"`])(.*?)\1/gs) }
+    return { form: 'list', content: literals(contentBetween(value, '[', ']'), /(['"`])(.*?)\1/gs) }
   if (value.startsWith('{'))
     return {
       form: 'object',
-      content: literals(insides(value, '{', '}'), /\w['"]?\s*:\s*(['"`])(?:.*?)\1/gs),
+      content: literals(contentBetween(value, '{', '}'), /\w['"]?\s*:\s*(['"`])(?:.*?)\1/gs),
     }
   return { form: 'string', content: readQuoted(value) }
 }
@@ -48,8 +48,8 @@ function yamlValue(value: string, indent: number): Value {
   const [first = ''] = value.split('\n', 1)
   if (/^["']/.test(first)) return { form: 'string', content: readQuoted(value) }
   if (isPlaceholder(first.trim()) && first.trim() !== '') return NOTHING
-  if (first.startsWith('[')) return { form: 'list', content: insides(value, '[', ']') }
-  if (first.startsWith('{')) return { form: 'object', content: insides(value, '{', '}') }
+  if (first.startsWith('[')) return { form: 'list', content: contentBetween(value, '[', ']') }
+  if (first.startsWith('{')) return { form: 'object', content: contentBetween(value, '{', '}') }
   const plain = first.replace(/(?:^|\s)#.*$/, '').trim()
   if (plain === '' || /^[|>][+-]?\d?$/.test(plain)) {
     const below = blockBelow(value, indent)
@@ -61,7 +61,7 @@ function yamlValue(value: string, indent: number): Value {
   return { form: 'string', content: plain }
 }
 
-/** The lines beneath a name that belong to it: deeper ones, and the items of a list at its own depth. */
+/** Returns the lines below a name that belong to it: deeper lines, and list items at the same depth. */
 function blockBelow(value: string, indent: number): string {
   const lines = value.split('\n').slice(1)
   const end = lines.findIndex((line) => {

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { checkPublic, findingsIn } from './check.ts'
 
-/** Taken apart, so that no scanner takes the samples of this file for the real thing. */
+/** Joins parts, so that no scanner takes the samples in this file for real secrets. */
 const joinParts = (...parts: readonly string[]) => parts.join('')
 const LETTERS = 'Zq3Vx8Lm2Np7Rt5Kw9Yb4Hd6'
 
@@ -164,11 +164,11 @@ describe.each(Object.entries(FORBIDDEN))('%s', (rule, samples) => {
 })
 
 describe('a page', () => {
-  it.each(CLEAN)('may say %j', (sample) => {
+  it.each(CLEAN)('may contain %j', (sample) => {
     expect(findingsIn('docs/x.md', `${sample}\n`)).toEqual([])
   })
 
-  it('gives the line of what it holds, wherever that stands', () => {
+  it('reports the line of a finding at any position', () => {
     const linesOfText = fc.array(fc.constantFrom('a word', '', '| a | b |', 'craik receipts list'), {
       maxLength: 40,
     })
@@ -185,7 +185,7 @@ describe('a page', () => {
     )
   })
 
-  it('never has a secret printed', () => {
+  it('never leads to the output of a secret', () => {
     const shown = ['webhook-secret', 'bearer-token', 'ssh-key', 'credential'].flatMap((rule) =>
       FORBIDDEN[rule]!.flatMap((sample) => findingsIn('docs/x.md', sample)),
     )
@@ -194,7 +194,7 @@ describe('a page', () => {
 })
 
 describe('a fixture in code', () => {
-  it('may name types and variables, and may hold no value', () => {
+  it('may name types and variables, but may not contain values', () => {
     for (const code of [
       'readonly signingKey: KeyObject\n',
       'open(store.home, { at: paths.local })\n',
@@ -243,7 +243,7 @@ describe('the check', () => {
   })
   afterEach(() => rmSync(root, { recursive: true }))
 
-  it('passes a clean repository and says how much it read', () => {
+  it('accepts a clean repository and reports how many files it read', () => {
     expect(checkPublic(root, {})).toEqual({ files: 8, findings: [] })
   })
 
@@ -265,13 +265,13 @@ describe('the check', () => {
     expect(findBreaches()).toEqual([`${path}:2 local-path`])
   })
 
-  it('does not read what is neither a page nor a fixture', () => {
+  it('does not read files that are neither pages nor fixtures', () => {
     write('src/x/y.ts', '"/home/octo/x"\n')
     write('test/e2e/z.test.ts', '"/home/octo/x"\n')
     expect(findBreaches()).toEqual([])
   })
 
-  it('cannot pass by finding nothing to read', () => {
+  it('fails when there are no files to read', () => {
     rmSync(join(root, 'docs'), { recursive: true })
     rmSync(join(root, 'src'), { recursive: true })
     rmSync(join(root, 'test'), { recursive: true })
@@ -285,7 +285,7 @@ describe('the check', () => {
     ])
   })
 
-  it('refuses what it cannot look into', () => {
+  it('refuses files that it cannot read as text', () => {
     write('docs/shot.png', 'PNG\0\0')
     write('docs/large.md', 'x'.repeat((4 << 20) + 1))
     symlinkSync('/etc/hostname', join(root, 'docs/link.md'))
@@ -296,21 +296,21 @@ describe('the check', () => {
     ])
   })
 
-  it('lets pass what is listed as deliberate, for that file and rule only', () => {
+  it('accepts a deliberate exception for its file and rule only', () => {
     write('docs/a/b.md', '"/home/octo/x"\n10.1.2.3\n')
     write('docs/a/c.md', '"/home/octo/x"\n')
     const deliberate = { 'docs/a/b.md': { rules: ['local-path'], reason: 'a sample' } }
     expect(findBreaches(deliberate)).toEqual(['docs/a/b.md:2 private-host', 'docs/a/c.md:1 local-path'])
   })
 
-  it('lets pass what is listed for a folder, and nothing beside it', () => {
+  it('accepts a deliberate exception for a folder, and nothing outside of it', () => {
     write('docs/verify/vectors/ok.jsonl', '"/home/octo/x"\n')
     write('docs/verify/vectors.md', '"/home/octo/x"\n')
     const deliberate = { 'docs/verify/vectors/': { rules: ['local-path'], reason: 'samples' } }
     expect(findBreaches(deliberate)).toEqual(['docs/verify/vectors.md:1 local-path'])
   })
 
-  it('reports an exception that excuses nothing', () => {
+  it('reports an exception that hides no finding', () => {
     const deliberate = { 'docs/a/b.md': { rules: ['credential'], reason: 'was a sample' } }
     expect(findBreaches(deliberate)).toEqual(['docs/a/b.md:1 stale-exception'])
   })

@@ -1,4 +1,4 @@
-/** Reads every public file and says where the public boundary is broken. */
+/** Reads every public file and reports each breach of the public boundary. */
 import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bearerTokens, credentials, sshKeys, webhookSecrets } from './credentials.ts'
@@ -23,7 +23,7 @@ const RULES: readonly Rule[] = [
   fixtureIds,
 ]
 
-/** A page is never this large; a larger file was put there by mistake. */
+/** Far above any page. A larger file is in the folder by mistake. */
 const FILE_BYTES_MAX = 4 << 20
 
 export interface Finding {
@@ -34,7 +34,7 @@ export interface Finding {
   readonly instead: string
 }
 
-/** Every finding in one text, in order. */
+/** Returns every finding in one text, in order. */
 export function findingsIn(file: string, text: string): readonly Finding[] {
   const form = /\.(?:ts|mjs)$/.test(file) ? 'code' : 'page'
   return RULES.flatMap((rule) =>
@@ -77,7 +77,7 @@ function findingsInFile(root: string, path: string): readonly Finding[] {
   if (!found.isFile()) return [general(path, 'unreadable', 'not a regular file', 'the file itself')]
   if (found.size > FILE_BYTES_MAX) return [general(path, 'unreadable', 'larger than 4 MiB', 'a smaller file')]
   const text = readFileSync(join(root, path), 'utf8')
-  // What is not text cannot be looked into: a picture of a terminal gives away as much as its text.
+  // The rules read only text, and a screenshot of a terminal reveals as much as its text.
   if (text.includes('\0')) return [general(path, 'unreadable', 'not text', 'text')]
   return findingsIn(path, text)
 }

@@ -1,4 +1,4 @@
-/** Credentials, found by the same rules that redact receipts; only their kind is ever printed. */
+/** Finds credentials with the same rules that redact receipts. Only their kind is ever printed. */
 import { findSecrets } from '../../src/receipts/redaction/find-secrets.ts'
 import { mergeFindings } from '../../src/receipts/redaction/findings.ts'
 import type { Breach, Rule } from './rule.ts'
@@ -7,12 +7,12 @@ const WEBHOOK = new Set(['webhook_url'])
 const BEARER = new Set(['authorization', 'jwt'])
 const SSH = new Set(['private_key'])
 
-/** A bare word after a blank: a type or a variable. */
+/** Returns whether the match is a bare word after a space: a type or a variable. */
 function isIdentifier(text: string, start: number, secret: string): boolean {
   return text[start - 1] === ' ' && /^[A-Za-z_$][\w$.<>[\]]*$/.test(secret)
 }
 
-/** `max_tokens: 'length'`: words of a wire format, beside the name of a count. */
+/** Returns whether the match is a word of a wire format beside the name of a count: `max_tokens: 'length'`. */
 function isDialect(text: string, start: number, secret: string): boolean {
   return (
     /\bmax_(?:completion_|output_)?tokens['"]?\s*:\s*['"]?$/.test(
@@ -21,7 +21,7 @@ function isDialect(text: string, start: number, secret: string): boolean {
   )
 }
 
-/** `--credentials forward`: a mode of Craik, not a credential. */
+/** Returns whether the match is a mode of Craik and not a credential: `--credentials forward`. */
 function isMode(text: string, start: number, secret: string): boolean {
   return (
     /--credentials[ =]$/.test(text.slice(Math.max(0, start - 60), start)) &&
@@ -47,7 +47,7 @@ function byKind(name: string, isKind: (label: string, secret: string) => boolean
 const isWebhook = (label: string, secret: string) => WEBHOOK.has(label) || secret.startsWith('whsec_')
 
 const foundWebhooks = byKind('webhook-secret', isWebhook)
-/** Other makers of webhooks whose address alone is the right to post. */
+/** Webhooks of other services. Their address alone permits a post. */
 const WEBHOOK_URL =
   /https:\/\/(?:[\w-]+\.webhook\.office\.com\/webhookb2|chat\.googleapis\.com\/v1\/spaces|hooks\.zapier\.com\/hooks\/catch)\/[\w@/-]{8,}/g
 
@@ -65,7 +65,7 @@ const foundPrivateKeys = byKind('ssh-key', (label) => SSH.has(label))
 const PUBLIC_KEY =
   /\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d+|sk-ssh-ed25519@openssh\.com)\s+AAAA[A-Za-z0-9+/]{16}/g
 
-/** A public key is no secret, and says whose machine it is. */
+/** A public key is no secret, but it identifies a machine or its user. */
 export const sshKeys: Rule = {
   ...foundPrivateKeys,
   *find(text, form): Iterable<Breach> {

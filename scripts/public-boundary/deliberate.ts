@@ -1,11 +1,14 @@
-/** Files, and folders (ending in `/`), whose samples of forbidden things are there on purpose, rule by rule, and why. */
+/**
+ * Files, and folders (with a final `/`), that contain forbidden samples on purpose: the rules that they may break, and
+ * the reason.
+ */
 
 export interface Deliberate {
   readonly rules: readonly string[]
   readonly reason: string
 }
 
-/** An entry that hides nothing is itself a finding. */
+/** An entry that hides no finding is itself a finding. */
 export const DELIBERATE: Readonly<Record<string, Deliberate>> = {
   'src/receipts/redaction/corpus.fixture.ts': {
     rules: ['credential', 'bearer-token', 'private-host', 'local-path', 'fixture-id'],

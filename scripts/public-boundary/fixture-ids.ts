@@ -1,16 +1,19 @@
-/** Ids on public pages: only the few that stand for any id, never one that a real run was given. */
+/** Allows only a few example ids on public pages, never the id of a real run. */
 import type { Breach, Rule } from './rule.ts'
 
-/** The ids of all examples, behind any prefix: `rcpt_`, `grant_`, `run_`, `handoff_`, `hold_`, `task_` and the others. */
+/**
+ * The end of every example id, after any prefix: `rcpt_`, `grant_`, `run_`, `handoff_`, `hold_`, `task_` and the
+ * others.
+ */
 const FIXTURE_ULIDS: readonly string[] = [...'DEFGH'].map((last) => `01JCQ3V8Z0W4N5T6R7Y8K9M2P${last}`)
 
 const DIGIT = '[0-9A-HJKMNP-TV-Z]'
-/** Behind a prefix, or alone when it begins as those of our time do. */
+/** Matches an id after a prefix, or alone when it begins as the ids of this era do. */
 const WHOLE = new RegExp(
   String.raw`(?<![A-Za-z0-9])(?:[A-Za-z]\w*_[0-7]${DIGIT}{25}|01${DIGIT}{24})(?![A-Za-z0-9])`,
   'g',
 )
-/** As tables write it: the beginning, and perhaps the end. */
+/** Matches an id as tables write it: its beginning, and sometimes its end. */
 const ABBREVIATED = new RegExp(
   String.raw`(?<![A-Za-z0-9])[a-z]\w*_(0${DIGIT}{2,24})(?:…|\.\.\.)(${DIGIT}*)`,
   'g',

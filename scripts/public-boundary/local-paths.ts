@@ -1,7 +1,9 @@
-/** Paths that exist on somebody's machine: home folders, temporary folders, mounts, checkouts. */
+/** Finds paths that exist only on one machine: home folders, temporary folders, mounts, checkouts. */
 import type { Breach, Rule } from './rule.ts'
 
-/** Folders beneath which every name is somebody's own. System folders such as /etc or /proc are the same everywhere. */
+/**
+ * The names below these folders differ on each machine. System folders such as /etc and /proc are the same everywhere.
+ */
 const OWN_FOLDERS =
   `home Users root tmp work workspaces mnt media srv data scratch opt Volumes __w private/tmp private/var
   var/tmp var/folders var/home var/www run/user`.split(/\s+/)
@@ -9,7 +11,10 @@ const OWN_FOLDERS =
 const SLASH = String.raw`(?:\\?\/|%2F)`
 const OWN = OWN_FOLDERS.map((folder) => folder.replace('/', SLASH)).join('|')
 
-/** A name such as `<you>`, `$USER`, `*` or `…` is nobody's; the folder alone (`/tmp`) is everybody's. */
+/**
+ * A name such as `<you>`, `$USER`, `*` or `…` is only an example, and the folder alone (`/tmp`) is the same everywhere.
+ * Neither matches.
+ */
 const UNIX = new RegExp(
   String.raw`(?<![\w.~)}\]/%-])${SLASH}(?:${OWN})${SLASH}(?![<$*…{]|\.\.\.)[^\s"'${'`'}<>|,;)\]]+`,
   'gi',
@@ -18,7 +23,10 @@ const WINDOWS =
   /\b[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings|Windows|Program Files|Temp|work|home|src|dev|projects)\b[^\s"'`]*/gi
 const FILE_URL = /\bfile:\/\/(?:localhost)?\/(?![<$…])[^\s"'`)]+/gi
 
-/** The same path on every machine that has it, the folders of every sandbox, and the example names of the docs. */
+/**
+ * Paths that are the same on every machine that has them, the folders of every sandbox, and the example names of the
+ * docs.
+ */
 const EVERYWHERE =
   /^\/(?:opt\/homebrew|home\/agent|opt\/craik(?:-harnesses)?|home\/ada|mnt\/(?:library|NAME)|srv\/craik|run\/user\/1000)(?![\w.-])/
 

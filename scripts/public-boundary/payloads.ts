@@ -1,4 +1,4 @@
-/** What runs and what it says: command payloads, environment maps, output of tools. */
+/** Finds commands and their results: command payloads, environment maps, output of tools. */
 import { bareMembers } from './bare-members.ts'
 import { hasContent, type Member, members } from './members.ts'
 import { type Breach, isPlaceholder, type Rule, type TextForm } from './rule.ts'
@@ -18,10 +18,12 @@ export const commandPayloads: Rule = {
 
 const ENVIRONMENT_KEYS = 'env environment environ environment_variables env_vars'.split(' ')
 const MEMBER = /\\*["']?[A-Za-z_]\w*\\*["']?\s*:\s*\\*["']?([^"',}\\]*)/g
-/** What `env` prints or a profile sets: assignments under each other. One alone is an instruction. */
+/**
+ * The output of `env` or the lines of a profile: assignments below each other. One assignment alone is an instruction.
+ */
 const DUMP =
   /^(?:(?:[ \t]*(?:[$%>] )?(?:export |declare -x |setenv ))?[A-Z_][A-Z0-9_]*[= ](?![<…]|\$\{?[A-Z])\S.*(?:\n|$)){2}/gm
-/** The same as options of a container engine. */
+/** The same assignments as options of a container engine. */
 const OPTIONS = /(?:\s(?:-e|--env)[ =][A-Za-z_]\w*=(?![<…]|\$\{?[A-Z])\S+){2}/g
 
 export const environmentMaps: Rule = {
@@ -35,7 +37,7 @@ export const environmentMaps: Rule = {
   },
 }
 
-/** A list of names is what a page should show; names with values are what it should not. */
+/** A page should show a list of names. Names with values are a breach. */
 function assigns({ content = '', form }: Member): boolean {
   if (form === 'list') return /\w=[^"'\s]/.test(content)
   if (form === 'object') return [...content.matchAll(MEMBER)].some(([, value]) => !isPlaceholder(value!))

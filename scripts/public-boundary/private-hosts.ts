@@ -1,4 +1,4 @@
-/** Host names and addresses that mean something only inside somebody's network. */
+/** Finds host names and addresses that have a meaning only in a private network. */
 import type { Breach, Rule } from './rule.ts'
 
 const SUFFIXES =
@@ -11,19 +11,19 @@ const IN_URL = new RegExp(
   String.raw`(?:\/\/|@)((?:[a-z0-9][a-z0-9-]*\.)+(?:${SUFFIXES}))(?![\w-]|\.\w)`,
   'gi',
 )
-/** A URL whose host is one word resolves only where somebody made it resolve. */
+/** A URL with a one-word host resolves only in a network that is set up for it. */
 const ONE_WORD =
   /\b(?:https?|wss?|ssh|postgres(?:ql)?|redis|git):\/\/(?:[^\s/@"'`]*@)?([a-z][a-z0-9-]*)(?![^\s/"'`]*@)(?=[:/"'`\s)])/gi
-/** `octo@buildbox:~$`, as prompts and scp write it. */
+/** `octo@buildbox:~$`, as prompts and scp write a host. */
 const PROMPT = /(?<![\w.@/-])[a-z_][\w.-]*@([a-z][\w-]*):[~/]/gi
-/** `ssh octo@buildbox`, and at a prompt `ssh buildbox`: one word, known to one network. */
+/** `ssh octo@buildbox`, and at a prompt `ssh buildbox`: a one-word name, which exists in one network. */
 const LOGIN =
   /\b(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)\b[^\n]*?[\s'"][a-z_][\w.-]*@([a-z][\w-]*)(?![\w-]|\.\w)/gi
 const LOGIN_AT_PROMPT = /^[ \t]*[$%>] +(?:ssh|sftp|mosh)(?: +-\w+)* +([a-z][\w-]*)(?=[ \t]|$)/gim
 const IPV4 = /(?<![\w.])(\d{1,3})\.(\d{1,3})\.\d{1,3}\.\d{1,3}(?!\.?\w)(\/\d{1,2})?/g
 const IPV6 = /(?<![\w:])(?:f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):[0-9a-f:]*[0-9a-f:](?![\w:])(\/\d{1,3})?/gi
 
-/** Names that are the same for everyone, and why each is written. */
+/** Names that are the same for everyone, each with the reason why a page contains it. */
 const SAME_FOR_EVERYONE: Readonly<Record<string, string>> = {
   localhost: 'every machine calls itself that',
   host: 'the word itself, where any host may stand',
@@ -43,13 +43,13 @@ export const privateHosts: Rule = {
     for (const pattern of [NAMED, IN_URL, ONE_WORD, PROMPT, LOGIN, LOGIN_AT_PROMPT])
       for (const match of text.matchAll(pattern)) {
         const host = match[1] ?? match[0]
-        // Outside of strings and comments, `store.home` is a member of something.
+        // In code, a name such as `store.home` is a property, unless it is in a string or a comment.
         if (pattern === NAMED && form === 'code' && !isWritten(text, match.index)) continue
         if (!(host.toLowerCase() in SAME_FOR_EVERYONE)) yield { start: match.index, what: host }
       }
     for (const match of text.matchAll(IPV4)) {
       const [address, first, second, prefix] = match
-      // A whole range, written with its prefix length, names a rule and no host.
+      // A whole range, with its prefix length, is a rule and not a host.
       if (prefix !== undefined || address in SAME_FOR_EVERYONE) continue
       if (isPrivateIpv4(Number(first), Number(second))) yield { start: match.index, what: address }
     }
@@ -58,7 +58,10 @@ export const privateHosts: Rule = {
   },
 }
 
-/** Whether a place in code lies in a string, a template or a comment, as far as its line and its backquotes tell. */
+/**
+ * Returns whether a position in code is in a string, a template or a comment, as far as its line and the backquotes
+ * before it show.
+ */
 function isWritten(text: string, at: number): boolean {
   const line = text.slice(text.lastIndexOf('\n', at) + 1, at)
   const count = (within: string, quote: string) => within.split(quote).length - 1

@@ -1,14 +1,14 @@
-/** The files that the public reads: the pages at the root, everything in docs, and every fixture. */
+/** Lists the files that the public reads: the pages at the root, everything in docs, and every fixture. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 const PAGES = ['README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'CHANGELOG.md']
 const FIXTURE_ROOTS = ['src', 'test', 'scripts', 'bench', 'examples']
-/** Beneath `test`, everything that is no test itself serves as a fixture: servers, scripts, samples. */
+/** Every file below `test` that is not a test serves as a fixture: servers, scripts, samples. */
 const FIXTURE =
   /(?:\.fixture\.ts|\.fixture\.json|(?:^|\/)(?:fixtures|vectors|cassettes)\/[^/].*|^test\/(?!.*\.test\.ts$).+)$/
 
-/** What must be among the files, so that a moved folder cannot pass as a clean one. */
+/** The list of files must contain these, so that the check does not pass after a folder has moved. */
 const EXPECTED: readonly (readonly [string, RegExp])[] = [
   ...PAGES.map((page) => [page, new RegExp(`^${page}$`)] as const),
   ['a page in docs', /^docs\/.+\.md$/],
@@ -18,9 +18,9 @@ const EXPECTED: readonly (readonly [string, RegExp])[] = [
 ]
 
 export interface PublicFiles {
-  /** Relative to the root, sorted. */
+  /** Sorted, and relative to the root. */
   readonly paths: readonly string[]
-  /** What should be there and is not. */
+  /** The expected files that are missing. */
   readonly absent: readonly string[]
 }
 

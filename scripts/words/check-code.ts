@@ -1,4 +1,4 @@
-/** Checks of TypeScript files: identifiers, strings, comments, names of tests, and literals spread into literals. */
+/** Checks TypeScript files: identifiers, strings, comments, test names, and literals that are spread into literals. */
 import { parseAst } from 'rolldown/parseAst'
 import { findBareOpening, findPhrase, own, type Report, WORDS } from './findings.ts'
 
@@ -19,7 +19,7 @@ export function checkIdentifiers(text: string, report: Report): void {
   }
 }
 
-/** Strings that users read. */
+/** Checks the strings that users read. */
 export function checkStrings(text: string, report: Report): void {
   for (const { value, start } of literalsOf(parse(text))) {
     const message = findPhrase(value, 'user')
@@ -44,7 +44,7 @@ export function checkTestNames(text: string, report: Report): void {
   })
 }
 
-/** `[...[a, b]]`, `call(...[a, b])` and `{ ...{ a } }` say the same without the spread. */
+/** Finds spreads of literals: `[...[a, b]]`, `call(...[a, b])` and `{ ...{ a } }` mean the same without the spread. */
 export function checkSpreads(text: string, report: Report): void {
   visit(parse(text), (node) => {
     const members = [node.elements, node.arguments, node.properties].find(Array.isArray) as
@@ -58,7 +58,20 @@ export function checkSpreads(text: string, report: Report): void {
   })
 }
 
-/** Comments, each as one line without its stars. Lines of `//` that follow each other are one comment. */
+/** Returns the names of the declarations that a file exports. */
+export function exportedNames(text: string): readonly string[] {
+  const statements = parse(text).body as readonly Node[]
+  return statements.flatMap(({ type, declaration }) => {
+    if (type !== 'ExportNamedDeclaration' || declaration === null) return []
+    const { declarations, id } = declaration as {
+      declarations?: readonly { id: { name?: string } }[]
+      id?: { name: string }
+    }
+    return (declarations?.map((each) => each.id) ?? [id]).flatMap((each) => each?.name ?? [])
+  })
+}
+
+/** Returns each comment as one line without its stars. Consecutive lines of `//` are one comment. */
 export function commentsIn(text: string): readonly { readonly text: string; readonly start: number }[] {
   let code = text
   const hide = (start: number, end: number) => {
@@ -109,7 +122,7 @@ function visit(node: unknown, see: (node: Node) => void): void {
 
 let parsed: { readonly text: string; readonly program: Node } | undefined
 
-/** The checks look at the same file one after the other. */
+/** Caches the last parsed text, because the checks read the same file one after the other. */
 function parse(text: string): Node {
   if (parsed?.text !== text) parsed = { text, program: parseAst(text, { lang: 'ts' }) as unknown as Node }
   return parsed.program

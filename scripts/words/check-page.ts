@@ -1,12 +1,12 @@
-/** Checks of Markdown pages: long sentences, long lines, and phrases that the glossary replaced. */
+/** Checks Markdown pages: long sentences, long lines, and phrases that the glossary replaced. */
 import { findBareOpening, findPhrase, type Report } from './findings.ts'
 
-/** The aim is 25. */
+/** The goal is 25. */
 const SENTENCE_WORDS_MAX = 35
 const LINE_MAX = 120
 const CHANGELOG_LINE_MAX = 200
 
-/** Prose: sentences and phrases. Code and addresses of links are not prose. */
+/** Checks sentences and phrases in prose. Code and the addresses of links are not prose. */
 export function checkProse(page: string, report: Report): void {
   for (const { text, start, isHeading } of blocksOf(withoutCode(page))) {
     const message = findPhrase(text, 'user') ?? (isHeading ? undefined : findBareOpening(text))
@@ -19,7 +19,7 @@ export function checkProse(page: string, report: Report): void {
   }
 }
 
-/** Lines of tables and code may be longer, and the address of a link does not count. */
+/** Checks the length of lines. Lines of tables and code may be longer, and the address of a link does not count. */
 export function checkLines(page: string, report: Report): void {
   checkLength(withoutFences(page), LINE_MAX, report, (line) =>
     /^\s*\|/.test(line) ? 0 : line.replace(/\]\([^)]*\)|<https?:[^>]*>|https?:\S+/g, '').length,
@@ -45,7 +45,7 @@ interface Block {
   readonly isHeading: boolean
 }
 
-/** Paragraphs, items of lists, headings and cells of tables. */
+/** Returns the paragraphs, list items, headings and table cells. */
 function blocksOf(page: string): readonly Block[] {
   const blocks: { text: string; start: number; isHeading: boolean }[] = []
   let isOpen = false

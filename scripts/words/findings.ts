@@ -1,16 +1,16 @@
-/** What the checks of words share: the lists, and where a text stands. */
+/** The parts that the word checks share: the lists of words, and the lines of findings. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export interface ReplacedWords {
-  /** Old name to new name. */
+  /** Maps each old name to its new name. */
   readonly identifiers: Readonly<Record<string, string>>
   readonly files: Readonly<Record<string, string>>
-  /** Old phrase to new phrase, in all texts. */
+  /** Maps each old phrase to its new phrase, for all texts. */
   readonly phrases: Readonly<Record<string, string>>
-  /** The same, for texts that users read: strings of `src` and pages. Code may use these words. */
+  /** The same for texts that users read: strings in `src`, and pages. Code may use these words. */
   readonly userPhrases: Readonly<Record<string, string>>
-  /** Strings that keep a phrase, because they are stored, compared, or sent to a program. */
+  /** Strings that keep an old phrase, because they are stored, compared, or sent to a program. */
   readonly kept: readonly string[]
 }
 
@@ -25,10 +25,10 @@ const ALL_PHRASES = WORDS.phrases
 const USER_PHRASES = { ...WORDS.phrases, ...WORDS.userPhrases }
 const PATTERNS = { all: patternOf(ALL_PHRASES), user: patternOf(USER_PHRASES) }
 
-/** A sentence that starts with one of these words has no subject. A question may. */
+/** A sentence that starts with one of these words has no subject. Questions may start with them. */
 const BARE_OPENING = /(?:^|[.!?]\s+)(What|Whoever|Whatever) [^.!?]*[^?.!](?:[.!]|$)/
 
-/** The first phrase of a text that the glossary replaced, with what to write instead. */
+/** Returns a message for the first phrase of a text that the glossary replaced. */
 export function findPhrase(text: string, readers: 'all' | 'user'): string | undefined {
   if (!text.includes(' ') || WORDS.kept.includes(text)) return undefined
   const found = PATTERNS[readers].exec(text)?.[0]
@@ -50,7 +50,7 @@ export function own(record: Readonly<Record<string, string>>, name: string): str
 }
 
 function patternOf(phrases: Readonly<Record<string, string>>): RegExp {
-  // The longest phrase comes first, so that the message names all of it. In `sentinels.key` the word is part of a file name.
+  // The longest phrase comes first, so that the message names all of it. In `sentinels.key`, the word is a file name.
   const sorted = Object.keys(phrases).toSorted((a, b) => b.length - a.length)
   const words = sorted.map((phrase) => phrase.replaceAll(' ', '\\s+')).join('|')
   return new RegExp(`(?<![\\w./-])(?:${words})(?![\\w-]|\\.\\w)`, 'i')

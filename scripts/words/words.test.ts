@@ -1,4 +1,4 @@
-/** Each rule of `scripts/check-words.ts`, with a text that breaks it and one that does not. */
+/** Tests each rule of `scripts/check-words.ts` with a text that breaks it and one that does not. */
 import { describe, expect, it } from 'vitest'
 import {
   checkComments,
@@ -7,11 +7,12 @@ import {
   checkStrings,
   checkTestNames,
   commentsIn,
+  exportedNames,
 } from './check-code.ts'
 import { checkChangelog, checkLines, checkProse } from './check-page.ts'
 import { lineAt, own, type Report, WORDS } from './findings.ts'
 
-/** The lines of the findings in a text. */
+/** Returns the lines of the findings in a text. */
 function linesOf(check: (text: string, report: Report) => void, text: string): number[] {
   const lines: number[] = []
   check(text, (index) => lines.push(lineAt(text, index)))
@@ -22,7 +23,7 @@ const PHRASES = Object.keys(WORDS.phrases)
 const words = (count: number) => Array(count).fill('word').join(' ')
 
 describe('code', () => {
-  it('refuses each replaced identifier, and no longer name that contains it', () => {
+  it('refuses each replaced identifier, but not a longer name that contains it', () => {
     for (const name of Object.keys(WORDS.identifiers)) {
       expect(linesOf(checkIdentifiers, `\nconst ${name} = 1`), name).toEqual([2])
       expect(linesOf(checkIdentifiers, `const my${name}s = 1`), name).toEqual([])
@@ -31,7 +32,7 @@ describe('code', () => {
       expect(linesOf(checkIdentifiers, `const ${name.split(' ')[0]} = 1`), name).toEqual([])
   })
 
-  it('refuses each replaced phrase in strings, templates, comments and names of tests', () => {
+  it('refuses each replaced phrase in strings, templates, comments and test names', () => {
     for (const phrase of PHRASES) {
       const text = `the run ${phrase} it`
       expect(linesOf(checkStrings, `\nsay('${text}')`), phrase).toEqual([2])
@@ -44,12 +45,12 @@ describe('code', () => {
     }
   })
 
-  it('accepts what to write instead', () => {
+  it('accepts the words that the glossary suggests', () => {
     for (const text of [...Object.values(WORDS.phrases), ...Object.values(WORDS.userPhrases)])
       expect(linesOf(checkStrings, `say('${text.replaceAll("'", '')} it')`), text).toEqual([])
   })
 
-  it('lets code, but not users, read the words that only code uses', () => {
+  it('lets code, but not texts for users, use the words that only code may use', () => {
     for (const word of Object.keys(WORDS.userPhrases)) {
       expect(linesOf(checkStrings, `say('the ${word} of it')`), word).toEqual([1])
       expect(linesOf(checkProse, `The ${word} of it.`), word).toEqual([1])
@@ -68,7 +69,7 @@ describe('code', () => {
     expect(linesOf(checkComments, '// Creates what is missing. What else?')).toEqual([])
   })
 
-  it('reads comments and nothing that looks like one', () => {
+  it('finds comments, but not strings that look like comments', () => {
     const code = [
       "const a = 'http://x' // one",
       '// two',
@@ -79,7 +80,7 @@ describe('code', () => {
     expect(commentsIn(code).map(({ text }) => text)).toEqual(['one two', 'three four', 'five'])
   })
 
-  it('reads no other calls and strings as names of tests', () => {
+  it('reads test names only from the calls of test functions', () => {
     expect(linesOf(checkTestNames, "say('it goes on'); it('works', () => say('it goes on'))")).toEqual([])
   })
 
@@ -94,8 +95,17 @@ describe('code', () => {
   })
 })
 
+describe('exports', () => {
+  it('finds the names of all kinds of declarations', () => {
+    const code =
+      'export const a = 1, b = 2; export function c() {}; export type D = 1; export interface E {}; export class F {}'
+    expect(exportedNames(code)).toEqual(['a', 'b', 'c', 'D', 'E', 'F'])
+    expect(exportedNames("const g = 1; export { h } from './h.ts'")).toEqual([])
+  })
+})
+
 describe('files', () => {
-  it('have a new name each, which is not refused as well', () => {
+  it('have one new name each, which the check accepts', () => {
     for (const [name, newName] of Object.entries(WORDS.files)) {
       expect(own(WORDS.files, name)).toBe(newName)
       expect(own(WORDS.files, newName), name).toBeUndefined()
@@ -105,7 +115,7 @@ describe('files', () => {
 })
 
 describe('pages', () => {
-  it('refuses a sentence of more than 35 words, also over several lines', () => {
+  it('refuses a sentence of more than 35 words, also across lines', () => {
     expect(linesOf(checkProse, `\n${words(36)}.`)).toEqual([2])
     expect(linesOf(checkProse, `${words(20)}\n${words(16)}.`)).toEqual([1])
     expect(linesOf(checkProse, `- ${words(20)}\n- ${words(20)}\n\n| ${words(30)} | ${words(30)} |`)).toEqual(
@@ -115,7 +125,7 @@ describe('pages', () => {
     expect(linesOf(checkProse, `${words(35)}. ${words(35)}.`)).toEqual([])
   })
 
-  it('reads no code and no addresses', () => {
+  it('ignores code and addresses', () => {
     expect(linesOf(checkProse, '```text\nit goes on\n```\n\nRun `goes on`. See [it](goes-on.md).')).toEqual(
       [],
     )

@@ -54,8 +54,8 @@ export interface Broker {
    */
   credential(accountId: string, until: AbortSignal): Promise<Credential>
   /**
-   * Called when the upstream answered 401 to this generation. Returns a newer credential, or `undefined` when there is
-   * none.
+   * Called when the upstream answered 401 to this generation. Returns a newer credential, or `undefined` when none
+   * exists.
    */
   renewAfterRefusal(
     accountId: string,

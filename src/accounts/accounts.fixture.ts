@@ -1,15 +1,15 @@
 /** A temporary home folder of a user and a temporary Craik home, for tests of logins. */
+
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { NEVER_ABORTED } from '../lib/never-aborted.fixture.ts'
 import { type Home, homeAt } from '../store/home.ts'
 import type { Overrides } from './overrides.ts'
 import type { Found, HostEnvironment, Probe, ProbeProblem } from './probe-result.ts'
 import { isProbeProblem } from './probe-result.ts'
 
-export const NEVER = new AbortController().signal
-
-export interface Machine extends Disposable {
+export interface TestMachine extends Disposable {
   readonly userHome: string
   readonly home: Home
   readonly hostEnvironment: HostEnvironment
@@ -23,7 +23,7 @@ export interface Machine extends Disposable {
 export function machine(
   variables: Readonly<Record<string, string>> = {},
   overrides: Overrides = {},
-): Machine {
+): TestMachine {
   const folder = mkdtempSync(join(tmpdir(), 'craik-accounts-'))
   const userHome = join(folder, 'person')
   mkdirSync(userHome)
@@ -59,7 +59,7 @@ export async function findWithProbe(
   probe: Probe,
   hostEnvironment: HostEnvironment,
 ): Promise<readonly Found[]> {
-  return (await probe.probe(hostEnvironment, NEVER)).filter(
+  return (await probe.probe(hostEnvironment, NEVER_ABORTED)).filter(
     (finding): finding is Found => !isProbeProblem(finding),
   )
 }
@@ -68,7 +68,7 @@ export async function problemsOf(
   probe: Probe,
   hostEnvironment: HostEnvironment,
 ): Promise<readonly ProbeProblem[]> {
-  return (await probe.probe(hostEnvironment, NEVER)).filter(isProbeProblem)
+  return (await probe.probe(hostEnvironment, NEVER_ABORTED)).filter(isProbeProblem)
 }
 
 /** Returns an invented token with the shape of a signed one. */

@@ -1,6 +1,6 @@
 /** A broker over a temporary machine, with logins from a test issuer. */
 import type { Issuer, TokenPair } from '../../test/accounts/issuer.ts'
-import { type Machine, machine } from './accounts.fixture.ts'
+import { machine, type TestMachine } from './accounts.fixture.ts'
 import { type BrokerOptions, createBroker, type HostLogins } from './broker.ts'
 import type { Probe } from './probe-result.ts'
 import { environmentProbe } from './probes/environment.ts'
@@ -36,12 +36,16 @@ export const CLAUDE: Format = {
 }
 
 /** Creates a machine with logins that all come from that issuer. */
-export function machineOf(issuer: Issuer, variables: Readonly<Record<string, string>> = {}): Machine {
+export function machineOf(issuer: Issuer, variables: Readonly<Record<string, string>> = {}): TestMachine {
   const ids = PROGRAM_PROBES.map(({ name }) => name)
   return machine(variables, Object.fromEntries(ids.map((id) => [id, { token_url: issuer.tokenUrl }])))
 }
 
-export function brokerOf(issuer: Issuer, machine: Machine, more: Partial<BrokerOptions> = {}): HostLogins {
+export function brokerOf(
+  issuer: Issuer,
+  machine: TestMachine,
+  more: Partial<BrokerOptions> = {},
+): HostLogins {
   const refresh = (task: RefreshTask) => refreshLogin(task, AbortSignal.timeout(10_000))
   return createBroker({
     home: machine.home,

@@ -168,7 +168,7 @@ class HostBroker implements HostLogins {
     return readForwardedLogin(await this.#find(accountId, until), until)
   }
 
-  /** Returns the present login, also when it is about to expire. `undefined` when there is none. */
+  /** Returns the present login, also when it is about to expire. `undefined` when none exists. */
   async #current(
     accountId: string,
     until: AbortSignal,

@@ -1,4 +1,4 @@
-/** `craik accounts`: the logins of this machine that sandboxes can work with. A value is never printed. */
+/** `craik accounts`: lists the logins of this host that sandboxes can use. It never prints a secret value. */
 import { Command } from 'commander'
 import type { Account, Broker } from '../accounts/account.ts'
 import type { ProbedAccounts } from '../accounts/broker.ts'
@@ -32,7 +32,10 @@ interface Row {
   readonly expiresAtMs: number | undefined
   readonly baseUrl: string | null
   readonly billing: string | null
-  /** Where its sentinel lies in a sandbox; null for one that sandboxes do not get, because another is preferred. */
+  /**
+   * The files and variables of a sandbox that contain its placeholder credential. Null if sandboxes do not get this
+   * login because they prefer another one.
+   */
   readonly place: string | null
   readonly problem: string | null
   readonly hint: string | null
@@ -76,7 +79,7 @@ Examples:
   craik accounts --check --format json
 `
 
-/** Where was looked, and how there comes to be something. */
+/** Lists the searched locations and how to add a login. */
 function nothingFound(looked: readonly ProbedAccounts[]): string {
   const programs = looked.filter(({ loginCommand }) => loginCommand !== undefined)
   const width = Math.max(...programs.map(({ name }) => name.length))
@@ -114,7 +117,7 @@ async function accountRows(
     rows.push(rowOf(account, location, check, failure, context.clock.nowMs()))
   }
   const known = new Set(rows.map(({ id }) => id))
-  // What ended while it was checked is told once.
+  // A login that ended during the check is already in a row and must not appear twice.
   const problems = (await logins.problems(signal)).filter(({ id }) => !known.has(id))
   return { rows: [...rows, ...problems.map(problemRow)], looked: logins.listProbed() }
 }

@@ -1,4 +1,4 @@
-/** `craik acp`: an agent for editors. They start this command, and what they talk to is an agent in a sandbox. */
+/** `craik acp`: an agent for editors. The editor starts this command and talks to an agent in a sandbox. */
 import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import { HARNESS_NAMES } from '../harnesses/harness.ts'

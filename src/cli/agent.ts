@@ -1,4 +1,4 @@
-/** `craik agent`: sessions that outlive a command, each prompt decided and receipted. */
+/** `craik agent`: manages sessions that outlive a command. Craik authorizes each prompt and writes a receipt for it. */
 import { Command } from 'commander'
 import { auditCommand } from './agent/audit.ts'
 import { changeCommand, renameCommand } from './agent/change-session.ts'

@@ -1,4 +1,7 @@
-/** `craik budget`: how much may be spent, by whom, in which time; and what was. */
+/**
+ * `craik budget`: limits the spending of a provider, session, sandbox or operator, or of all calls, in a period, and
+ * shows what was spent.
+ */
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
@@ -24,7 +27,7 @@ interface SetOptions {
   readonly total?: boolean
   readonly limit?: string
   readonly tokens?: number
-  readonly per: string
+  readonly formatPeriod: string
   readonly allowUnpriced?: boolean
   readonly id?: string
   readonly format?: string
@@ -81,7 +84,7 @@ Examples:
 `
 
 async function termsOf(context: CliContext, options: SetOptions) {
-  const scope = await existing(context, selectScope(options))
+  const scope = await resolveSandboxScope(context, selectScope(options))
   if (options.limit === undefined && options.tokens === undefined) {
     throw new CraikError('usage', 'a budget needs a limit in dollars, tokens or both', {
       hint: 'add --limit 2usd, --tokens 500000, or both',
@@ -91,7 +94,7 @@ async function termsOf(context: CliContext, options: SetOptions) {
   return {
     ...scope,
     ...(id !== undefined && { id }),
-    period: options.per,
+    period: options.formatPeriod,
     limit_nano_usd: options.limit === undefined ? null : parseUsd(options.limit, '--limit'),
     limit_tokens: options.tokens ?? null,
     allow_unpriced: options.allowUnpriced === true,
@@ -117,15 +120,21 @@ function selectScope(options: SetOptions): Scope {
   }
 }
 
-/** A sandbox that is called by its name is meant, and one that does not exist would be limited for nothing. */
-async function existing(context: CliContext, scope: Scope): Promise<Scope> {
+/**
+ * Replaces the name of a sandbox with its id. Fails if the sandbox does not exist, because the budget would limit
+ * nothing.
+ */
+async function resolveSandboxScope(context: CliContext, scope: Scope): Promise<Scope> {
   if (scope.scope_kind !== 'sandbox') return scope
   const { getSandbox } = await import('../sandboxes/lifecycle/read-records.ts')
   const { id } = await getSandbox({ store: await context.store(), home: context.home }, scope.scope_ref!)
   return { ...scope, scope_ref: id }
 }
 
-/** Unlike a sandbox's, the id of a session is its maker's to choose, so that a limit may be there before it. */
+/**
+ * Warns if the session does not exist yet. The creator of a session chooses its id, unlike that of a sandbox, so a
+ * budget can exist before its session.
+ */
 export async function warnOfSession(context: CliContext, { scope_kind, scope_ref }: Scope): Promise<void> {
   if (scope_kind !== 'session') return
   const store = await context.store()
@@ -136,7 +145,10 @@ export async function warnOfSession(context: CliContext, { scope_kind, scope_ref
   )
 }
 
-/** A provider that does not exist would be limited for nothing, so it is looked up; its record names its limits. */
+/**
+ * Returns the limit that the provider's record names. Fails if the provider does not exist, because the limit would
+ * apply to nothing.
+ */
 export async function providerRef(
   context: CliContext,
   { scope_kind, scope_ref }: Scope,
@@ -188,7 +200,7 @@ const COLUMNS: readonly Column<Line>[] = [
   { title: 'left', value: ({ left }) => left },
 ]
 
-/** A budget of dollars and of tokens has a line for each, so that its amounts stand below each other. */
+/** Returns one line for dollars and one for tokens, so that the amounts of a budget are below each other. */
 function linesOf(row: BudgetFacts): Line[] {
   const facts = { id: row.budget_id, scope: scopeOf(row), period: row.period }
   const dollars = row.limit_nano_usd !== null && {
@@ -216,7 +228,7 @@ function toJson(row: BudgetFacts): Json {
   return { id, ...facts, left_nano_usd: remainingNanoUsd(row), left_tokens: remainingTokens(row) }
 }
 
-/** Below zero after an overrun, or when the limit was lowered. */
+/** The result is negative after an overrun, or if the limit was lowered. */
 function remainingNanoUsd({ limit_nano_usd, spent_nano_usd, held_nano_usd }: BudgetFacts): number | null {
   return limit_nano_usd === null ? null : limit_nano_usd - spent_nano_usd - held_nano_usd
 }
@@ -233,7 +245,7 @@ function limitsOf({ limit_nano_usd, limit_tokens }: Limits): string {
   return [...dollars, ...counted].join(', ')
 }
 
-/** `name`: of the sandbox, as a person typed it. */
+/** `name` is the sandbox's name or id as the user typed it. */
 function scopeOf({ scope_kind, scope_ref }: Scope, name?: string): string {
   return scope_ref === null
     ? 'everything'

@@ -1,25 +1,25 @@
-/** Whoever types a command gives leave for it: a grant for one use, on record like any other. */
+/** Typing a command approves what it does: Craik creates a recorded grant for one use. */
 import type { Capability } from '../policy/capabilities.ts'
 import { createGrant, getGrant, revokeGrant } from '../policy/grants.ts'
 import type { CliContext } from './context.ts'
 
-/** It is used at once or never. */
+/** A command uses its grant at once or never. */
 const LIFETIME_MS = 2 * 60_000
 
 export interface CommandGrant {
   readonly capability: Capability
   readonly operation: string
-  /** Without one, any. */
+  /** Undefined: any target. */
   readonly target?: string
-  /** Only for what happens at a path, and then only there. */
+  /** Only for actions at a path. The grant then applies to this path only. */
   readonly path?: string
-  /** As it was typed, such as `craik sandbox create`. */
+  /** The command as the user typed it, such as `craik sandbox create`. */
   readonly command: string
-  /** For what takes a while before it is asked. */
+  /** For commands that take a while before they use the grant. */
   readonly lifetimeMs?: number
 }
 
-/** One that was not used is revoked. */
+/** Creates the grant and runs the work. If the work fails before it uses the grant, Craik revokes the grant. */
 export async function withCommandGrant<T>(
   context: CliContext,
   { capability, operation, target, path, command, lifetimeMs = LIFETIME_MS }: CommandGrant,
@@ -50,7 +50,7 @@ export async function withCommandGrant<T>(
   }
 }
 
-/** For a command that asks more than one question; the work is told the grant for the first. */
+/** Creates the grants for a command that needs more than one decision. The work gets the id of the first grant. */
 export function withCommandGrants<T>(
   context: CliContext,
   [first, ...more]: readonly [CommandGrant, ...CommandGrant[]],

@@ -1,7 +1,7 @@
-/** `craik command`: command lines under a reference, for bindings and records to name. */
+/** `craik command`: registers command lines under a reference that secret bindings and records can name. */
 import { Command } from 'commander'
 import { joinCommand } from '../lib/shlex.ts'
-import { forgetCommand, listCommands, nameCommand } from '../secrets/commands.ts'
+import { addNamedCommand, deleteCommand, listCommands } from '../secrets/commands.ts'
 import type { CommandRow } from '../store/store.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatMinute, formatOption, printable, printRecord, printRows } from './output.ts'
@@ -25,7 +25,7 @@ function registerCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik command register openai-key -- pass show openai\n')
     .action(async (ref: string, argv: readonly string[], options: FormatOptions) => {
-      await nameCommand(await context.store(), await context.operator(), ref, argv)
+      await addNamedCommand(await context.store(), await context.operator(), ref, argv)
       printRecord(
         context,
         options,
@@ -63,7 +63,7 @@ function removeCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik command remove openai-key\n')
     .action(async (ref: string, options: FormatOptions) => {
-      const orphans = await forgetCommand(await context.store(), await context.operator(), ref)
+      const orphans = await deleteCommand(await context.store(), await context.operator(), ref)
       printRecord(context, options, { ref, removed: true, secrets_without_source: orphans }, () => {
         const lines = orphans.map(
           (name) => `    secret ${name} no longer has a source:  craik secret bind ${name} --help\n`,

@@ -1,4 +1,7 @@
-/** A question before something is lost; where nobody can be asked, the flag that answers it is named. */
+/**
+ * Asks for confirmation before something is lost. Without a terminal it fails and names the command that needs no
+ * confirmation.
+ */
 import { createInterface } from 'node:readline/promises'
 import { CraikError } from '../errors.ts'
 import type { CliContext } from './context.ts'
@@ -6,7 +9,7 @@ import type { CliContext } from './context.ts'
 interface Question {
   readonly requested: string
   readonly would: string
-  /** Which says yes by itself. */
+  /** The command that needs no confirmation. */
   readonly command: string
 }
 
@@ -25,13 +28,13 @@ export async function requireAgreed(
   throw new CraikError('interrupted', 'not confirmed')
 }
 
-/** Ctrl-D, Ctrl-C, and whatever else ends the input, is a no. */
+/** Ctrl-D, Ctrl-C and every other end of the input mean no. */
 export async function isAgreed(context: CliContext, requested: string): Promise<boolean> {
   const question = createInterface({ input: context.stdin, output: context.stderr })
   const closed = new Promise<undefined>((done) => question.once('close', () => done(undefined)))
   try {
     const answer = await Promise.race([question.question(requested, { signal: context.signal }), closed])
-    // The cursor is still behind the question.
+    // The cursor is still on the line of the question.
     if (answer === undefined) context.stderr.write('\n')
     return answer !== undefined && /^y(es)?$/i.test(answer.trim())
   } finally {

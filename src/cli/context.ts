@@ -1,4 +1,4 @@
-/** What every command gets: the home, the clock, the streams, and doors that open only when used. */
+/** The context of every command: the home, the clock, the streams, and resources that open on first use. */
 import type { Command } from 'commander'
 import type { Clock } from '../lib/clock.ts'
 import type { ReceiptLog } from '../receipts/receipt-log.ts'
@@ -18,28 +18,34 @@ export interface CliContext {
   readonly stderr: NodeJS.WriteStream
   /** Aborts on Ctrl-C and SIGTERM. */
   readonly signal: AbortSignal
-  /** Aborts on the second of them: what still runs is ended by force. */
+  /** Aborts on the second of these signals. Craik then kills what still runs. */
   readonly kill: AbortSignal
-  /** Who acts: the subject of the active login, or `local-user:<name>`. */
+  /** Returns the current operator: the subject of the active login, or `local-user:<name>`. */
   operator(): Promise<string>
-  /** `local-user:<name>`, whoever is logged in. */
+  /** `local-user:<name>`, even if a login is active. */
   readonly localUser: string
-  /** Opened on first use, closed when the command ends. */
+  /** Opens the store on first use. Craik closes it when the command ends. */
   store(): Promise<Store>
   log(): Promise<ReceiptLog>
-  /** Where commands on this machine run. */
+  /** Returns the backend that runs commands on this host. */
   processCommands(): Promise<CommandBackend>
-  /** What each kind of place says of this machine. */
-  instanceHealth(): Promise<readonly HealthRow[]>
-  /** The program itself: the supervisor is another run of it. */
+  /** Checks whether this host can run process sandboxes. */
+  processHealth(): Promise<readonly HealthRow[]>
+  /** The file of the program itself, which Craik also runs as the supervisor. */
   readonly mainFile: string
-  /** Sandboxes that outlive a command. Only the supervisor opens them; commands ask it. */
+  /**
+   * Opens the sandboxes that outlive a command. Only the supervisor calls this; commands send requests to the
+   * supervisor.
+   */
   openSandboxes(log: ManagerLogger): Promise<SupervisedSandboxes>
-  /** The command's exit code when it is neither success nor an error, e.g. a child's own. */
+  /** Sets the exit code of the command when it is neither success nor an error, such as the code of a child process. */
   setExitCode(code: number): void
-  /** Of a command whose reader's leaving is no success, as for any program that passes on another's output. */
+  /**
+   * Sets the exit code for the case that the reader of the output exits. Commands that forward another program's output
+   * use it, because for them that is not a success.
+   */
   exitWhenUnread(code: number): void
 }
 
-/** A noun's file exports one of these. */
+/** Each noun's file exports a function of this type. */
 export type NounBuilder = (context: CliContext, verb?: string) => Command | Promise<Command>

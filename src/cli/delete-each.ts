@@ -1,4 +1,4 @@
-/** How things are deleted by name, or all of a kind: when somebody is asked first, and what is told afterwards. */
+/** Deletes things by id or name, or all of a kind: when to ask for confirmation, and what to print afterwards. */
 import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
 import { isAgreed } from './confirm.ts'
@@ -12,12 +12,12 @@ export interface Deletable {
   readonly name: string
 }
 
-/** What a noun that can be deleted is called, found by, and done with. */
+/** Describes a kind of thing that can be deleted: its name, and how to list and remove it. */
 export interface Deletion {
-  /** As in `craik sandbox delete`; more of them have an ending. */
+  /** The noun as in `craik sandbox delete`; `nouns` is its plural. */
   readonly noun: string
   readonly nouns: string
-  /** As in “delete a, b, with everything in them?” */
+  /** The end of the question, as in “delete a, b, with everything in them?” */
   readonly loss: string
   list(): Promise<readonly Deletable[]>
   remove(idOrName: string): Promise<Deletable>
@@ -29,7 +29,7 @@ export interface DeleteOptions {
   readonly format?: string
 }
 
-/** More than these are counted and not named. */
+/** If there are more, the question names this many and counts the rest. */
 const MOST_NAMED = 10
 
 export function deletingCommand(noun: string, description: string): Command {
@@ -41,7 +41,7 @@ export function deletingCommand(noun: string, description: string): Command {
     .addOption(formatOption())
 }
 
-/** What was typed by name is meant; `--all` is asked about, or says `--yes`. */
+/** Deletes the named things at once. `--all` asks for confirmation, unless the user adds `--yes`. */
 export async function deleteSelected(
   context: CliContext,
   ids: readonly string[],
@@ -54,7 +54,7 @@ export async function deleteSelected(
   await deleteEach(context, chosen?.map(({ id }) => id) ?? [...new Set(ids)], options, deletion)
 }
 
-/** Before anything is asked of anybody. */
+/** Commands call this first, so that invalid arguments cause no question and no request. */
 export function requireChoice(noun: string, ids: readonly string[], options: DeleteOptions): void {
   if (options.all === true ? ids.length > 0 : ids.length === 0)
     throw new CraikError('usage', 'specify ids or names, or --all', {
@@ -62,7 +62,7 @@ export function requireChoice(noun: string, ids: readonly string[], options: Del
     })
 }
 
-/** One that cannot be deleted does not keep the others. The exit code is that of the first failure. */
+/** Continues after a failure. The exit code is that of the first failure. */
 async function deleteEach(
   context: CliContext,
   ids: readonly string[],

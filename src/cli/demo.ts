@@ -1,4 +1,4 @@
-/** `craik demo persistent-agent`: the whole idea in one run, on a repository of yours, without a network. */
+/** `craik demo persistent-agent`: runs the whole workflow once on a repository of the user, without a network. */
 import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
@@ -37,7 +37,7 @@ function persistentAgentCommand(context: CliContext): Command {
       const { findRepository } = await import('../run/demo/repository.ts')
       const repository = findRepository(flags.repoPath, flags.projectName)
       const { chooseProviders, runPersistentAgentDemo } = await import('../run/demo/persistent-agent.ts')
-      // Everything that can be refused is looked at before the store is opened.
+      // Checks everything that can be refused before it opens the store.
       const providerIds = await chooseProviders(context.home, flags.providerId ?? [])
       const isWatched = resolveFormat(context, flags) === 'table'
       const result = await runPersistentAgentDemo(
@@ -66,7 +66,7 @@ function persistentAgentCommand(context: CliContext): Command {
     })
 }
 
-/** Fixture answers need no login and no key; whatever asks for one here is a fault. */
+/** Fixture responses need no login and no key, so a request for a secret here is a bug. */
 async function refuseSecrets(name: string): Promise<Buffer> {
   throw new CraikError('internal', `the demo must not read secrets, but something requested ${name}`)
 }

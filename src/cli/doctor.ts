@@ -1,14 +1,14 @@
-/** `craik doctor`: what this machine offers, and the one command that mends each thing that is missing. */
+/** `craik doctor`: checks this host and prints a command that fixes each problem. */
 import { Command } from 'commander'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type HealthRow, withinTime } from './doctor/row.ts'
 import { describeRows } from './doctor/table.ts'
 import { formatOption, outputColumns, printRows, resolveFormat } from './output.ts'
 
-/** A row never takes longer. Together they take as long as the slowest. */
+/** No check takes longer than this. The checks run at the same time, so together they take as long as the slowest. */
 const DEADLINE_MS = 4_000
 
-/** Without these nothing works; everything else is an option that a machine may lack. */
+/** Craik cannot run without these. Everything else is optional on a host. */
 const REQUIRED: ReadonlySet<string> = new Set(['node', 'disk', 'store'])
 
 export const doctorCommand: NounBuilder = (context) =>
@@ -53,7 +53,7 @@ async function runChecks(context: CliContext): Promise<PrintedRow[]> {
   ])
   const checks: readonly (readonly [string, () => Promise<HealthRow | readonly HealthRow[]>])[] = [
     ['node', nodeHealth],
-    ['sandbox', () => context.instanceHealth()],
+    ['sandbox', () => context.processHealth()],
     ['docker', () => engineHealth(context.environment)],
     ['kvm', () => kvmHealth()],
     ['disk', () => diskHealth(context)],

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type CraikError, ERRORS } from '../errors.ts'
-import { ADA, LifecycleStore } from '../sandboxes/lifecycle/lifecycle.fixture.ts'
+import { ADA_USER, LifecycleStore } from '../sandboxes/lifecycle/lifecycle.fixture.ts'
 import type { CliContext } from './context.ts'
 import { egressCommand } from './egress.ts'
 
@@ -13,7 +13,7 @@ beforeEach(async () => {
   sandboxId = (await scene.sandbox({ name: 'parser' })).id
 })
 
-/** Runs one command as a pipe or a terminal would; a watch is stopped once it wrote. */
+/** Runs one command as in a pipe or a terminal. Stops `watch` after its first output. */
 async function craik(argv: readonly string[], isTTY = false) {
   let stdout = ''
   let exitCode = 0
@@ -30,7 +30,7 @@ async function craik(argv: readonly string[], isTTY = false) {
     },
     stderr: { write: (text: string) => (stdout += text) },
     signal: stop.signal,
-    operator: async () => ADA,
+    operator: async () => ADA_USER,
     store: async () => scene.store,
     setExitCode: (code: number) => {
       exitCode = code
@@ -48,13 +48,13 @@ const failing = async (...argv: string[]): Promise<CraikError> =>
   )
 
 describe('craik egress', () => {
-  it('allows a host for one sandbox, with a grant that is for it alone', async () => {
+  it('allows a host for one sandbox, with a grant for that sandbox only', async () => {
     const [rule] = (await craik(['allow', 'Registry.Example.com.', '--sandbox', 'parser'])).json()
     expect(rule).toMatchObject({ hosts: ['registry.example.com'], ports: [443], sandbox_id: sandboxId })
     const { grants } = scene.store.tables
     expect(JSON.parse((await grants.get(rule.grant_id))!.document)).toMatchObject({
       capability: 'network.egress',
-      subject: ADA,
+      subject: ADA_USER,
       scope: { sandbox_id: sandboxId },
       target: { ref: `egress/${rule.id}` },
     })
@@ -63,7 +63,7 @@ describe('craik egress', () => {
     )
   })
 
-  it('allows what a tool needs by the tool’s name, and says what there is', async () => {
+  it('allows the hosts of a tool by its preset, and lists the presets after an unknown name', async () => {
     const [rule] = (await craik(['allow', '--preset', 'npm', '--all-sandboxes'])).json()
     expect(rule).toMatchObject({ preset: 'npm', sandbox_id: null })
     expect((await failing('allow', '--preset', 'nope', '--sandbox', 'parser')).hint).toContain('npm')
@@ -78,9 +78,9 @@ describe('craik egress', () => {
     [['allow', 'a.example.com', '--sandbox', 'parser', '--expires', 'soon'], '--expires'],
     [['deny', 'egr_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'], 'unknown egress rule'],
     [['test', 'ftp://a.example.com', '--sandbox', 'parser'], 'is not a URL or host'],
-  ])('%j is refused: %s', async (argv, why) => expect((await failing(...argv)).message).toContain(why))
+  ])('refuses %j: %s', async (argv, why) => expect((await failing(...argv)).message).toContain(why))
 
-  it('says what would happen, by which rule, and writes nothing down', async () => {
+  it('tests a request and names the deciding rule, without writing a receipt', async () => {
     const [rule] = (await craik(['allow', 'a.example.com', '--sandbox', 'parser'])).json()
     await craik(['allow', 'store.example.com:80/bucket', '--method', 'get', '--sandbox', 'parser'])
     const before = (await scene.store.bodies()).length
@@ -112,18 +112,18 @@ describe('craik egress', () => {
     ['https://api.example.com/v1/x', 'craik egress allow api.example.com --sandbox ID'],
     ['http://api.example.com/v1', 'craik egress allow api.example.com:80/v1 --sandbox ID'],
     ['api.example.com/v1', 'craik egress allow api.example.com:80/v1 --sandbox ID'],
-  ])('%s is not allowed, and the hint says what to do: %s', async (host, hint) => {
+  ])('refuses to allow %s, and the hint names a solution: %s', async (host, hint) => {
     const error = await failing('allow', host, '--sandbox', 'parser')
     expect(error.code).toBe('usage')
     expect(error.hint).toContain(hint)
   })
 
-  it('warns of a name that local networks use, which it allows', async () => {
+  it('warns about a name of local networks, but allows it', async () => {
     const { stdout } = await craik(['allow', 'db.corp.internal', '--sandbox', 'parser'], true)
     expect(stdout).toContain('db.corp.internal is a local network name')
   })
 
-  it('says of each refusal what would be needed, or that nothing helps', async () => {
+  it('prints a hint for each denial: how to allow the request, or why nothing helps', async () => {
     await craik(['allow', 'store.example.com:80/bucket', '--method', 'get', '--sandbox', 'parser'])
     await craik(['allow', 'auth.openai.com', '--sandbox', 'parser'])
     const { added } = (await craik(['deny', 'bad.example.com', '--all-sandboxes'])).json()
@@ -153,7 +153,7 @@ describe('craik egress', () => {
     expect(shown.stdout).toMatch(/would be denied by egress\.no_rule\n {4}allow it: {2}craik egress allow/)
   })
 
-  it('goes by the addresses of logins that the config names, and by what the sandbox was given', async () => {
+  it('denies the token endpoints that the config names', async () => {
     mkdirSync(scene.store.home.config, { recursive: true })
     writeFileSync(
       join(scene.store.home.config, 'accounts.yaml'),
@@ -166,7 +166,7 @@ describe('craik egress', () => {
     expect(await rule('claude.ai')).not.toBe('egress.token_endpoint')
   })
 
-  it('takes a host back: removed where just it was allowed, blocked where more was', async () => {
+  it('removes the rule of a host that nothing else allows, and blocks a host that a wildcard allows', async () => {
     await craik(['allow', 'a.example.com', '*.example.org', '--sandbox', 'parser'])
     const removed = (await craik(['deny', 'a.example.com', '--sandbox', 'parser'])).json()
     expect([removed.removed.length, removed.added]).toEqual([1, undefined])
@@ -179,7 +179,7 @@ describe('craik egress', () => {
     expect(await effect('b.example.org')).toBe('allow')
   })
 
-  it('blocks a host that nothing allows, against a wildcard that comes later', async () => {
+  it('blocks a host that no rule allows, even if a later wildcard matches it', async () => {
     const { added } = (await craik(['deny', 'bad.example.org', '--sandbox', 'parser'])).json()
     expect(added).toMatchObject({ effect: 'deny', hosts: ['bad.example.org'] })
     await craik(['allow', '*.example.org', '--sandbox', 'parser'])
@@ -187,7 +187,7 @@ describe('craik egress', () => {
     expect(tried.json()).toMatchObject({ effect: 'deny', rule: 'egress.blocked' })
   })
 
-  it('says so when leave for one sandbox is overruled by a block for all', async () => {
+  it('warns if a block for all sandboxes overrides a rule for one sandbox', async () => {
     const { added } = (await craik(['deny', 'a.example.com', '--all-sandboxes'])).json()
     expect((await craik(['allow', 'a.example.com', '--sandbox', 'parser'], true)).stdout).toContain(
       `a.example.com is still blocked by ${added.id}`,
@@ -198,7 +198,7 @@ describe('craik egress', () => {
     )
   })
 
-  it('names rules that were changed outside Craik, and lists the others', async () => {
+  it('reports rules that were changed outside Craik, and lists the others', async () => {
     await craik(['allow', 'a.example.com', 'b.example.com', '--sandbox', 'parser'])
     scene.store.database.exec(
       `UPDATE egress_rules SET document = replace(document, 'b.example.com', 'c.example.com')`,
@@ -211,7 +211,7 @@ describe('craik egress', () => {
     )
   })
 
-  it('shows what happens as it happens', async () => {
+  it('prints each event when it happens', async () => {
     const watching = craik(['watch', '--sandbox', 'parser'], true)
     await new Promise((resolve) => setTimeout(resolve, 50))
     await craik(['allow', 'a.example.com', '--sandbox', 'parser'])

@@ -1,4 +1,4 @@
-/** `craik egress`: which hosts outside what runs in sandboxes may reach. */
+/** `craik egress`: selects the hosts that programs in sandboxes may reach. */
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { allowCommand, denyCommand } from './egress/change-rules.ts'

@@ -4,13 +4,13 @@ import { fitLines, wrapWords } from './fit-lines.ts'
 import { countCells } from './terminal-rows.ts'
 
 describe('lines that are too wide', () => {
-  it('break at words, below the value of their label', () => {
+  it('break at words and continue below the value after their label', () => {
     expect(fitLines('  limits     memory: per-process · disk: not-enforced\n  logins     none\n', 40)).toBe(
       '  limits     memory: per-process · disk:\n             not-enforced\n  logins     none\n',
     )
   })
 
-  it('break below their mark, and below the beginning of a sentence', () => {
+  it('continue below the text after a mark, and two cells further in without a mark', () => {
     expect(fitLines('  ✗ receipt 611 was edited: its bytes do not hash', 40)).toBe(
       '  ✗ receipt 611 was edited: its bytes do\n    not hash',
     )
@@ -27,7 +27,7 @@ describe('lines that are too wide', () => {
     )
   })
 
-  it('lose no word, and are no wider than the terminal if their words allow it', () => {
+  it('lose no word, and fit into the terminal if their words do', () => {
     const text = fc.array(fc.stringMatching(/^[a-z]{1,12}$/), { minLength: 1, maxLength: 40 })
     fc.assert(
       fc.property(text, fc.integer({ min: 40, max: 100 }), (words, columns) => {
@@ -39,6 +39,6 @@ describe('lines that are too wide', () => {
   })
 })
 
-it('words that are too wide stay whole', () => {
+it('keeps words that are too wide whole', () => {
   expect(wrapWords('a longer-than-that b', 8)).toEqual(['a', 'longer-than-that', 'b'])
 })

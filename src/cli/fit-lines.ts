@@ -53,7 +53,7 @@ function breakLine(line: string, columns: number): string {
   return [...lines, current.trimEnd()].join('\n')
 }
 
-/** Words, and commands whole, each with the blanks before it. */
+/** Splits the text into words and whole commands, each with the blanks before it. */
 function splitPieces(text: string): Piece[] {
   const parts = text.split(/( {2,})/)
   return parts.flatMap((part, at): Piece[] => {

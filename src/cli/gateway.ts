@@ -1,4 +1,7 @@
-/** `craik gateway`: models and the web for programs outside sandboxes, through the same door, until Ctrl-C. */
+/**
+ * `craik gateway`: serves models and the web to programs outside sandboxes, with the same checks as for sandboxes,
+ * until Ctrl-C.
+ */
 import { homedir } from 'node:os'
 import { Command, Option } from 'commander'
 import type { Account } from '../accounts/account.ts'
@@ -16,7 +19,7 @@ interface GatewayFlags {
 }
 
 const MAX_PORT = 65_535
-/** Those below are not everybody's to take. */
+/** Users without root privileges cannot open lower ports. */
 const MIN_PORT = 1024
 const MAX_SPAN_MS = 7 * 24 * 3600_000
 
@@ -95,7 +98,7 @@ function parsePort(text: string | undefined): number {
   })
 }
 
-/** What its programs are told, and which logins it is of use for. */
+/** The variables that configure each program, and the logins that it can use. */
 const PROGRAMS: readonly {
   readonly base: string
   readonly path: string
@@ -114,7 +117,8 @@ const PROGRAMS: readonly {
     key: 'OPENAI_API_KEY',
     isFor: ({ family }) => family === 'openai',
   },
-  // With a login of Google's, its program sends that login and nothing else.
+  // With a Google login, the program sends only that login and never the token. So the gateway works only with an API
+  // key here.
   {
     base: 'GOOGLE_GEMINI_BASE_URL',
     path: '',
@@ -131,7 +135,7 @@ function formatBanner(url: string, tokenFile: string, accounts: readonly Account
     `logins   ${logins === '' ? 'none:  craik accounts' : logins}`,
     '',
     'in the shell of the programs that should use it:',
-    // The path may hold anything but a NUL.
+    // The path can contain every character but NUL.
     `  token="$(cat '${tokenFile.replaceAll("'", `'\\''`)}')"`,
     ...(reported.length === 0 ? PROGRAMS : reported).map(
       ({ base, path, key }) => `  export ${base}=${url}${path} ${key}="$token"`,

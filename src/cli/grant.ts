@@ -1,4 +1,4 @@
-/** `craik grant`: leave for a subject to do something, made, listed and taken back. */
+/** `craik grant`: creates, lists, shows and revokes grants. */
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'

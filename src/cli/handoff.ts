@@ -1,4 +1,4 @@
-/** `craik handoff`: what runs handed over. */
+/** `craik handoff`: lists and shows the reports of runs. */
 import { Command, Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import type { Handoff } from '../run/agents/handoff.ts'
@@ -63,7 +63,7 @@ function showCommand(context: CliContext): Command {
     })
 }
 
-/** Of what cannot be read, the id. */
+/** A handoff whose record cannot be read contains only its id. */
 function toJson({ id, record, seal, status }: Listed<Handoff>): Json {
   return { handoff: (record ?? { id }) as unknown as Json, receipt_hmac: seal, hmac_status: status }
 }
@@ -93,7 +93,7 @@ function describe({ record: handoff, status }: Checked<Handoff>): string {
   return `  ${handoff.id} · ${handoff.status}\n${shown.join('')}`
 }
 
-/** What was asked for, and what was reached: after a kill nobody knows. */
+/** Formats the requested and the actual isolation. After a kill, the actual isolation is unknown. */
 function isolationOf({ isolation, isolation_asked, status }: Handoff['commands_run'][number]): string {
   if (isolation !== null) {
     return isolation === isolation_asked

@@ -1,4 +1,4 @@
-/** `craik harness`: the agents' command lines that sandboxes can have. Nothing of them is ever given to anybody else. */
+/** `craik harness`: manages the agents' programs that sandboxes can use. Craik never redistributes them. */
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { addCommand } from './harness/add.ts'

@@ -20,7 +20,7 @@ async function tooWide(argv: readonly string[]): Promise<string[]> {
   const [, verbs = ''] = /\nCommands:\n([\s\S]*?)\n(?:\n|$)/.exec(help) ?? []
   const names = [...verbs.matchAll(/^ {2}([a-z][\w-]*)/gm)].map(([, name]) => name!)
   const below = await Promise.all(names.map((name) => tooWide([...argv, name])))
-  // A command to copy may be longer.
+  // Lines with a command to copy may be longer.
   const own = help.split('\n').filter((line) => line.length > 80 && !line.startsWith('  craik '))
   return [...own, ...below.flat()]
 }

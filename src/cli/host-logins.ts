@@ -1,10 +1,13 @@
-/** The logins of this machine, as a command looks at them. */
+/** Opens the logins of this host for a command. */
 import { homedir } from 'node:os'
 import type { HostLogins } from '../accounts/broker.ts'
 import type { HostLoginsOptions } from '../accounts/open-host-logins.ts'
 import type { CliContext } from './context.ts'
 
-/** Looking leaves no trace, and is done in nobody's name; whoever refreshes says more. */
+/**
+ * Reading logins writes no receipt, so the default operator has no effect. A caller that refreshes logins passes
+ * `operator` and `log`.
+ */
 export async function hostLogins(
   context: CliContext,
   more: Partial<Pick<HostLoginsOptions, 'operator' | 'log' | 'asksAgain'>> = {},

@@ -1,4 +1,4 @@
-/** `craik image`: what containers are made of. It speaks to the engine itself; nothing that it does leaves this machine. */
+/** `craik image`: manages the images of containers. It connects to the engine itself and never pushes an image. */
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { buildCommand } from './image/build.ts'

@@ -24,7 +24,7 @@ const open = () =>
 const running = async (limits: LimitsFile) => (await limits.current()).admission.running
 
 describe('the limits of all sandboxes', () => {
-  it('are read again when the file is written, replaced, removed or made, and not otherwise', async () => {
+  it('are reloaded when the file is written, replaced, removed or created, and only then', async () => {
     const limits = await open()
     const byDefault = await running(limits)
     expect(output).toEqual([])
@@ -32,7 +32,7 @@ describe('the limits of all sandboxes', () => {
     expect(await running(limits)).toBe(3)
     expect(await running(limits)).toBe(3)
     expect(output).toEqual(['info: reloaded config/limits.yaml'])
-    // Of the same size, under the same name.
+    // The new file has the same size and the same name.
     writeFileSync(join(root, 'other'), 'running: 4\n', { mode: 0o600 })
     renameSync(join(root, 'other'), file)
     expect(await running(limits)).toBe(4)
@@ -41,7 +41,7 @@ describe('the limits of all sandboxes', () => {
     expect(output).toHaveLength(3)
   })
 
-  it('stay what they were while the file cannot be understood, which is told once', async () => {
+  it('stay the same while the file is invalid, and the error is logged once', async () => {
     write('running: 3\nwarm: 2\n')
     const limits = await open()
     write('runing: 5\n')
@@ -59,7 +59,7 @@ describe('the limits of all sandboxes', () => {
     expect(await running(limits)).toBe(5)
   })
 
-  it('are not guessed at the start', async () => {
+  it('fail to load if the file is invalid at the start', async () => {
     write('running: many\n')
     await expect(open()).rejects.toMatchObject({ code: 'invalid_config' })
   })

@@ -1,9 +1,9 @@
-/** What all sandboxes of a home may have together, and how many places may wait for one: as `config/limits.yaml` says. */
+/** Reads `config/limits.yaml`: the limits for all sandboxes of a home together, and the size of the warm pool. */
 import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { readConfigFile } from '../providers/config-file.ts'
-import { admissionLimits, LIMITS_FILE, thisMachine, warmPoolSize } from '../sandboxes/admission-settings.ts'
+import { admissionLimits, LIMITS_FILE, readHostSize, warmPoolSize } from '../sandboxes/admission-settings.ts'
 import type { AdmissionLimits } from '../sandboxes/lifecycle/admission.ts'
 import type { ManagerLogger } from '../sandboxes/manager/manager-options.ts'
 import type { Home } from '../store/home.ts'
@@ -17,10 +17,10 @@ type LimitsDeps = Pick<Home, 'config' | 'root'>
 
 export async function readLimits({ config, root }: LimitsDeps): Promise<SandboxLimitsFile> {
   const reply = await readConfigFile(config, LIMITS_FILE)
-  return { admission: admissionLimits(reply, thisMachine(root)), warmPlaces: warmPoolSize(reply) }
+  return { admission: admissionLimits(reply, readHostSize(root)), warmPlaces: warmPoolSize(reply) }
 }
 
-/** Read again whenever the file is another one; while it cannot be understood, what it said before holds. */
+/** Reloads the file whenever it changes. While the file is invalid, the previous limits apply. */
 export class LimitsFile {
   readonly #deps: LimitsDeps
   readonly #logger: ManagerLogger
@@ -34,14 +34,14 @@ export class LimitsFile {
     this.#limits = limits
   }
 
-  /** Throws when there is one that cannot be understood: nothing was said before. */
+  /** Throws if the file is invalid, because no previous limits exist. */
   static async open(deps: LimitsDeps, logger: ManagerLogger): Promise<LimitsFile> {
     const seen = await identityOf(deps)
     return new LimitsFile(deps, logger, seen, await readLimits(deps))
   }
 
   async current(): Promise<SandboxLimitsFile> {
-    // Looked at before it is read: what changes in between is read next time.
+    // Identifies the file before it is read, so that a change in between is read next time.
     const seen = await identityOf(this.#deps)
     if (seen === this.#seen) return this.#limits
     try {
@@ -57,7 +57,7 @@ export class LimitsFile {
   }
 }
 
-/** Of the file as it is; the same for all moments at which there is none. */
+/** Returns an identity that changes with the file. It is always the same while the file is missing. */
 async function identityOf({ config }: LimitsDeps): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await lstat(join(config, LIMITS_FILE), { bigint: true })

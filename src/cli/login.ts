@@ -1,4 +1,4 @@
-/** `craik login`, `logout` and `whoami`: under whose name this home acts. */
+/** `craik login`, `logout` and `whoami`: select and show the operator of this home. */
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { formatOption, printRecord } from './output.ts'

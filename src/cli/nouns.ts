@@ -1,10 +1,10 @@
-/** What a person can type after `craik`. A noun's file is loaded only when it is named. */
+/** The nouns that can follow `craik`. Craik loads the file of a noun only when the user names it. */
 import type { NounBuilder } from './context.ts'
 
 export interface Noun {
   readonly name: string
   readonly summary: string
-  /** For the noun's own help; verbs have theirs. */
+  /** The example in the noun's own help. Verbs have their own examples. */
   readonly example?: string
   /** Its heading in `craik help --all`. */
   readonly group: string

@@ -21,12 +21,12 @@ test.each([
   expect(printable(text)).toBe(shown)
 })
 
-test('honest text stays as it is', () => {
+test('ordinary text stays unchanged', () => {
   const text = 'naïve Ключ 鍵 مفتاح 🔑 ✓ → … – “quoted”'
   expect(printable(text)).toBe(text)
 })
 
-test('a cell is one row, whatever it holds', () => {
+test('a cell is one row, whatever it contains', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 4 }), (values) => {
       const text = table([{ title: 'value', value: (value: string) => value }], values)

@@ -1,4 +1,4 @@
-/** How results look: a table for people, JSON for programs, the same facts in both. */
+/** Prints results: a table for people, JSON for programs, the same facts in both. */
 import { Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import type { CliContext } from './context.ts'
@@ -20,16 +20,19 @@ export interface Column<Row> {
   readonly canShorten?: true
 }
 
-/** The width that a column which can be shortened keeps before others are dropped, and the width that it keeps at least. */
+/**
+ * Columns that can be shortened keep the first width before other columns are dropped, and the second width in any
+ * case.
+ */
 const SHORT = 20
 const SHORTEST = 8
 
 const FORMAT_HELP =
   'output format; wide prints all columns; --json is --format json (default: table on a terminal, else json)'
-/** Of commands whose results programs read first. */
+/** The help for commands whose results are mostly for programs. */
 export const JSON_FIRST_HELP = 'output format; --json is --format json (default: json)'
 
-/** `--format`, as every command that prints a result has it. Such a command accepts `--json` too: see `run-command.ts`. */
+/** Returns `--format` for a command that prints a result. Such a command accepts `--json` too: see `run-command.ts`. */
 export function formatOption(): Option {
   return new Option('--format <format>', FORMAT_HELP).choices(['table', 'wide', 'json', 'jsonl'])
 }
@@ -40,17 +43,17 @@ export function resolveFormat(context: CliContext, options: FormatOptions): Form
   return format === 'wide' ? 'table' : format
 }
 
-/** Where nobody looks, in a pipe, lines may have any width. */
+/** Returns the width for lines. In a pipe they can have any width. */
 export function outputColumns(context: CliContext, options: FormatOptions = {}): number {
   return (options.format === 'wide' ? undefined : context.stdout.columns) ?? Number.POSITIVE_INFINITY
 }
 
-/** Prints a note for a person beside the results, broken into lines that fit the terminal. */
+/** Prints a note for the user to stderr, beside the results, broken into lines that fit the terminal. */
 export function printNote({ stderr }: Pick<CliContext, 'stderr'>, text: string): void {
   stderr.write(fitLines(text, stderr.columns))
 }
 
-/** Prints text for a person to stdout, broken into lines that fit the terminal. */
+/** Prints text for the user to stdout, broken into lines that fit the terminal. */
 export function printText(context: CliContext, text: string): void {
   context.stdout.write(fitLines(text, outputColumns(context)))
 }
@@ -84,7 +87,7 @@ export function printRecord(
   else context.stdout.write(`${format === 'json' ? prettyJson(record) : JSON.stringify(record)}\n`)
 }
 
-/** Keys sorted, two spaces: stable for diffs and for tests. */
+/** Sorts the keys and indents by two spaces, so that the output is stable for diffs and tests. */
 function prettyJson(value: Json): string {
   return JSON.stringify(sortKeys(value), null, 2)
 }
@@ -101,7 +104,10 @@ function sortKeys(value: Json): Json {
   )
 }
 
-/** Two spaces before, two between, no trailing blanks. Control characters never reach the terminal. */
+/**
+ * Formats rows with two spaces before each row and between columns, without trailing blanks. Control characters never
+ * reach the terminal.
+ */
 export function table<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
@@ -150,7 +156,7 @@ function fitColumns(all: readonly MeasuredColumn[], width: number): readonly Mea
 const ID = /^((?:[a-z]+\/)?[a-z]+_)([0-9A-HJKMNP-TV-Z]{26})$/
 const PATH = /^([a-z ]+: )?(?=~?\/|[^\s:]+\/\S*$)/
 
-/** An id keeps its beginning and its end, a path its end, other text its beginning. */
+/** Keeps the beginning and the end of an id, the end of a path, and the beginning of other text. */
 export function shortenCell(text: string, most: number): string {
   if (countCells(text) <= most) return text
   const [, prefix, ulid] = ID.exec(text) ?? []
@@ -162,7 +168,7 @@ export function shortenCell(text: string, most: number): string {
   return `${lead}…${[...end].reverse().join('')}`
 }
 
-/** `2026-11-15 09:12`, in UTC. */
+/** Formats a time such as `2026-11-15 09:12`, in UTC. */
 export function formatMinute(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')
 }
@@ -171,15 +177,15 @@ function pad(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - countCells(text)))
 }
 
-/** A name from a sandbox goes into quotes when its blanks could make it look like the text beside it. */
+/** Puts a name from a sandbox into quotes if its blanks could make it look like the text beside it. */
 export function formatName(path: string): string {
   const name = printable(path)
   return /\s\s|^\s|\s$|"/u.test(name) ? JSON.stringify(name) : name
 }
 
 /**
- * Text of unknown origin as one line that a terminal shows as it is: no row that was not printed, nothing invisible,
- * no change of direction.
+ * Returns text of unknown origin as one line that is safe to print: it adds no rows, hides nothing and does not change
+ * the direction of text.
  */
 export function printable(text: string): string {
   return text

@@ -21,7 +21,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-/** Runs one command as a terminal or a pipe would. */
+/** Runs one command as in a terminal or a pipe. */
 async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) {
   let stdout = ''
   let exitCode = 0
@@ -52,7 +52,7 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
       return store
     },
     log: async () => store.log,
-    instanceHealth: async () => [],
+    processHealth: async () => [],
     setExitCode: (code) => {
       exitCode = code
     },
@@ -65,7 +65,7 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
   return { stdout, exitCode, json: () => JSON.parse(stdout) }
 }
 
-test('policy show prints the envelope, and touches nothing', async () => {
+test('policy show prints the envelope and does not open the store', async () => {
   const { json } = await craik(policyCommand, ['show', '--task-id', 'task-1'])
   expect(json()).toMatchObject({
     policy_envelope: { id: 'policy_task-1', profile: 'strict', actor: 'local-user:ada', fail_open: false },
@@ -87,7 +87,7 @@ test('policy show --include-receipt keeps the envelope and shows its receipt', a
   expect(await store.tables.envelopes.get('policy_task-1')).toBeDefined()
 })
 
-test('trusted-local has to be asked for, and leaves a policy.fail_open receipt', async () => {
+test('trusted-local needs an explicit flag and writes a policy.fail_open receipt', async () => {
   await expect(craik(policyCommand, ['show', '--profile', 'trusted-local'])).rejects.toMatchObject({
     code: 'usage',
     hint: expect.stringContaining('--trusted-local-fail-open'),
@@ -108,7 +108,7 @@ test.each(['strict', 'trusted-local', 'automation'])('policy test --profile %s p
   expect(opened).toBe(0)
 })
 
-test('what Craik promises around a policy holds for a custom one that permits everything', async () => {
+test('the self-checks pass for a custom policy that permits everything', async () => {
   await mkdir(join(folder, 'config', 'policies'), { recursive: true })
   await writeFile(
     join(folder, 'config', 'policies', 'custom.cedar'),
@@ -118,7 +118,7 @@ test('what Craik promises around a policy holds for a custom one that permits ev
   expect(json()).toMatchObject({ profile: 'custom', passed: true })
 })
 
-test('policy test tries one decision, spends nothing and writes nothing', async () => {
+test('policy test tries one decision without using a grant or writing a receipt', async () => {
   const dry = [
     'test',
     '--capability',
@@ -237,7 +237,7 @@ test.each<[string, readonly string[], Partial<CraikError>]>([
   expect(await store.bodies()).toEqual([])
 })
 
-test('unlimited uses and any scope have to be said', async () => {
+test('a grant with unlimited uses and any scope needs explicit flags', async () => {
   const { json } = await craik(grantCommand, [
     ...needed,
     '--any-scope',

@@ -1,4 +1,4 @@
-/** `craik policy`: what is allowed, why, and whether a policy file is any good. */
+/** `craik policy`: shows what a profile allows, tests decisions and checks policy files. */
 import { Command, Option } from 'commander'
 import { CraikError, ERRORS } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
@@ -8,7 +8,7 @@ import { describeDenial } from '../policy/decide.ts'
 import { parseRequest } from '../policy/decision-request.ts'
 import { buildEnvelope, createEnvelope, type Envelope } from '../policy/envelope.ts'
 import { evaluate, factsOfEnvelope } from '../policy/evaluate.ts'
-import { findGrant, gather } from '../policy/find-grant.ts'
+import { findGrant, gatherCandidates } from '../policy/find-grant.ts'
 import { type PolicyProfile, PROFILES, profileText, readPolicyFile } from '../policy/profiles.ts'
 import { runSelfChecks } from '../policy/self-checks.ts'
 import { summarise } from '../policy/try-policy.ts'
@@ -159,7 +159,7 @@ Examples:
         id: 'policy_test',
         actor: options.subject ?? (await context.operator()),
         profile: options.profile,
-        // Nothing is kept or done here, so nothing has to be asked for.
+        // This test stores and runs nothing, so trusted-local needs no explicit flag here.
         failOpen: options.profile === 'trusted-local',
         policyText: text,
         nowMs: context.clock.nowMs(),
@@ -220,7 +220,7 @@ async function dryRun(
   })
   const found =
     grant === undefined ? null : await (await context.store()).read((tables) => findGrant(tables, grant))
-  const input = gather(request, factsOfEnvelope(envelope), found, context.clock.nowMs())
+  const input = gatherCandidates(request, factsOfEnvelope(envelope), found, context.clock.nowMs())
   const { effect, rule, missing, grantOutcome, grantWouldHelp } = await evaluate(input, text)
   const record = { effect, rule, missing, grant_outcome: grantOutcome, grant_would_help: grantWouldHelp }
   printRecord(context, options, record, () => {
@@ -269,7 +269,7 @@ function printFindings(
 
 const MAX_NAMES_WIDTH = 78
 
-/** A label, then names in lines of readable length. */
+/** Formats a label and then the names, in lines of readable length. */
 function describeNames(label: string, names: readonly string[], columns: number): string {
   const text = names.length === 0 ? '–' : names.join(', ')
   return wrapWords(text, Math.min(columns, MAX_NAMES_WIDTH) - 16)

@@ -1,4 +1,4 @@
-/** A line on stderr that appears when something takes longer than a second, and disappears when it is done. */
+/** Shows a line on stderr when something takes longer than a second, and removes it at the end. */
 import { setImmediate } from 'node:timers/promises'
 import type { CliContext } from './context.ts'
 
@@ -13,7 +13,7 @@ export class Progress implements Disposable {
   #drawn = 0
   #count = 0
 
-  /** `unit` stands right after the count. */
+  /** `unit` follows the count directly. */
   constructor(context: CliContext, label: string, unit = '') {
     this.#context = context
     this.#label = label
@@ -24,7 +24,7 @@ export class Progress implements Disposable {
     this.#count = count
   }
 
-  /** Lets Ctrl-C in, and draws now and then. */
+  /** Lets Node handle Ctrl-C, and redraws the line at intervals. */
   async tick(count: number): Promise<void> {
     this.#count = count
     await setImmediate()
@@ -53,7 +53,10 @@ export class Progress implements Disposable {
   }
 }
 
-/** In place of what stood there. A line that goes on in the next row could not be taken back. */
+/**
+ * Replaces the drawn line. Cuts the new line at the width of the terminal, because a line that wraps could not be
+ * removed later.
+ */
 export function redraw(terminal: NodeJS.WriteStream, line: string): void {
   terminal.write(`\r\u001b[K${truncateLine(line, terminal.columns)}`)
 }
@@ -62,7 +65,7 @@ export function truncateLine(line: string, columns = Number.POSITIVE_INFINITY): 
   return line.length < columns ? line : line.slice(0, Math.max(0, columns - 1))
 }
 
-/** For one wait of unknown length: its count is the seconds that have passed. */
+/** Counts the seconds of a wait of unknown length. */
 export function countingSeconds(progress: Progress): Disposable {
   const startedMs = performance.now()
   const seconds = () => Math.floor((performance.now() - startedMs) / 1000)

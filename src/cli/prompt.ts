@@ -1,11 +1,11 @@
-/** `craik prompt`: an agent in a sandbox is asked to do something, and watched while it does. */
+/** `craik prompt`: gives a task to an agent in a sandbox and shows its work. */
 import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import { HARNESS_NAMES } from '../harnesses/harness.ts'
 import { parseDuration } from '../lib/duration.ts'
 import { parseReference } from '../lib/ids.ts'
 import { PERMISSION_MODES, type PermissionMode } from '../run/prompts/permissions.ts'
-import { promptFrom } from './agent/read-prompt.ts'
+import { readPrompt } from './agent/read-prompt.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { formatOption, resolveFormat } from './output.ts'
 import type { PromptSandboxOptions } from './prompt/prompt-sandbox.ts'
@@ -65,7 +65,7 @@ export const promptCommand: NounBuilder = (context) =>
     .action((text: string, options: PromptOptions) => prompt(context, text, options))
 
 async function prompt(context: CliContext, typed: string, options: PromptOptions): Promise<void> {
-  const text = await promptFrom(context, typed)
+  const text = await readPrompt(context, typed)
   if (text.trim() === '')
     throw new CraikError('usage', 'the prompt is empty', { hint: 'craik prompt "what to do"' })
   requireOneWorkspace(options)

@@ -1,4 +1,4 @@
-/** `craik provider`: which models there are, what choosing one means, and whether a local server answers. */
+/** `craik provider`: lists providers, shows what a call to one would use, and checks local servers. */
 import { Command } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import { findProvider, loadProviders } from '../providers/load-providers.ts'
@@ -24,7 +24,10 @@ interface FormatOptions {
   readonly format?: string
 }
 
-/** These records are read by programs first: JSON, also on a terminal, unless something else is asked for. */
+/**
+ * Programs are the main readers of these records. So the format is JSON even on a terminal, unless the user chooses
+ * another.
+ */
 function jsonUnlessChosen({ format }: FormatOptions): FormatOptions {
   return { format: format ?? 'json' }
 }

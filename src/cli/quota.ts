@@ -1,4 +1,4 @@
-/** `craik quota`: how many requests and tokens a minute, and how many at once. */
+/** `craik quota`: limits requests and tokens per minute, and calls at the same time. */
 import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'

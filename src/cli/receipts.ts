@@ -1,4 +1,4 @@
-/** `craik receipts …`: the record of every decision. */
+/** `craik receipts`: lists, verifies and exports the records of all decisions. */
 import { Command } from 'commander'
 import type { CliContext } from './context.ts'
 import { listReceiptsCommand, showReceiptCommand, tailCommand } from './receipts/list.ts'

@@ -1,4 +1,4 @@
-/** Says what went wrong: one line, then what to do. Never a secret, and no stack unless asked for. */
+/** Prints what failed on one line, then what to do. It never prints a secret, and a stack only with CRAIK_DEBUG. */
 import { CraikError } from '../errors.ts'
 import { redactText } from '../receipts/redaction/redact.ts'
 import type { CliContext } from './context.ts'
@@ -18,7 +18,7 @@ export async function reportError(context: CliContext, thrown: unknown): Promise
   return error.exitCode
 }
 
-/** A sandbox that nobody named is called `sandbox-…`: “sandbox sandbox-7f3kq2” says it twice. */
+/** The default name of a sandbox is `sandbox-…`, so “sandbox sandbox-7f3kq2” would repeat the noun. */
 function withoutRepeatedNoun(message: string): string {
   return message.replace(/\b(?:the )?sandbox (?=sandbox-)/g, '')
 }

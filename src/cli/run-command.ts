@@ -1,4 +1,4 @@
-/** Finds the noun, loads only that, and lets commander do the parsing. */
+/** Finds the noun, loads only its file, and parses the arguments with commander. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, Option } from 'commander'
 import { CraikError } from '../errors.ts'
@@ -7,7 +7,7 @@ import { joinCommand } from '../lib/shlex.ts'
 import type { CliContext } from './context.ts'
 import type { Noun } from './nouns.ts'
 
-/** No honest argument is longer; values come through stdin or files. */
+/** No reasonable argument is longer. Larger values come through stdin or files. */
 const MAX_ARGUMENT_BYTES = 64 * 1024
 const MAX_ARGUMENTS = 4096
 const HELP_FLAGS: ReadonlySet<string> = new Set(['--help', '-h'])
@@ -26,10 +26,10 @@ export async function runCommand(
     .description('Run coding agents in sandboxes, with a signed receipt of every decision.')
     .version(version(), '-V, --version')
     .helpOption('-h, --help')
-    // What follows the program of `craik exec` is that program's.
+    // Options after the program of `craik exec` belong to that program.
     .enablePositionalOptions()
     .addHelpText('after', isAll ? ALL_HELP : START_HELP)
-  // Commander's suggestions for what was mistyped come from what is visible.
+  // Commander suggests only visible commands for a mistyped one, so commands are hidden only in the help.
   if (asksForHelp && !isAll)
     program.configureHelp({ visibleCommands: startCommands(nouns), visibleOptions: () => [] })
   for (const noun of nouns) {
@@ -48,7 +48,7 @@ export async function runCommand(
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return
-    throw usage(error, withDashes(program, argv))
+    throw usage(error, suggestDashes(program, argv))
   }
 }
 
@@ -76,7 +76,7 @@ async function helpFor(
   program.outputHelp()
 }
 
-/** Every level throws instead of exiting, and writes through the context. */
+/** Makes every level throw instead of exiting, and print through the context. */
 function prepare(command: Command, context: CliContext): void {
   command.exitOverride().configureOutput({
     writeOut: (text) => context.stdout.write(text),
@@ -88,7 +88,7 @@ function prepare(command: Command, context: CliContext): void {
   for (const child of command.commands) prepare(child, context)
 }
 
-/** `--json` is `--format json`, where a command has that. The last of the two counts. */
+/** `--json` means `--format json` in commands that have a format. The last of the two counts. */
 function acceptJson(command: Command): void {
   const format = command.options.find(({ long }) => long === '--format')
   if (!format?.argChoices?.includes('json')) return
@@ -96,8 +96,8 @@ function acceptJson(command: Command): void {
   command.on('option:json', () => command.setOptionValueWithSource('format', 'json', 'cli'))
 }
 
-/** What should have been typed, where options of a program were taken for options of the command that runs it. */
-function withDashes(program: Command, argv: readonly string[]): string | undefined {
+/** Returns the command to type instead, if options of a program were parsed as options of the command that runs it. */
+function suggestDashes(program: Command, argv: readonly string[]): string | undefined {
   const [noun, verb, id, ...rest] = argv
   const found = program.commands
     .find((command) => command.name() === noun)
@@ -111,9 +111,9 @@ function withDashes(program: Command, argv: readonly string[]): string | undefin
 function usage(error: CommanderError, instead: string | undefined): CraikError {
   if (error.code === 'commander.unknownOption' && instead !== undefined)
     return new CraikError('usage', error.message.replace(/^error: /, '').split('\n')[0]!, { hint: instead })
-  // A noun without a verb prints its help to stderr, which is no message.
+  // For a noun without a verb, commander prints the help to stderr and has no message.
   if (error.code === 'commander.help') return new CraikError('usage', 'a subcommand is missing')
-  // What was typed is repeated in it, however long.
+  // The message repeats what the user typed, so this shortens it.
   const whole = error.message.replace(/^error: /, '').replace(/'([^']{60})[^']+'/g, "'$1…'")
   const [message, ...rest] = whole.split('\n')
   const suggestion = rest.join(' ').replace(/^\(|\)$/g, '')

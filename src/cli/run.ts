@@ -1,11 +1,11 @@
-/** `craik run`: attempts at a task, with or without a session around them. */
+/** `craik run`: executes, lists, applies and resumes attempts at a task, with or without a session. */
 import { Command, Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import type { Checked, Listed } from '../run/agents/read-agent-records.ts'
 import type { Run } from '../run/agents/run-record.ts'
 import { openRunDeps, recordDeps } from './agent/open-run-deps.ts'
 import { printHiddenRecords, requireOwnRecord } from './agent/own-records.ts'
-import { promptFrom } from './agent/read-prompt.ts'
+import { readPrompt } from './agent/read-prompt.ts'
 import {
   addLimits,
   addRouting,
@@ -14,7 +14,7 @@ import {
   type RoutingFlags,
   routingOf,
 } from './agent/run-options.ts'
-import { executionRecord, formatRun, runExitCode, summary, Watcher } from './agent/run-view.ts'
+import { executionRecord, formatRun, formatSummary, RunProgressView, runExitCode } from './agent/run-view.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows, resolveFormat } from './output.ts'
 import { applyCommand } from './run-changes/apply.ts'
@@ -47,8 +47,8 @@ function executeCommand(context: CliContext): Command {
       '\nExample:\n  craik run execute "run the fixture action" --fixture --provider-id provider_openai\n',
     )
     .action(async (task: string, flags: LimitFlags & RoutingFlags) => {
-      const prompt = await promptFrom(context, task)
-      using watcher = new Watcher(context, flags)
+      const prompt = await readPrompt(context, task)
+      using watcher = new RunProgressView(context, flags)
       const { executeTask } = await import('../run/agents/prompt-session.ts')
       const executed = await executeTask(await openRunDeps(context), prompt, {
         ...promptLimits(flags),
@@ -57,7 +57,7 @@ function executeCommand(context: CliContext): Command {
         onProgress: watcher.onProgress,
       })
       const record = { schema: 'craik.provider_backed_run_execution', ...executionRecord(executed) }
-      printRecord(context, flags, record, () => summary(executed))
+      printRecord(context, flags, record, () => formatSummary(executed))
       context.setExitCode(runExitCode(executed.run))
     })
 }
@@ -76,8 +76,8 @@ function resumeCommand(context: CliContext): Command {
       '\nExample:\n  craik run resume run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD "run the fixture action"\n',
     )
     .action(async (id: string, task: string, flags: LimitFlags & { readonly workspace?: string }) => {
-      const prompt = await promptFrom(context, task)
-      using watcher = new Watcher(context, flags)
+      const prompt = await readPrompt(context, task)
+      using watcher = new RunProgressView(context, flags)
       const { resumeRun } = await import('../run/agents/prompt-session.ts')
       const executed = await resumeRun(await openRunDeps(context), await context.operator(), id, prompt, {
         ...promptLimits(flags),
@@ -85,12 +85,12 @@ function resumeCommand(context: CliContext): Command {
         onProgress: watcher.onProgress,
       })
       const record = { schema: 'craik.provider_backed_run_execution', ...executionRecord(executed) }
-      printRecord(context, flags, record, () => summary(executed))
+      printRecord(context, flags, record, () => formatSummary(executed))
       context.setExitCode(runExitCode(executed.run))
     })
 }
 
-/** The record's schema knows them too; loading it would cost more than the command. */
+/** The record's schema contains these too, but loading it would take longer than the command. */
 const STATUSES = ['pending', 'running', 'completed', 'blocked', 'failed', 'interrupted']
 
 const COLUMNS: readonly Column<Listed<Run>>[] = [
@@ -214,7 +214,7 @@ function printEnded(
   )
 }
 
-/** Of what cannot be read, the id. */
+/** A run whose record cannot be read contains only its id. */
 function toListJson({ id, record, seal, status }: Listed<Run>): Json {
   return { run: record === undefined ? { id } : formatRun(record), receipt_hmac: seal, hmac_status: status }
 }

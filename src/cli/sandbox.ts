@@ -1,4 +1,4 @@
-/** `craik sandbox`: places of their own, what runs in them, and what goes in and out. */
+/** `craik sandbox`: manages sandboxes, runs commands in them, and copies files in and out. */
 import { Command } from 'commander'
 import type { CliContext, NounBuilder } from './context.ts'
 
@@ -26,7 +26,7 @@ const VERBS: readonly (readonly [name: string, load: Loader])[] = [
   ['delete', async () => (await import('./sandbox/delete.ts')).deleteSandboxCommand],
 ]
 
-/** Loads the verb that was typed and no other, or all of them when there is none of that name: for help. */
+/** Loads only the verb that the user typed. If no verb has that name, loads all of them for the help. */
 export const sandboxCommand: NounBuilder = async (context, verb) => {
   const isKnown = VERBS.some(([name]) => name === verb)
   const sandbox = new Command('sandbox')

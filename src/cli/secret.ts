@@ -1,4 +1,7 @@
-/** `craik secret`: names for values that live elsewhere, or encrypted here. A value is never printed. */
+/**
+ * `craik secret`: manages names for values that are stored elsewhere, or encrypted in this home. It never prints a
+ * value.
+ */
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
@@ -11,7 +14,7 @@ import {
   parseSecretName,
   unknownSecret,
 } from '../secrets/secret.ts'
-import { bindSecret, forgetSecret, listSecrets, type SecretEntry, storeSecret } from '../secrets/secrets.ts'
+import { bindSecret, deleteSecret, listSecrets, type SecretEntry, storeSecret } from '../secrets/secrets.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatMinute, formatOption, printable, printRecord, printRows } from './output.ts'
 
@@ -75,7 +78,7 @@ function setCommand(context: CliContext): Command {
       .argument('<name>', 'name of the secret')
       .addOption(formatOption())
       .addHelpText('after', SET_EXAMPLES)
-      // Commander's own complaints would repeat the argument, which may be the value.
+      // Commander's own errors would repeat the argument, which may be the value.
       .allowExcessArguments()
       .allowUnknownOption()
       .action(async (name: string, options: FormatOptions, command: Command) => {
@@ -146,7 +149,7 @@ function removeCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret remove OPENAI_API_KEY\n')
     .action(async (name: string, options: FormatOptions) => {
-      await forgetSecret(await context.store(), await context.operator(), name)
+      await deleteSecret(await context.store(), await context.operator(), name)
       printRecord(context, options, { name, removed: true }, () => formatLine('removed', name))
     })
 }
@@ -180,7 +183,7 @@ function checkCommand(context: CliContext): Command {
     })
 }
 
-/** Why it cannot be read, or undefined. What is not about the secret is thrown on. */
+/** Returns why the secret cannot be read, or undefined. Throws errors that are not about the secret. */
 async function tryResolving(context: CliContext, name: string): Promise<CraikError | undefined> {
   try {
     const value = await resolveSecret(

@@ -1,4 +1,4 @@
-/** `craik session`: the records of agent sessions, to look at and to hand over. */
+/** `craik session`: lists, shows and exports the records of agent sessions. */
 import { Command } from 'commander'
 import { sessionListCommand, sessionShowCommand } from './agent/list.ts'
 import { recordDeps } from './agent/open-run-deps.ts'

@@ -1,4 +1,4 @@
-/** `craik shell '<command>'`: the operator's own command, audited. */
+/** `craik shell '<command>'`: runs a command of the operator, with a receipt. */
 import { constants } from 'node:os'
 import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
@@ -23,7 +23,7 @@ export function shellCommand(context: CliContext): Command {
       .addOption(formatOption())
       .addHelpText('after', HELP)
       .allowExcessArguments()
-      // `craik shell ls -la` is a missing pair of quotes, not an unknown option.
+      // `craik shell ls -la` lacks a pair of quotes, so an error about an unknown option would mislead.
       .allowUnknownOption()
       .action(async (command: string, flags, { args }: Command) => {
         if (args.length > 1)

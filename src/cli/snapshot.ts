@@ -1,4 +1,4 @@
-/** `craik snapshot`: what was kept of sandboxes. */
+/** `craik snapshot`: manages the saved disks of sandboxes. */
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { deleteSnapshotCommand } from './snapshot/delete.ts'

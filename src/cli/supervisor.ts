@@ -1,4 +1,4 @@
-/** `craik supervisor`: the process that holds the sandboxes. It comes and goes by itself; this is for looking. */
+/** `craik supervisor`: shows or stops the process that runs the sandboxes. It starts and exits automatically. */
 import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
 import { formatDuration, parseDuration } from '../lib/duration.ts'
@@ -105,7 +105,7 @@ function runCommand(context: CliContext): Command {
         idleMs,
         autosaveMs,
         signal: context.signal,
-        // Asked for each request: a login may begin or end while this runs.
+        // Reads the operator for each request, because a login can begin or end while the supervisor runs.
         operator: () => actingOperator(context, context.localUser),
         openSandboxes: context.openSandboxes,
       })

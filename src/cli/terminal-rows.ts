@@ -1,4 +1,7 @@
-/** Measures text in the cells of a terminal, and splits it into rows: a terminal that wraps by itself adds no margin of ours. */
+/**
+ * Measures text in the cells of a terminal, and splits it into rows. A terminal that wraps lines by itself would omit
+ * Craik's margin.
+ */
 
 /** Returns at least one row, none wider than `columns`. `used` cells of the first row are taken already. */
 export function splitRows(text: string, columns: number, used = 0): string[] {
@@ -32,7 +35,7 @@ export function countCells(text: string): number {
 const WIDE =
   /[\u1100-\u115f\u2329\u232a\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16000}-\u{3ffff}]|\p{Emoji_Presentation}/u
 
-/** Two where in doubt: a row that ends early does no harm. */
+/** Counts two cells in doubt, because a row that ends early does no harm. */
 function cellsOf(character: string): number {
   return WIDE.test(character) ? 2 : 1
 }

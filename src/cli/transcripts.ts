@@ -1,4 +1,4 @@
-/** `craik transcripts …`: what was said in agent sessions, on this machine and in sandboxes. */
+/** `craik transcripts`: lists, shows, searches and saves agent conversations, on this host and in sandboxes. */
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { exportTranscriptsCommand } from './transcripts/export.ts'

@@ -1,4 +1,4 @@
-/** `craik volume`: what outlives sandboxes in their homes. */
+/** `craik volume`: lists and deletes volumes, which outlive the sandboxes that use them. */
 import { Command } from 'commander'
 import { formatDuration } from '../lib/duration.ts'
 import type { VolumeBody } from '../operator/api/bodies.ts'
@@ -56,7 +56,7 @@ function deleteCommand(context: CliContext): Command {
     })
 }
 
-/** Whoever typed the command gives leave. */
+/** Deletes a volume with a grant for it, because the user typed the command. */
 export async function deleteVolume(
   context: CliContext,
   client: ApiClient,

@@ -6,7 +6,7 @@ import type { SeenRequest } from '../../test/wire/wire-server.ts'
 import type { Account, Broker, Credential } from '../accounts/account.ts'
 import { CraikError } from '../errors.ts'
 import { createGrant } from '../policy/grants.ts'
-import { OPERATOR } from '../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../policy/policy.fixture.ts'
 import { type CallScene, callScene } from '../providers/dispatch.fixture.ts'
 import type { GatewayCaller } from './caller.ts'
 import type { GatewayLimits } from './gateway-limits.ts'
@@ -172,7 +172,7 @@ function callerOf(
   const mode = provided ?? 'broker'
   const grants = new Map<string, Promise<string>>()
   return {
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     policyEnvelopeId: 'policy_team',
     sandboxId,
     scope: {},
@@ -183,12 +183,12 @@ function callerOf(
         grants.get(target) ??
         createGrant(at.store, {
           capability,
-          subject: OPERATOR,
+          subject: POLICY_OPERATOR,
           scope: { sandbox_id: sandboxId },
           target: { ref: target },
           operations: [operation],
           max_uses: null,
-          approved_by: OPERATOR,
+          approved_by: POLICY_OPERATOR,
         }).then(({ grant }) => grant.id)
       grants.set(target, grant)
       return grant

@@ -181,7 +181,7 @@ class GatewayServer implements Gateway {
       void this.#models.handle(caller, load, request, response)
       return
     }
-    // These handlers read the body at once, so the client is told to send it.
+    // These handlers read the body at once, so the server asks the client to send it.
     if (expectsContinue(request) && !response.headersSent) response.writeContinue()
   }
 

@@ -1,20 +1,20 @@
-/** Every harness there is, by name. */
+/** All harnesses by name. */
 import { CraikError } from '../errors.ts'
-import { claudeCode } from './claude-code/harness.ts'
-import { codex } from './codex/harness.ts'
-import { fixture } from './fixture/harness.ts'
-import { gemini } from './gemini/harness.ts'
+import { claudeCodeHarness } from './claude-code/harness.ts'
+import { codexHarness } from './codex/harness.ts'
+import { fixtureHarness } from './fixture/harness.ts'
+import { geminiHarness } from './gemini/harness.ts'
 import { HARNESS_NAMES, type Harness, type HarnessName } from './harness.ts'
-import { kimi } from './kimi/harness.ts'
-import { opencode } from './opencode/harness.ts'
+import { kimiHarness } from './kimi/harness.ts'
+import { opencodeHarness } from './opencode/harness.ts'
 
 export const HARNESSES: Readonly<Record<HarnessName, Harness>> = {
-  'claude-code': claudeCode,
-  codex,
-  gemini,
-  opencode,
-  kimi,
-  fixture,
+  'claude-code': claudeCodeHarness,
+  codex: codexHarness,
+  gemini: geminiHarness,
+  opencode: opencodeHarness,
+  kimi: kimiHarness,
+  fixture: fixtureHarness,
 }
 
 export function harnessNamed(name: string): Harness {

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest'
 import { HARNESSES } from './all.ts'
-import { ownContents } from './harness.ts'
+import { generatedContents } from './harness.ts'
 
 const PLACE = { gateway: 'http://127.0.0.1:8118', model: undefined, trustsProject: true }
 
-test('what was put for any login and no model is ours to replace when a model is asked for', () => {
+test('recognizes a file that Craik wrote for any login without a model, when a model is requested', () => {
   for (const harness of Object.values(HARNESSES))
     for (const login of [undefined, ...harness.logins])
       for (const { path, content } of harness.settings({ ...PLACE, login }))
-        expect(ownContents(harness, { ...PLACE, model: 'some-model' }, path)).toContain(content)
+        expect(generatedContents(harness, { ...PLACE, model: 'some-model' }, path)).toContain(content)
 })
 
-test('what somebody else wrote is not', () => {
-  expect(ownContents(HARNESSES.codex, PLACE, '.codex/config.toml')).not.toContain('model = "mine"\n')
+test('does not recognize a file that the user wrote', () => {
+  expect(generatedContents(HARNESSES.codex, PLACE, '.codex/config.toml')).not.toContain('model = "mine"\n')
 })

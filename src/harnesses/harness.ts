@@ -1,63 +1,72 @@
-/** What an agent CLI is to Craik: which login serves it, how it is set up for the gateway, and what speaks for it. */
+/**
+ * Describes an agent CLI to Craik: its logins, its configuration for the gateway, and the program that speaks the Agent
+ * Client Protocol for it.
+ */
 
 export const HARNESS_NAMES = ['claude-code', 'codex', 'gemini', 'opencode', 'kimi', 'fixture'] as const
 export type HarnessName = (typeof HARNESS_NAMES)[number]
 
-/** A login of the host that a sandbox has a stand-in for. */
+/** A host login for which a sandbox has a placeholder credential. */
 export interface HarnessLogin {
   readonly family: 'anthropic' | 'openai' | 'gemini' | 'openrouter' | 'kimi'
   readonly kind: 'oauth' | 'api_key'
 }
 
-/** Where it runs, as it is to be told. */
+/** The values that a harness's configuration depends on. */
 export interface HarnessContext {
-  /** The gateway, as programs inside reach it: no slash at its end. */
+  /** The gateway's address for programs in the sandbox, without a slash at the end. */
   readonly gateway: string
-  /** Undefined: it needs none. */
+  /** Undefined when the harness needs no login. */
   readonly login: HarnessLogin | undefined
-  /** As the harness names it; undefined: its own default. */
+  /** The harness's own name of the model. Undefined for its default model. */
   readonly model: string | undefined
-  /** Whether what the project brings along is started unasked: its servers, hooks and plugins, and the leave that it gives itself. */
+  /**
+   * True when the harness starts a project's servers, hooks and plugins without asking, and accepts the permissions
+   * that the project grants itself.
+   */
   readonly trustsProject: boolean
 }
 
-/** What a session is begun and taken up with. */
-export interface SessionTerms {
-  /** As the agent's own extension of the protocol names it. */
+/** The options for starting or resuming a session. */
+export interface SessionOptions {
+  /** The options in the agent's own protocol extension. */
   readonly meta?: Readonly<Record<string, unknown>>
-  /** Which of its modes it is to be in. */
+  /** The mode that the session must be in. */
   readonly modeId?: string
 }
 
-/** Of the home inside. It is put there when nothing is, or when what is there was put there by us. */
+/** A file in the sandbox home. Craik writes it when it does not exist, or when Craik wrote the existing file. */
 interface SettingFile {
-  /** Relative to the home. */
+  /** Relative to the sandbox home. */
   readonly path: string
   readonly content: string
 }
 
 export interface Harness {
   readonly name: HarnessName
-  /** As its makers call it. */
+  /** The name that its vendor uses. */
   readonly title: string
-  /** What it can work with, best first. Empty: it asks no model. */
+  /** The logins that the harness can use, best first. Empty when it calls no model. */
   readonly logins: readonly HarnessLogin[]
-  /** What a person types on the host to log in. */
-  readonly logIn: string
-  /** The secret that takes the place of a login. */
+  /** The command with which the user logs in on the host. */
+  readonly loginCommand: string
+  /** The name of the secret that can replace a login. */
   readonly keyName: string | undefined
-  /** What speaks the Agent Client Protocol on its standard input and output, inside. */
+  /** Returns the command in the sandbox that speaks the Agent Client Protocol on its standard input and output. */
   agent(harnessContext: HarnessContext): readonly [string, ...string[]]
-  session?(harnessContext: HarnessContext): SessionTerms
-  /** Of a project: what it would start also where the project is not trusted. Then it is not started itself. */
-  readonly startsAnyway?: readonly string[]
-  /** What is run inside before a session is taken up again. */
-  beforeResume?(sessionId: string): readonly [string, ...string[]]
+  session?(harnessContext: HarnessContext): SessionOptions
+  /**
+   * Project files that the harness loads even when the project is not trusted. If one exists in an untrusted project,
+   * Craik does not start the harness.
+   */
+  readonly alwaysLoadedFiles?: readonly string[]
+  /** Returns a command that runs in the sandbox before a session resumes. */
+  resumePreparationCommand?(sessionId: string): readonly [string, ...string[]]
   environment(harnessContext: HarnessContext): Readonly<Record<string, string>>
   settings(harnessContext: HarnessContext): readonly SettingFile[]
 }
 
-/** The one of those that the sandbox has which serves it best. */
+/** Returns the login of the sandbox that suits the harness best. */
 export function loginFor(
   harness: Harness,
   logins: readonly { readonly family: string; readonly kind: HarnessLogin['kind'] }[],
@@ -67,8 +76,11 @@ export function loginFor(
   )
 }
 
-/** Every text that we would put at a path, whatever the login, with the model or none: what equals one of them is ours to replace. */
-export function ownContents(
+/**
+ * Returns every text that Craik would write to a path, for each login, with the model and without one. Craik may
+ * replace a file with one of these texts.
+ */
+export function generatedContents(
   harness: Harness,
   harnessContext: Omit<HarnessContext, 'login'>,
   path: string,

@@ -19,8 +19,8 @@ function scene() {
   return { acknowledgements, sent, answers }
 }
 
-describe('what was taken of a log is acknowledged', () => {
-  it('in steps, one at a time, always the newest', async () => {
+describe('acknowledgements of a log', () => {
+  it('are sent after each step, one at a time, always for the newest position', async () => {
     const { acknowledgements, sent, answers } = scene()
     acknowledgements.acknowledge(1000)
     acknowledgements.acknowledge(2000)
@@ -32,7 +32,7 @@ describe('what was taken of a log is acknowledged', () => {
     acknowledgements.close()
   })
 
-  it('after a while where it is less than a step, and not where nothing would be dropped', async () => {
+  it('are sent after a delay for less than a step, and not when nothing would be dropped', async () => {
     const { acknowledgements, sent } = scene()
     acknowledgements.acknowledge(99)
     await vi.advanceTimersByTimeAsync(1000)
@@ -45,7 +45,7 @@ describe('what was taken of a log is acknowledged', () => {
     acknowledgements.close()
   })
 
-  it('again when one was lost', async () => {
+  it('are sent again after one was lost', async () => {
     const { acknowledgements, sent, answers } = scene()
     acknowledgements.acknowledge(1000)
     answers[0]!.reject(new Error('lost'))
@@ -55,7 +55,7 @@ describe('what was taken of a log is acknowledged', () => {
     acknowledgements.close()
   })
 
-  it('at the end, for which an answer that does not come is not waited for', async () => {
+  it('are sent at the end, without waiting for a response that does not arrive', async () => {
     const { acknowledgements, sent, answers } = scene()
     acknowledgements.acknowledge(1000)
     acknowledgements.acknowledge(1001)

@@ -1,20 +1,20 @@
-/** Tells the writer of a log how far its reader is: in steps, after a while, and at the end. */
+/** Reports to the writer of a log how far its reader is: after each step, after a delay, and at the end. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface AcknowledgementOptions {
-  /** Rejects when it did not arrive: the next one makes up for it. */
+  /** Rejects when the acknowledgement did not arrive. The next one makes up for it. */
   readonly send: (position: number) => Promise<void>
-  /** A log that is no longer than this drops nothing, so nobody has to be told. */
+  /** The writer drops nothing of a log that is shorter than this, so it needs no acknowledgement. */
   readonly fromBytes: number
   readonly stepBytes: number
 }
 
-/** What is less than a step is acknowledged after this time. */
+/** An amount below one step is acknowledged after this time. */
 const EVERY_MS = 200
-/** How long the end waits for its acknowledgement, which only frees space. */
+/** How long `end` waits for its acknowledgement, which only frees space. */
 const END_MS = 2000
 
-/** One at a time, always the newest. */
+/** Sends one acknowledgement at a time, always for the newest position. */
 export class Acknowledgements {
   readonly #options: AcknowledgementOptions
   #position: number
@@ -29,7 +29,7 @@ export class Acknowledgements {
     this.#acknowledged = after
   }
 
-  /** The reader has everything before that position. */
+  /** Records that the reader has everything before that position. */
   acknowledge(position: number): void {
     this.#position = position
     if (position < this.#options.fromBytes) return
@@ -37,12 +37,12 @@ export class Acknowledgements {
     else this.#timer ??= setTimeout(() => this.#send(), EVERY_MS)
   }
 
-  /** One that was lost on the way would leave both ends waiting. */
+  /** Sends the acknowledgement again. If it was lost, both ends would wait for each other. */
   repeat(): void {
     if (this.#position > 0 && this.#position >= this.#options.fromBytes) this.#send()
   }
 
-  /** The reader has all of it. Resolves when the writer knows, or does not answer. */
+  /** Acknowledges the whole log. Resolves when the writer has confirmed it or does not answer. */
   async end(): Promise<void> {
     if (this.#position < this.#options.fromBytes || this.#closed) return
     const flush = async () => {

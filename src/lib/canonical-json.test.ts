@@ -8,7 +8,7 @@ const vectors = resolve(import.meta.dirname, '../../../shared/vectors/jcs')
 
 describe.skipIf(!existsSync(vectors))('RFC 8785 published vectors (need ../shared)', () => {
   it.each(existsSync(vectors) ? readdirSync(`${vectors}/input`) : [])(
-    'gives the published bytes for %s',
+    'produces the published bytes for %s',
     (name) => {
       const input = JSON.parse(readFileSync(`${vectors}/input/${name}`, 'utf8')) as Json
       expect(canonicalJson(input)).toBe(readFileSync(`${vectors}/output/${name}`, 'utf8').trim())
@@ -17,24 +17,24 @@ describe.skipIf(!existsSync(vectors))('RFC 8785 published vectors (need ../share
 })
 
 describe('canonical JSON', () => {
-  it('sorts keys by UTF-16 code units, at every depth, and leaves out what is undefined', () => {
+  it('sorts keys by UTF-16 code units, at every depth, and omits undefined members', () => {
     expect(canonicalJson({ b: [{ z: 1, a: undefined, y: null }], é: 1, a: 'x' })).toBe(
       '{"a":"x","b":[{"y":null,"z":1}],"é":1}',
     )
   })
 
-  it('spells numbers as ECMAScript does', () => {
+  it('formats numbers as ECMAScript does', () => {
     expect(canonicalJson([1e21, 1e-7, -0, 0.1, 1 / 3])).toBe('[1e+21,1e-7,0,0.1,0.3333333333333333]')
   })
 
   it.each([[Number.NaN], [Number.POSITIVE_INFINITY], ['\ud800'], [{ '\udfff': 1 }], [10n], [() => 1]])(
-    'refuses what JSON cannot hold',
+    'refuses what JSON cannot represent',
     (value) => {
       expect(() => canonicalJson(value as never)).toThrow(TypeError)
     },
   )
 
-  it('gives one text for one value, whatever the order of its keys', () => {
+  it('produces the same text for the same value, whatever the order of its keys', () => {
     const value = fc.jsonValue({ maxDepth: 4 }).filter((json) => JSON.stringify(json).isWellFormed())
     fc.assert(
       fc.property(value, (json) => {

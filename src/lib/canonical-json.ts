@@ -1,4 +1,4 @@
-/** RFC 8785 canonical JSON: one byte sequence for one value. */
+/** RFC 8785 canonical JSON: the same value always gives the same bytes. */
 
 export type Json =
   | null
@@ -8,7 +8,7 @@ export type Json =
   | readonly Json[]
   | { readonly [key: string]: Json | undefined }
 
-/** Throws TypeError on what JSON cannot hold: NaN, infinities, lone surrogates, bigint, functions. */
+/** Throws TypeError for what JSON cannot represent: NaN, infinities, lone surrogates, bigint, functions. */
 export function canonicalJson(value: Json): string {
   if (typeof value === 'string') return quoteJson(value)
   if (typeof value === 'number') {
@@ -28,17 +28,17 @@ export function canonicalJson(value: Json): string {
   return `{${out}}`
 }
 
-/** Most objects come with their keys in order, and looking is cheaper than sorting. */
+/** Most objects have their keys in order already, and a check is cheaper than a sort. */
 export function sortKeys(record: object): string[] {
   const keys = Object.keys(record)
   for (let i = 1; i < keys.length; i++) if (keys[i - 1]! > keys[i]!) return keys.sort()
   return keys
 }
 
-/** Printable ASCII without quotes and backslashes: most strings, and nothing in them needs escaping. */
+/** Printable ASCII without quotes and backslashes. Most strings match, and they need no escaping. */
 const PLAIN = /^[ !#-[\]-~]*$/
 
-/** One string as JSON. Throws TypeError on lone surrogates. */
+/** Returns one string as JSON. Throws TypeError on lone surrogates. */
 export function quoteJson(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`
   if (!text.isWellFormed()) throw new TypeError('canonical JSON has no lone surrogates')

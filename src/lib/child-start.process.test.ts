@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { collect } from './child.fixture.ts'
+import { collectOutput } from './child.fixture.ts'
 import { cleanEnvironment, type RunOptions } from './child.ts'
 
 let folder: string
@@ -13,7 +13,8 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-const run = (argv: readonly string[], options: Partial<RunOptions> = {}) => collect(folder, argv, options)
+const run = (argv: readonly string[], options: Partial<RunOptions> = {}) =>
+  collectOutput(folder, argv, options)
 const _sh = (script: string, options: Partial<RunOptions> = {}) => run(['sh', '-c', script], options)
 
 describe('runChild, when it cannot start', () => {
@@ -24,35 +25,35 @@ describe('runChild, when it cannot start', () => {
   })
 
   it.each(['no-such-program-anywhere', './no-such-file', '/dev/null/x'])(
-    'tells that %s is missing',
+    'reports that %s is missing',
     async (name) => {
       expect(await run([name])).toMatchObject(refusal('missing', `program "${name}" not found`))
     },
   )
 
-  it('tells that there is no program', async () => {
+  it('reports that there is no program', async () => {
     expect(await run([])).toMatchObject(refusal('missing', 'no program to run'))
     expect(await run([''])).toMatchObject(refusal('missing', 'no program to run'))
   })
 
-  it('looks for the program in the PATH that is given, not in ours', async () => {
+  it('searches for the program in the given PATH, not in that of this process', async () => {
     expect(await run(['true'], { env: { PATH: folder } })).toMatchObject(refusal('missing', '"true"'))
   })
 
-  it('tells that a file or folder may not be executed', async () => {
+  it('reports that a file or folder is not executable', async () => {
     writeFileSync(join(folder, 'plain'), '#!/bin/sh\n', { mode: 0o644 })
     mkdirSync(join(folder, 'sub'))
     expect(await run(['./plain'])).toMatchObject(refusal('not_executable', '"./plain" is not executable'))
     expect(await run(['./sub'])).toMatchObject(refusal('not_executable', '"./sub" is not executable'))
   })
 
-  it('tells that a script’s interpreter is missing', async () => {
+  it('reports that a script’s interpreter is missing', async () => {
     writeFileSync(join(folder, 'script'), '#!/no/such/interpreter\n')
     chmodSync(join(folder, 'script'), 0o755)
     expect(await run(['./script'])).toMatchObject(refusal('not_executable', 'interpreter'))
   })
 
-  it('tells a bad folder from a missing program', async () => {
+  it('distinguishes a bad folder from a missing program', async () => {
     writeFileSync(join(folder, 'file'), '')
     const none = { cwd: join(folder, 'none') }
     expect(await run(['true'], none)).toMatchObject(refusal('bad_cwd', 'does not exist'))
@@ -75,7 +76,7 @@ describe('runChild, when it cannot start', () => {
     }
   })
 
-  it('tells that the arguments are too long', async () => {
+  it('reports that the arguments are too long', async () => {
     expect(await run(['true', 'x'.repeat(4_000_000)])).toMatchObject(
       refusal('other', 'longer than this system'),
     )
@@ -116,7 +117,7 @@ describe('cleanEnvironment', () => {
     expect(cleanEnvironment({ ...withheld, ...passed, MISSING: undefined })).toEqual(passed)
   })
 
-  it('lets no token of ours reach a program', async () => {
+  it('passes no token of this process to a program', async () => {
     const ours = { ...process.env, CRAIK_TEST_TOKEN: 'hunter2' }
     expect(
       (await run(['env'], { env: { ...process.env, CRAIK_TEST_TOKEN: 'hunter2' } as never })).stdout,

@@ -1,9 +1,9 @@
-/** Runs a program to its end and keeps what it wrote. */
+/** Runs a program to its end and returns what it wrote. */
 import { cleanEnvironment, type RunOptions, type RunResult, runChild } from './child.ts'
 
 type Finished = RunResult & { readonly stdout: string; readonly stderr: string }
 
-export async function collect(
+export async function collectOutput(
   cwd: string,
   argv: readonly string[],
   options: Partial<RunOptions> = {},

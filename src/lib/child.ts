@@ -12,36 +12,39 @@ type Sink = (chunk: Buffer) => void | Promise<void>
 
 export interface RunOptions {
   readonly argv: readonly string[]
-  /** The name that the program is called by; its path unless given. */
+  /** The name that the program is called by (default: its path). */
   readonly argv0?: string
   readonly cwd: string
-  /** All of the environment; nothing is added. PATH in it is where the program is looked for. */
+  /** The complete environment, to which nothing is added. The program is searched in its PATH. */
   readonly env: Readonly<Record<string, string>>
   readonly timeoutMs: number
   readonly signal?: AbortSignal
-  /** What the group gets first when `signal` aborts; SIGTERM unless given. A Ctrl-C is passed on as SIGINT. */
+  /** The first signal for the group when `signal` aborts (default: SIGTERM). Ctrl-C is passed on as SIGINT. */
   readonly cancelSignal?: 'SIGINT' | 'SIGTERM'
-  /** Ends the group by SIGKILL at once, whatever is left of the grace. */
+  /** Kills the group with SIGKILL at once, whatever is left of the grace period. */
   readonly killSignal?: AbortSignal
-  /** Nothing to read unless given. */
+  /** By default, the program has no input. */
   readonly stdin?: 'inherit' | 'ignore' | Buffer
-  /** Called with one chunk at a time; the program is held up until what it returns settles. */
+  /** Called with one chunk at a time. The program has to wait until the returned promise settles. */
   readonly onStdout: Sink
   readonly onStderr: Sink
-  /** How long SIGTERM has before SIGKILL, and an open pipe after its program has ended. */
+  /** The grace period: between SIGTERM and SIGKILL, and for a pipe that stays open after its program has ended. */
   readonly graceMs?: number
-  /** Of stdout and stderr together. */
+  /** The limit for stdout and stderr together. */
   readonly maxOutputBytes?: number
   /**
-   * What the program may read from descriptors 3, 4 and so on. With it, even if empty, no descriptor that we were
-   * ourselves started with reaches the program.
+   * The bytes that the program can read from descriptors 3, 4 and so on. If it is set, even to an empty list, the
+   * program gets none of the descriptors that this process itself was started with.
    */
   readonly inputs?: readonly Buffer[]
-  /** Gets what the program writes to the descriptor after its inputs; not counted as output. */
+  /** Gets what the program writes to the descriptor after its inputs. This does not count as output. */
   readonly onStatus?: Sink
-  /** The user and group that it runs as, without further groups; ours unless given. Only root may choose. */
+  /**
+   * The user and group that the program runs as, without further groups (default: those of this process). Only root can
+   * choose.
+   */
   readonly user?: { readonly uid: number; readonly gid: number }
-  /** Delivers the first, polite signal; to the whole group unless given. */
+  /** Sends the first signal, which programs can handle (default: to the whole group). */
   readonly sendFirstSignal?: (pid: number, signal: NodeJS.Signals) => void
 }
 
@@ -61,29 +64,29 @@ type RunEnd =
 
 export type RunResult = RunEnd & { readonly durationMs: number }
 
-/** `setTimeout` fires at once for anything longer. */
+/** `setTimeout` fires at once for any longer time. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** How long the kernel has to carry out a SIGKILL; a process that outlasts it is left behind. */
+/** How long the kernel has to carry out a SIGKILL. After that, Craik no longer waits for the process. */
 const KILL_WAIT_MS = 5000
 
 const GROUP_POLL_MS = 20
 
 /**
- * How much is still read after a program has ended. A pipe holds less (208 KiB by default on Linux), so all
- * that the program itself wrote is delivered, while a process that it left behind cannot write for ever.
+ * How much is still read after a program has ended. A pipe contains less (208 KiB by default on Linux), so everything
+ * that the program itself wrote is delivered. A process that it started and that still runs cannot write forever.
  */
 const MAX_LAST_BYTES = 4 * 1024 * 1024
 
 /**
- * Runs a program to its end and tells how it ended. It rejects only with what a sink threw, after ending the
+ * Runs a program to its end and reports how it ended. Rejects only with the error of a sink, after stopping the
  * program.
  *
- * The program leads a process group and session of its own, so it has no controlling terminal. On timeout,
- * abort and output limit the whole group gets SIGTERM, and SIGKILL after the grace; a process that has left the
- * group, or that may not be signalled, lives on. When the program ends by itself its group is left alone:
- * background processes that it started go on, but after the grace nobody reads what they write. An abort or
- * timeout from then on only cuts that reading short, because the program has its result already.
+ * The program leads a process group and session of its own, so it has no controlling terminal. On timeout, abort and
+ * output limit, the whole group gets SIGTERM, and SIGKILL after the grace period. A process that has left the group, or
+ * that may not be signaled, continues to run. When the program ends by itself, its group gets no signal. Background
+ * processes that it started continue, but after the grace period nothing reads what they write. An abort or timeout
+ * from then on only shortens that reading, because the program already has its result.
  */
 export async function runChild(options: RunOptions): Promise<RunResult> {
   const startedMs = performance.now()
@@ -113,7 +116,7 @@ async function run(options: RunOptions): Promise<RunEnd> {
   const taps = [
     new OutputReader(child.stdout!, (chunk) => deliver(chunk, options.onStdout), graceMs),
     new OutputReader(child.stderr!, (chunk) => deliver(chunk, options.onStderr), graceMs),
-    ...statusTaps(child, options, graceMs),
+    ...createStatusReaders(child, options, graceMs),
   ]
   const closeTaps = () => {
     for (const tap of taps) tap.close()
@@ -142,11 +145,11 @@ async function run(options: RunOptions): Promise<RunEnd> {
     isStopRequested.resolve()
   }
 
-  using _deadline = after(options.timeoutMs, () => stop({ end: 'timeout' }))
+  using _deadline = startDeadline(options.timeoutMs, () => stop({ end: 'timeout' }))
   const onAbort = () => stop({ end: 'cancelled' })
   const requests = [options.signal, options.killSignal].filter((signal) => signal !== undefined)
   for (const signal of requests) signal.addEventListener('abort', onAbort, { once: true })
-  // A signal may have fired while the program was starting.
+  // A signal may have aborted while the program was starting.
   if (requests.some((signal) => signal.aborted)) onAbort()
   try {
     const drained = Promise.all(taps.map((tap) => tap.drain().catch(fail)))
@@ -168,7 +171,7 @@ async function run(options: RunOptions): Promise<RunEnd> {
   return stopped ?? exit!
 }
 
-function statusTaps(
+function createStatusReaders(
   child: ChildProcess,
   { inputs = [], onStatus }: RunOptions,
   graceMs: number,
@@ -177,7 +180,7 @@ function statusTaps(
   return stream && onStatus ? [new OutputReader(stream, async (chunk) => onStatus(chunk), graceMs)] : []
 }
 
-/** One output pipe of a program. */
+/** Reads one output pipe of a program. */
 class OutputReader {
   readonly #stream: Readable
   readonly #deliver: (chunk: Buffer) => Promise<void>
@@ -212,7 +215,10 @@ class OutputReader {
     }
   }
 
-  /** The program is gone: from here on, waits for the pipe no longer than the grace, time in sinks not counted. */
+  /**
+   * Called when the program has ended. From then on, waits for the pipe no longer than the grace period. The time in
+   * sinks does not count.
+   */
   expectEnd(): void {
     this.#ending = true
     if (this.#waitingSinceMs !== undefined) this.#startWaiting()
@@ -227,7 +233,7 @@ class OutputReader {
     const sinceMs = performance.now()
     this.#waitingSinceMs = sinceMs
     if (!this.#ending) return
-    // Timers run before input: a busy process looks once more before it gives up what is there to read.
+    // Timers run before input. So a busy process checks once more for input before it closes the pipe.
     const lookOnceMore = () => setImmediate(() => this.#waitingSinceMs === sinceMs && this.close())
     this.#timer = setTimeout(lookOnceMore, Math.max(0, this.#timeoutMs))
   }
@@ -242,18 +248,19 @@ class OutputReader {
 }
 
 /**
- * Ends a process group: a signal that it may handle, then SIGKILL for whoever is left after the grace. The group's number is safe
- * to signal for as long as the group has been seen to have members, because a pid is not used again until then.
+ * Stops a process group: a signal that processes can handle, then SIGKILL for those that remain after the grace period.
+ * The group's number is safe to signal for as long as the group has been seen to have members, because a pid is not
+ * reused until then.
  */
 async function endGroup(
   pid: number,
   leaderExited: Promise<void>,
   graceMs: number,
-  askPolitely: () => void,
+  sendFirst: () => void,
   killSignal?: AbortSignal,
 ): Promise<void> {
-  using hurried = abortOf(killSignal)
-  if (!killSignal?.aborted) askPolitely()
+  using killRequest = abortOf(killSignal)
+  if (!killSignal?.aborted) sendFirst()
   let leaderGone = false
   const noteExit = leaderExited.then(() => {
     leaderGone = true
@@ -262,15 +269,15 @@ async function endGroup(
   while (!killSignal?.aborted && performance.now() < graceEndsMs) {
     const leftMs = graceEndsMs - performance.now()
     await (leaderGone
-      ? waitFor(hurried.promise, Math.min(GROUP_POLL_MS, leftMs))
-      : waitFor(Promise.race([noteExit, hurried.promise]), leftMs))
+      ? waitFor(killRequest.promise, Math.min(GROUP_POLL_MS, leftMs))
+      : waitFor(Promise.race([noteExit, killRequest.promise]), leftMs))
     if (leaderGone && !signalGroup(pid, 0)) return
   }
   signalGroup(pid, 'SIGKILL')
   await waitFor(noteExit, KILL_WAIT_MS)
 }
 
-/** A promise of the abort, and the end of listening for it. */
+/** Returns a promise that resolves on abort. Disposing it removes the listener. */
 function abortOf(signal: AbortSignal | undefined): Disposable & { readonly promise: Promise<void> } {
   const { promise, resolve: onAbort } = Promise.withResolvers<void>()
   const listener = () => onAbort()
@@ -278,7 +285,7 @@ function abortOf(signal: AbortSignal | undefined): Disposable & { readonly promi
   return { promise, [Symbol.dispose]: () => signal?.removeEventListener('abort', listener) }
 }
 
-/** False when the group has no member that may be signalled. */
+/** Returns false when the group has no member that may be signaled. */
 function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-pid, signal)
@@ -296,7 +303,7 @@ async function waitFor(event: Promise<void>, maxMs: number): Promise<void> {
   enough.abort()
 }
 
-function after(ms: number, then: () => void): Disposable {
+function startDeadline(ms: number, then: () => void): Disposable {
   const endMs = performance.now() + ms
   let timer: NodeJS.Timeout
   const arm = () => {
@@ -331,21 +338,24 @@ async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
     const provided = Buffer.isBuffer(stdin) ? [[0, stdin] as const] : []
     for (const [descriptor, content] of [...provided, ...inputs.map((input, i) => [i + 3, input] as const)]) {
       const pipe = child.stdio[descriptor] as Writable | undefined
-      // A program may end without reading its input; that is no error.
+      // A program may end without reading its input, which is not an error.
       pipe?.on('error', () => {})
       pipe?.end(content)
     }
     await once(child, 'spawn')
     return child
   } catch (error) {
-    return explain((error as NodeJS.ErrnoException).code ?? 'unknown error', program, cwd)
+    return explainStartFailure((error as NodeJS.ErrnoException).code ?? 'unknown error', program, cwd)
   } finally {
     if (nothing !== undefined) closeSync(nothing)
   }
 }
 
-/** The system answers alike when the folder and when the program is missing or closed to us. */
-function explain(code: string, program: string, cwd: string): NotStarted {
+/**
+ * Explains a failed start. The system reports the same error whether the folder or the program is missing or not
+ * accessible.
+ */
+function explainStartFailure(code: string, program: string, cwd: string): NotStarted {
   const folderProblem = ['ENOENT', 'ENOTDIR', 'EACCES'].includes(code) ? problemWithFolder(cwd) : undefined
   if (folderProblem !== undefined) return notStarted('bad_cwd', folderProblem)
   const name = JSON.stringify(program)
@@ -391,14 +401,17 @@ const PASSED_ON = new Set([
 ])
 
 /**
- * The environment of a program that Craik executes on the host for itself. Scripts, and what the program starts in turn, are
- * looked for in the system's folders alone.
+ * Returns the environment of a program that Craik executes on the host for itself. Scripts, and programs that it starts
+ * in turn, are searched only in system folders.
  */
 export function hostEnvironment(source: NodeJS.ProcessEnv): Record<string, string> {
   return { ...cleanEnvironment(source), PATH: hostPath() }
 }
 
-/** The environment of an operator's command: these and `LC_*`, so that tokens in ours never reach it. */
+/**
+ * Returns the environment of an operator's command: these variables and `LC_*`. So tokens in Craik's own environment
+ * never reach the command.
+ */
 export function cleanEnvironment(source: NodeJS.ProcessEnv): Record<string, string> {
   const clean: Record<string, string> = {}
   for (const [name, value] of Object.entries(source)) {

@@ -1,4 +1,4 @@
-/** Time, as something that is handed in. */
+/** The current time, as a dependency that callers pass in. */
 export interface Clock {
   nowMs(): number
 }

@@ -30,7 +30,7 @@ const ENCODINGS: Readonly<Record<string, (secret: string) => string>> = {
   'big-endian UTF-16': (secret) => Buffer.from(secret, 'utf16le').swap16().toString('latin1'),
 }
 const encodings = Object.entries(ENCODINGS)
-/** Random enough to stand in no other text by chance. */
+/** Random enough that no other text contains them by chance. */
 const secrets = fc.stringMatching(/^[!-~]{16,60}$/).filter((secret) => new Set(secret).size > 10)
 const latin1 = (text: string) => Buffer.from(text, 'latin1')
 
@@ -47,72 +47,74 @@ const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 })
 
 function maskPieces(mask: CredentialMask, pieces: readonly Buffer[]): Buffer {
   const stream = mask.stream()
-  return Buffer.concat([...pieces.map((piece) => stream.feed(piece)), stream.rest()])
+  return Buffer.concat([...pieces.map((piece) => stream.feed(piece)), stream.flush()])
 }
 
 describe.each(encodings)('%s', (_, encode) => {
-  it('is masked where the credential is whole, with as many bytes', () => {
+  it('is masked when the credential is complete, with as many bytes', () => {
     fc.assert(
       fc.property(secrets, fc.string(), (secret, around) => {
         const bytes = Buffer.concat([Buffer.from(`${around} `), latin1(encode(secret)), Buffer.from(' end')])
-        const masked = new CredentialMask([secret]).bytes(bytes)
+        const masked = new CredentialMask([secret]).maskBytes(bytes)
         expect(masked).toHaveLength(bytes.length)
-        expect(new CredentialMask([secret]).bytes(masked)).toBe(masked)
+        expect(new CredentialMask([secret]).maskBytes(masked)).toBe(masked)
         expect(masked.equals(bytes)).toBe(false)
         expect(masked.toString('latin1')).not.toContain(encode(secret))
       }),
     )
   })
 
-  it('passes where a character is missing, at either end', () => {
+  it('is not masked when a character is missing at either end', () => {
     const mask = new CredentialMask([SECRET])
     for (let length = 1; length < SECRET.length; length++)
       for (const part of [SECRET.slice(0, length), SECRET.slice(-length)]) {
         const bytes = latin1(` ${encode(part)} `)
-        expect(mask.bytes(bytes)).toBe(bytes)
+        expect(mask.maskBytes(bytes)).toBe(bytes)
       }
   })
 
-  it('is masked alike however the text is cut into pieces', () => {
+  it('is masked the same way however the text is split into pieces', () => {
     fc.assert(
       fc.property(sizes, fc.string(), (lengths, around) => {
         const mask = new CredentialMask([SECRET])
         const bytes = Buffer.concat([Buffer.from(around), latin1(encode(SECRET)), Buffer.from(around)])
-        expect(maskPieces(mask, cut(bytes, lengths)).equals(mask.bytes(bytes))).toBe(true)
+        expect(maskPieces(mask, cut(bytes, lengths)).equals(mask.maskBytes(bytes))).toBe(true)
       }),
     )
   })
 })
 
-it('masks long text alike in several turns of the event loop, also a credential that lies in two parts', async () => {
+it('masks long text the same way in several turns of the event loop, also a credential that spans two parts', async () => {
   const mask = new CredentialMask([SECRET])
   const filler = Buffer.alloc(256 * 1024, 'text-without-a-blank')
   for (let before = 0; before <= SECRET.length; before += 5) {
     const bytes = Buffer.concat([filler.subarray(before), latin1(SECRET), filler, filler])
-    const masked = await mask.inTurns(bytes)
-    expect(masked.equals(mask.bytes(bytes))).toBe(true)
+    const masked = await mask.maskInTurns(bytes)
+    expect(masked.equals(mask.maskBytes(bytes))).toBe(true)
     expect(masked.includes(SECRET)).toBe(false)
   }
 })
 
-it('masks each of two credentials, wherever they stand', () => {
+it('masks each of two credentials, wherever they are', () => {
   const [one, other] = [SECRET, 'gho_anotherTokenOfAnyLength']
-  const masked = new CredentialMask([one, other]).text(`${one}${other} ${other}`)
+  const masked = new CredentialMask([one, other]).maskText(`${one}${other} ${other}`)
   expect(masked).toBe(`${'x'.repeat(one.length + other.length)} ${'x'.repeat(other.length)}`)
 })
 
-it('masks the characters of base64 that a credential shares with what stands around it', () => {
+it('masks the base64 characters that a credential shares with the surrounding text', () => {
   const secret = 'a'.repeat(8) + SECRET
   for (const offset of [0, 1, 2]) {
     const text = Buffer.from(`${'~'.repeat(offset)}${secret}`)
       .toString('base64')
       .replace(/=+$/, '')
     const own = Math.ceil(((offset + secret.length) * 4) / 3) - Math.floor((offset * 4) / 3)
-    expect(new CredentialMask([secret]).text(` ${text} `)).toBe(` ${text.slice(0, -own)}${'x'.repeat(own)} `)
+    expect(new CredentialMask([secret]).maskText(` ${text} `)).toBe(
+      ` ${text.slice(0, -own)}${'x'.repeat(own)} `,
+    )
   }
 })
 
-it('leaves text without a credential as it is, however it is cut', () => {
+it('leaves text without a credential unchanged, however it is split', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 500 }), sizes, (content, lengths) => {
       const bytes = Buffer.from(content)
@@ -122,7 +124,7 @@ it('leaves text without a credential as it is, however it is cut', () => {
   )
 })
 
-it('holds back the same for every credential of a length', () => {
+it('holds back the same text for every credential of a length', () => {
   fc.assert(
     fc.property(
       secrets,
@@ -140,7 +142,7 @@ it('holds back the same for every credential of a length', () => {
   )
 })
 
-it('passes each whole word on at once, and whole characters', () => {
+it('passes each complete word on at once, and only whole characters', () => {
   const stream = new CredentialMask([SECRET]).stream()
   expect(stream.feedText('one two')).toBe('one ')
   expect(stream.feedText(' three\n')).toBe('two three\n')
@@ -148,7 +150,7 @@ it('passes each whole word on at once, and whole characters', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {
       const cutText = new CredentialMask([SECRET]).stream()
-      const passed = [...[...text].map((each) => cutText.feedText(each)), cutText.rest().toString()]
+      const passed = [...[...text].map((each) => cutText.feedText(each)), cutText.flush().toString()]
       expect(passed.every((piece) => piece.isWellFormed())).toBe(true)
       expect(passed.join('')).toBe(text)
     }),
@@ -161,7 +163,7 @@ it('leaves JSON valid, with the same members', () => {
     fc.property(secrets, texts, texts, fc.boolean(), (secret, before, after, isTwice) => {
       const value = { a: before + secret + after, [secret]: [1, before + secret, true], b: null }
       const json = JSON.stringify(isTwice ? { inner: JSON.stringify(value) } : value)
-      const masked = JSON.parse(new CredentialMask([secret]).text(json))
+      const masked = JSON.parse(new CredentialMask([secret]).maskText(json))
       const inner = isTwice ? JSON.parse(masked.inner) : masked
       expect(Object.values(inner)).toHaveLength(3)
       expect(JSON.stringify(inner.a)).not.toContain(JSON.stringify(secret).slice(1, -1))
@@ -183,13 +185,13 @@ it.each([
     JSON.stringify({ a: 'credential-of-some-length\\' }),
   ],
   ['members of an object', 'credential":"of-some-length', '{"credential":"of-some-length"}'],
-])('leaves JSON valid where the credential meets %s', (_, secret, json) => {
-  const masked = new CredentialMask([secret]).text(json)
+])('leaves JSON valid when the credential overlaps %s', (_, secret, json) => {
+  const masked = new CredentialMask([secret]).maskText(json)
   expect(masked).not.toBe(json)
   JSON.parse(masked)
 })
 
-it('does not look for a value that could be guessed whole', () => {
-  expect(new CredentialMask(['fifteen-letters']).text('fifteen-letters')).toBe('fifteen-letters')
-  expect(new CredentialMask(['sixteen--letters']).text('sixteen--letters')).toBe('x'.repeat(16))
+it('does not mask a value that is short enough to be guessed completely', () => {
+  expect(new CredentialMask(['fifteen-letters']).maskText('fifteen-letters')).toBe('fifteen-letters')
+  expect(new CredentialMask(['sixteen--letters']).maskText('sixteen--letters')).toBe('x'.repeat(16))
 })

@@ -1,59 +1,61 @@
 /**
- * Masks a credential that an upstream repeats: all of it, in each encoding below, and never a part of it. A guest that chooses
- * the text of an answer learns nothing from that, because it would have to know the whole credential to see a difference.
+ * Masks a credential that an upstream repeats: the complete credential in each encoding below, and never a part of it.
+ * A sandbox that chooses the text of a response learns nothing from that, because it would have to know the whole
+ * credential to see a difference.
  *
- * The search is a rolling hash over each stretch of text that is long enough to hold a credential. So its time depends on how
- * the text is divided and on the credential's length and characters, never on how much of the credential is in the text.
+ * The search is a rolling hash over each stretch of text that is long enough to contain a credential. So its time
+ * depends on how the text is divided and on the credential's length and characters, never on how much of the credential
+ * is in the text.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** A shorter value could be guessed whole, and the mask would confirm the guess. */
+/** A shorter value could be guessed completely, and the mask would confirm the guess. */
 const SHORTEST_CHARS = 16
-/** Masked in one turn of the event loop: some 20 ms of the dearest text. */
+/** How much is masked in one turn of the event loop. The slowest text of this size takes about 20 ms. */
 export const TURN_BYTES = 256 * 1024
 /** Valid in a header, a JSON string, an identifier and a URL. */
 const FILLER = 'x'
 
-/** Random for each process, so that nobody can prepare text whose hash is that of a credential. */
+/** Random for each process, so that nobody can prepare text with the same hash as a credential. */
 const BASE = randomOdd()
 const TABLE_BITS = 10
 
-/** Bytes of which tokens are made, in each encoding below; zeros are those of UTF-16. */
+/** The bytes that tokens consist of in each encoding below. The zeros are those of UTF-16. */
 const TOKEN_BYTES = classOf(/[\w.~+/=%\\\0-]/)
-/** Bytes of which any value of a header is made. */
+/** The bytes that the value of any header consists of. */
 const WORD_BYTES = classOf(/[!-~\0]/)
 
 interface Needle {
   readonly bytes: Buffer
-  /** So many of its first bytes are hashed. */
+  /** The number of its first bytes that are hashed. */
   readonly hashed: number
-  /** Base64 characters next to it that hold a few bits of the credential as well. */
+  /** The number of base64 characters next to it that also contain a few bits of the credential. */
   readonly before: number
   readonly after: number
 }
 
-/** Needles of which as many bytes are hashed: the search goes through the text once for each group. */
+/** Needles with the same number of hashed bytes. The search goes through the text once for each group. */
 interface Group {
   readonly length: number
   readonly needles: readonly (Needle & { readonly hash: number })[]
-  /** The hash of a needle where it belongs; elsewhere one that belongs to another place. */
+  /** The hash of a needle in its own slot. Every other slot contains a hash that belongs to another slot. */
   readonly table: Int32Array
-  /** Random, for the place of a hash in the table. */
+  /** A random factor that decides the slot of a hash in the table. */
   readonly mix: number
-  /** What a byte that leaves the window has been multiplied with. */
+  /** The factor by which a byte has been multiplied when it leaves the window. */
   readonly power: number
 }
 
 export class CredentialMask {
   readonly #groups: readonly Group[]
   readonly #class: Uint8Array
-  /** The shortest stretch of text that has to be searched. */
+  /** The shortest stretch of text that must be searched. */
   readonly #shortest: number
   /** The longest stretch of bytes that one occurrence replaces. */
   readonly span: number
 
-  /** The values as they are sent, without a scheme. */
+  /** The values as they are sent, without a scheme such as `Bearer`. */
   constructor(credentials: readonly (Buffer | string | undefined)[]) {
     const needles = credentials.flatMap((each) => encodingsOf(each?.toString('latin1').trim() ?? ''))
     const byLength = Map.groupBy(needles, ({ hashed }) => hashed)
@@ -64,8 +66,8 @@ export class CredentialMask {
     this.span = Math.max(0, ...needles.map(({ bytes, before, after }) => bytes.length + before + after))
   }
 
-  /** The same buffer, or a copy of the same length with each credential replaced. JSON stays JSON. */
-  bytes(bytes: Buffer): Buffer {
+  /** Returns the same buffer, or a copy of the same length with each credential replaced. Valid JSON stays valid. */
+  maskBytes(bytes: Buffer): Buffer {
     let masked: Buffer | undefined
     const maskNeedle = (needle: Needle, at: number) => {
       masked ??= Buffer.from(bytes)
@@ -80,54 +82,60 @@ export class CredentialMask {
     return masked ?? bytes
   }
 
-  /** The same for long bytes, a part of them in each turn of the event loop: 16 MB of base64 take more than a second. */
-  async inTurns(bytes: Buffer): Promise<Buffer> {
-    if (bytes.length <= TURN_BYTES) return this.bytes(bytes)
+  /**
+   * Does the same for long buffers, one part in each turn of the event loop: 16 MB of base64 take more than a second.
+   */
+  async maskInTurns(bytes: Buffer): Promise<Buffer> {
+    if (bytes.length <= TURN_BYTES) return this.maskBytes(bytes)
     const stream = this.stream()
     const masked: Buffer[] = []
     for (let at = 0; at < bytes.length; at += TURN_BYTES) {
       masked.push(stream.feed(bytes.subarray(at, at + TURN_BYTES)))
       await nextTurn()
     }
-    return Buffer.concat([...masked, stream.rest()], bytes.length)
+    return Buffer.concat([...masked, stream.flush()], bytes.length)
   }
 
   /**
-   * Where the stretch from here ends, if it is long enough. Otherwise where its last end is that can be known without a look at
-   * each byte.
+   * Returns the end of the stretch that begins at `from`, if it is long enough. Otherwise returns the last byte within
+   * the shortest length that ends a stretch, and does not check the bytes before it.
    */
   #stretch(bytes: Buffer, from: number): number {
     const isIn = this.#class
-    // A byte that is in no credential ends every stretch before it: the search begins where the shortest would end.
+    // A byte that no credential contains ends every stretch before it. So the search begins where the shortest stretch
+    // would end.
     for (let at = from + this.#shortest - 1; at >= from; at--) if (isIn[bytes[at]!] === 0) return at
     let end = from + this.#shortest
     while (end < bytes.length && isIn[bytes[end]!] === 1) end++
     return end
   }
 
-  text(text: string): string {
+  maskText(text: string): string {
     if (this.#groups.length === 0) return text
     const bytes = Buffer.from(text)
-    const masked = this.bytes(bytes)
+    const masked = this.maskBytes(bytes)
     return masked === bytes ? text : masked.toString()
   }
 
-  /** For what comes in pieces. */
+  /** Masks text that arrives in pieces. */
   stream(): MaskedStream {
     return new MaskedStream(this, this.span)
   }
 }
 
 /**
- * Holds back only a word that is not over, and no more of it than a credential is long: no encoding has a blank, a line's end
- * or another control character in it. So what is held back depends on how the text is divided, never on the credential.
+ * Holds back only an incomplete word, and no more of it than the length of a credential. No encoding contains a space,
+ * a line break or any other control character except NUL. So the amount held back depends on how the text is divided,
+ * never on the credential.
  */
 class MaskedStream {
   readonly #mask: CredentialMask
   readonly #span: number
-  /** The last bytes as they came. */
+  /** The last bytes as they arrived. */
   #seen: Buffer = Buffer.alloc(0)
-  /** How many of them have been passed on: a credential may begin there that is over only later. */
+  /**
+   * The number of these bytes that were already passed on. A credential may begin in them and end only in later bytes.
+   */
   #passed = 0
 
   constructor(mask: CredentialMask, span: number) {
@@ -135,7 +143,7 @@ class MaskedStream {
     this.#span = span
   }
 
-  /** What can be passed on now. */
+  /** Returns what can be passed on now. */
   feed(chunk: Buffer): Buffer {
     const bytes = this.#seen.length === 0 ? chunk : Buffer.concat([this.#seen, chunk])
     const first = Math.max(this.#passed, bytes.length - this.#span)
@@ -144,19 +152,19 @@ class MaskedStream {
     return this.#pass(bytes, end)
   }
 
-  /** The same for text in whole characters. */
+  /** Does the same for text of whole characters. */
   feedText(text: string): string {
-    // Only ASCII is held back: what is passed on ends with a whole character.
+    // The stream holds back only ASCII, so what it passes on ends with a whole character.
     return this.feed(Buffer.from(text)).toString()
   }
 
-  /** What was held back, once nothing follows. */
-  rest(): Buffer {
+  /** Returns what was held back, after the last piece. */
+  flush(): Buffer {
     return this.#pass(this.#seen, this.#seen.length)
   }
 
   #pass(bytes: Buffer, end: number): Buffer {
-    const passed = this.#mask.bytes(bytes).subarray(this.#passed, end)
+    const passed = this.#mask.maskBytes(bytes).subarray(this.#passed, end)
     const from = Math.max(0, end - this.#span)
     this.#seen = bytes.subarray(from)
     this.#passed = end - from
@@ -194,12 +202,15 @@ function encodingsOf(secret: string): Needle[] {
   ]
 }
 
-/** As it stands in a JSON string. */
+/** Escapes text as in a JSON string. */
 function escapeJson(text: string): string {
   return JSON.stringify(text).slice(1, -1)
 }
 
-/** How base64 begins and ends depends on what stands around it; the characters between these ends do not. */
+/**
+ * Returns the base64 forms without their ends. The ends depend on the surrounding bytes, and the characters between
+ * them do not.
+ */
 function base64Of(secret: Buffer): Needle[] {
   const found = [0, 1, 2].map((offset) => {
     const [from, to] = [Math.ceil((offset * 4) / 3), Math.floor(((offset + secret.length) * 4) / 3)]
@@ -208,7 +219,7 @@ function base64Of(secret: Buffer): Needle[] {
       .slice(from, to)
     return { text, before: offset === 0 ? 0 : 1, after: (offset + secret.length) % 3 === 0 ? 0 : 1 }
   })
-  // One length for all saves searches: it leaves out two characters at most, which are compared all the same.
+  // The same length for all forms saves searches. The hash omits at most one character, which is compared all the same.
   const hashed = Math.min(...found.map(({ text }) => text.length))
   return found.flatMap(({ text, ...around }) =>
     [text, text.replaceAll('+', '-').replaceAll('/', '_')].map((each) => ({
@@ -234,15 +245,16 @@ function hashOf(bytes: Buffer, from: number, length: number): number {
 }
 
 /**
- * A place for each hash, all of 32 bits: what a text costs does not depend on some bits of a credential's hash. Where two
- * belong in one place, another factor is tried.
+ * Gives each hash a slot of its own, with all 32 bits. So the time for a text does not depend on some bits of a
+ * credential's hash. When two hashes belong to the same slot, another factor is tried.
  */
 function tableOf(hashes: ReadonlySet<number>): { readonly table: Int32Array; readonly mix: number } {
   for (;;) {
     const mix = randomOdd()
     const places = new Map([...hashes].map((hash) => [slotOf(hash, mix), hash]))
     if (places.size < hashes.size) continue
-    // Zero belongs in the first place only, and minus one in another.
+    // An empty slot contains zero, which belongs only in the first slot. The first one contains minus one, which
+    // belongs in another.
     const table = new Int32Array(1 << TABLE_BITS)
     if (slotOf(-1, mix) === 0) continue
     table[0] = -1
@@ -251,7 +263,7 @@ function tableOf(hashes: ReadonlySet<number>): { readonly table: Int32Array; rea
   }
 }
 
-/** Mixed, because hashes of texts that differ only in their last characters are neighbours. */
+/** Mixes the hash, because the hashes of texts that differ only in their last characters are close together. */
 function slotOf(hash: number, mix: number): number {
   return Math.imul(hash, mix) >>> (32 - TABLE_BITS)
 }
@@ -287,13 +299,16 @@ function compare(
   }
 }
 
-/** Written over the same bytes. Signs that JSON is made of stay, so that what was JSON is still JSON. */
+/**
+ * Returns what replaces these bytes, with the same length. The characters that structure JSON stay, so that JSON
+ * remains valid.
+ */
 function replacementOf(needle: Buffer): Buffer {
   const text = needle.toString('latin1')
-  // It may stand in JSON as a number.
+  // The credential may be a number in JSON.
   if (/^[\d.eE+-]+$/.test(text)) return Buffer.from(text.replace(/\d/g, '1'))
   return Buffer.from(
-    text.replace(/(\\u[\da-f]{0,4}|\\.?|["{}[\],:\0])|./gis, (_, stored?: string) => stored ?? FILLER),
+    text.replace(/(\\u[\da-f]{0,4}|\\.?|["{}[\],:\0])|./gis, (_, preserved?: string) => preserved ?? FILLER),
     'latin1',
   )
 }
@@ -311,7 +326,7 @@ function isBase64(byte: number | undefined): boolean {
   return byte !== undefined && /[\w+/-]/.test(String.fromCharCode(byte))
 }
 
-/** How many of the bytes from here on belong to an escape sequence of JSON that began before. */
+/** Returns how many of the bytes from `at` on belong to a JSON escape sequence that began before. */
 function countEscapedChars(bytes: Buffer, at: number): number {
   for (let back = 1; back <= 5; back++) {
     let slashes = 0
@@ -324,7 +339,7 @@ function countEscapedChars(bytes: Buffer, at: number): number {
   return 0
 }
 
-/** 5 modulo 8: its powers repeat as late as possible. */
+/** Returns a random number that is 5 modulo 8, so that its powers repeat as late as possible. */
 function randomOdd(): number {
   return (randomBytes(4).readInt32LE() & ~7) | 5
 }

@@ -47,7 +47,7 @@ describe('parseDuration', () => {
     )
   })
 
-  it('says what is wrong with a well-formed length', () => {
+  it('reports what is wrong with a well-formed duration', () => {
     expect(() => parseDuration('0s', '--timeout')).toThrow('must be more than zero')
     expect(() => parseDuration('3651d', '--timeout')).toThrow('must be at most ten years')
   })
@@ -98,7 +98,7 @@ describe('parseTime', () => {
     '99999d',
     '2026-01-31Z',
     '1769850000',
-  ])('refuses %j and names what it is for', (text) => {
+  ])('refuses %j and names the flag', (text) => {
     expect(() => parseTime(text, now, '--since')).toThrow(
       expect.objectContaining({ code: 'usage', message: expect.stringContaining('--since') }),
     )
@@ -136,7 +136,7 @@ describe('formatDuration', () => {
     [7_200_000, '2 h'],
     [36 * 3_600_000, '1.5 d'],
     [400 * DAY_MS, '400 d'],
-  ])('shows %d ms as %s', (ms, text) => {
+  ])('formats %d ms as %s', (ms, text) => {
     expect(formatDuration(ms)).toBe(text)
   })
 })

@@ -1,4 +1,4 @@
-/** Lengths of time and points in time, as people write and read them. */
+/** Durations and points in time, as users write and read them. */
 import { CraikError } from '../errors.ts'
 
 const SECOND_MS = 1000
@@ -19,7 +19,7 @@ const MAX_DURATION_MS = 3650 * DAY_MS
 const INSTANT =
   /^(\d{4}-\d{2}-\d{2})(?:T(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d))?$/
 
-/** A whole number and one unit, such as `500ms`, `90s`, `15m`, `8h`, `7d` or `2w`, in milliseconds. */
+/** Parses a whole number and one unit, such as `500ms`, `90s`, `15m`, `8h`, `7d` or `2w`. Returns milliseconds. */
 export function parseDuration(text: string, flag: string): number {
   const ms = durationMs(text)
   if (ms !== undefined && ms > 0 && ms <= MAX_DURATION_MS) return ms
@@ -35,8 +35,8 @@ export function parseDuration(text: string, flag: string): number {
 }
 
 /**
- * A point in time, in milliseconds since 1970: an ISO 8601 instant with its zone, a date alone (midnight UTC),
- * or a duration, which means that long before `nowMs`.
+ * Parses a point in time. Returns milliseconds since 1970. Accepts an ISO 8601 instant with its zone, a date alone
+ * (midnight UTC), or a duration, which means that long before `nowMs`.
  */
 export function parseTime(text: string, nowMs: number, what: string): number {
   if (durationMs(text) !== undefined) return nowMs - parseDuration(text, what)
@@ -51,7 +51,7 @@ export function parseTime(text: string, nowMs: number, what: string): number {
   )
 }
 
-/** Short and rounded, for people: `12 ms`, `1.4 s`, `3 min`, `2 h`, `7 d`. */
+/** Formats a duration short and rounded, for users: `12 ms`, `1.4 s`, `3 min`, `2 h`, `7 d`. */
 export function formatDuration(ms: number): string {
   let value = ms
   for (const [unit, size] of [
@@ -67,7 +67,7 @@ export function formatDuration(ms: number): string {
   return `${round(value)} d`
 }
 
-/** One decimal below ten, none from there on. */
+/** Rounds to one decimal below ten, and to none from ten on. */
 function round(value: number): number {
   const tenths = Math.round(value * 10) / 10
   return tenths < 10 ? tenths : Math.round(value)
@@ -78,7 +78,7 @@ function durationMs(text: string): number | undefined {
   return match === null ? undefined : Number(match[1]) * UNIT_MS[match[2]!]!
 }
 
-/** `Date.parse` turns 30 February into 2 March; a date that does not come back as itself is none. */
+/** `Date.parse` turns 30 February into 2 March. A date that does not come back as itself is not a date. */
 function isCalendarDate(date: string): boolean {
   const ms = Date.parse(`${date}T00:00:00Z`)
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date)

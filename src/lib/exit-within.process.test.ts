@@ -17,12 +17,12 @@ function runExit(before: string) {
   })
 }
 
-describe('a process that is done', () => {
-  it('ends by itself when nothing is open', () => {
+describe('a process that has finished its work', () => {
+  it('exits by itself when nothing is open', () => {
     expect(runExit('')).toMatchObject({ status: 3, stdout: '' })
   })
 
-  it('ends with its exit code although something is open, and says what', () => {
+  it('exits with its exit code although something is open, and reports what', () => {
     const ran = runExit('setInterval(() => {}, 1000)')
     expect(ran.status).toBe(3)
     expect(ran.stdout).toMatch(/^left open: .*Timeout/)

@@ -1,8 +1,8 @@
-/** How a process ends that has done its work: by itself, or after a moment although something is still open. */
+/** Lets a process that has finished its work exit: by itself, or after a delay although something is still open. */
 
-/** To be called last, when everything is written. `tell` learns what would have kept the process. */
+/** Call it last, when everything is written. `report` receives what would have kept the process running. */
 export function exitWithin(ms: number, report: (leftOpen: readonly string[]) => void): void {
-  // A timer that keeps nothing open itself: it fires only when something else does.
+  // This timer does not keep the process running. It fires only when something else does.
   setTimeout(() => {
     report([...new Set(process.getActiveResourcesInfo())])
     process.exit()

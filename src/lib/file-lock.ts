@@ -1,13 +1,13 @@
 /**
- * One process at a time. The lock is an exclusive transaction on a file of its own: the kernel holds it for the process,
- * and gives it up when the process is gone, however it went.
+ * A lock for one process at a time. It is an exclusive transaction on a file of its own. The kernel locks that file for
+ * the process and unlocks it when the process ends for any reason.
  */
 import { existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { CraikError } from '../errors.ts'
 import { createPrivateFile } from './private-files.ts'
 import { quoteArgument } from './shlex.ts'
-import { irregularFile } from './sqlite-files.ts'
+import { findIrregularFile } from './sqlite-files.ts'
 
 export interface FileLock {
   /** Idempotent. */
@@ -17,13 +17,14 @@ export interface FileLock {
 const SQLITE_BUSY = 5
 
 /**
- * Undefined when somebody else holds it. It is held for as long as what is returned is kept. Nothing else in this process
- * may open and close the file: that would give the lock up, as locks of POSIX do.
+ * Returns `undefined` when the lock is taken. The lock lasts until `release`, or until the returned object is
+ * collected. Nothing else in this process may open and close the file, because that would release the lock, as with all
+ * POSIX locks.
  */
 export function takeFileLock(path: string, label: string): FileLock | undefined {
-  // Asked for again and again, and making sure of a file waits for the disk.
+  // Callers poll this function, and creating a file waits for the disk.
   if (!existsSync(path)) createPrivateFile(path, '', label)
-  const irregular = irregularFile(path)
+  const irregular = findIrregularFile(path)
   if (irregular !== undefined)
     throw new CraikError('home_unwritable', `the ${label}${irregular} is not a file`, {
       hint: `remove it, then try again:  rm ${quoteArgument(path + irregular)}`,

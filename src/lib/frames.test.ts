@@ -17,7 +17,7 @@ const frame = fc.record({
 })
 
 describe('frames', () => {
-  it('come out as they went in, however the stream is cut', () => {
+  it('are decoded unchanged, however the stream is split', () => {
     fc.assert(
       fc.property(fc.array(frame), fc.array(fc.integer({ min: 1, max: 50 })), (frames, cuts) => {
         const whole = Buffer.concat(frames.map((one) => encodeFrame(one.type, one.payload)))
@@ -34,7 +34,7 @@ describe('frames', () => {
     )
   })
 
-  it('wait for the rest of one that is not whole', () => {
+  it('wait for the rest of an incomplete one', () => {
     const bytes = encodeFrame(FRAME.stdout, Buffer.from('hello'))
     const reader = new FrameReader()
     expect([...reader.push(bytes.subarray(0, 7))]).toEqual([])
@@ -42,7 +42,7 @@ describe('frames', () => {
     expect([...reader.push(bytes.subarray(7))]).toHaveLength(1)
   })
 
-  it('are refused when their type is unknown or their length is more than a frame may have', () => {
+  it('are refused when their type is unknown or their length exceeds the limit', () => {
     expect(() => [...new FrameReader().push(Buffer.from([9, 0, 0, 0, 0]))]).toThrow('invalid frame')
     const long = Buffer.alloc(FRAME_HEADER_BYTES)
     long.writeUInt8(FRAME.stdout, 0)
@@ -50,7 +50,7 @@ describe('frames', () => {
     expect(() => [...new FrameReader().push(long)]).toThrow('invalid frame')
   })
 
-  it('move a reader when they are of the log, and not when they are about it', () => {
+  it('move the position of a reader only when they are part of the log', () => {
     expect(Object.values(FRAME).filter(isInLog)).toEqual([FRAME.stdout, FRAME.stderr, FRAME.exit])
   })
 })

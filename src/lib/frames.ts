@@ -1,22 +1,22 @@
 /**
- * How the output of a job is spelled on a stream. A job's log is a row of frames; a position in it is a number of
- * bytes and is the sequence number that a reader resumes from. Frames that are not part of the log say where the
- * reader stands, and do not move its position (a gap moves it to where it says).
+ * How the output of a job is encoded on a stream. A job's log is a sequence of frames. A position in it is a number of
+ * bytes, and is the sequence number that a reader resumes from. Frames that are not part of the log report the state of
+ * the stream and do not move the reader's position, except that a gap moves it to its `to`.
  */
 import { CraikError } from '../errors.ts'
 
-/** 1 to 3 are in the log. 16 and above are not. */
+/** Types 1 to 3 are in the log. Types from 16 on are not. */
 export const FRAME = {
-  /** Bytes of standard output, or of a terminal. */
+  /** Bytes of standard output or of a terminal. */
   stdout: 1,
   stderr: 2,
   /** JSON, `JobResult`: the last frame of a log. */
   exit: 3,
-  /** JSON `{ from, to }`: the log's bytes between were dropped; the reader stands at `to` now. */
+  /** JSON `{ from, to }`: the log's bytes between these positions were dropped. The reader is now at `to`. */
   gap: 16,
-  /** JSON `{ offset }`: that many bytes of input have arrived where the job is. */
+  /** JSON `{ offset }`: this many bytes of input have reached the job. */
   ack: 17,
-  /** Empty: the line is alive. */
+  /** Empty. It shows that the connection is alive. */
   alive: 18,
 } as const
 
@@ -29,7 +29,7 @@ export interface Frame {
 
 /** Type (1 byte) and length (4 bytes, big-endian). */
 export const FRAME_HEADER_BYTES = 5
-/** What a reader takes at once; a writer cuts its data accordingly. */
+/** The most that a reader accepts in one frame. A writer splits its data accordingly. */
 export const MAX_FRAME_BYTES = 256 * 1024
 
 const KNOWN: ReadonlySet<number> = new Set(Object.values(FRAME))
@@ -50,7 +50,9 @@ export function encodeJsonFrame(type: FrameType, value: unknown): Buffer {
   return encodeFrame(type, Buffer.from(JSON.stringify(value)))
 }
 
-/** Cuts a stream back into frames. An unknown type or an oversized length ends it: the sender is not ours. */
+/**
+ * Splits a stream into frames. Throws on an unknown type or an oversized length, because then the sender is not Craik.
+ */
 export class FrameReader {
   #pending: Buffer = Buffer.alloc(0);
 

@@ -22,7 +22,7 @@ import {
   findRootProgram,
   HOST_PROGRAMS,
   hostPath,
-  PINNED,
+  PINS_VARIABLE,
   pinPrograms,
   resolveTrustedProgram,
 } from './host-programs.ts'
@@ -47,27 +47,27 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-describe('a program of the system', () => {
-  it('is found by its real path, whatever stands before it on the path', () => {
+describe('a system program', () => {
+  it('is found by its real path, whatever comes before it on the path', () => {
     put('bin/sh')
     expect(findRootProgram('sh', `${at('bin')}:/usr/bin:/bin`)).toBe(SH)
     expect(findRootProgram('sh', '/usr/bin/:/bin//')).toBe(SH)
   })
 
   it.each([undefined, '', '.', 'bin', 'usr/bin', '/nonexistent', '/usr/bin/../../tmp'])(
-    'is not looked for where the path %j does not name a system folder',
+    'is not found when the path %j does not name a system folder',
     (path) => {
       expect(findRootProgram('sh', path)).toBeUndefined()
     },
   )
 
-  it('is never one from a folder of a project', () => {
+  it('is never found in a folder of a project', () => {
     put('bin/sh')
     expect(findRootProgram('sh', at('bin'))).toBeUndefined()
   })
 })
 
-describe('a program of the user’s', () => {
+describe('a user program', () => {
   it('is executed by its real path, and called by its name', () => {
     const real = put('opt/gh-2/gh')
     mkdirSync(at('.local/bin'), { recursive: true })
@@ -111,22 +111,25 @@ describe('a program of the user’s', () => {
     'its interpreter is missing': (program) => writeFileSync(program, `#!${at('nothing')}\n`),
   }
 
-  it.skipIf(!IS_ROOT).each(Object.keys(spoilt))('is refused when %s, and the next on PATH counts', (how) => {
-    const program = put('a/first/gh')
-    const next = put('b/gh')
-    const PATH = `${at('a/first')}:${at('b')}`
-    expect(findPath(PATH)).toBe(program)
-    spoilt[how]!(program)
-    expect(findPath(PATH)).toBe(next)
-  })
+  it.skipIf(!IS_ROOT).each(Object.keys(spoilt))(
+    'is refused when %s, and Craik uses the next one on PATH',
+    (how) => {
+      const program = put('a/first/gh')
+      const next = put('b/gh')
+      const PATH = `${at('a/first')}:${at('b')}`
+      expect(findPath(PATH)).toBe(program)
+      spoilt[how]!(program)
+      expect(findPath(PATH)).toBe(next)
+    },
+  )
 
-  it('counts in a sticky folder that everybody can write, because nobody else can replace it there', () => {
+  it('is accepted in a sticky folder that everybody can write to, because nobody else can replace it there', () => {
     put('shared/gh')
     chmodSync(at('shared'), 0o1777)
     expect(findPath(at('shared'))).toBe(at('shared/gh'))
   })
 
-  it.skipIf(!IS_ROOT)('does not count behind a link that somebody else put into a sticky folder', () => {
+  it.skipIf(!IS_ROOT)('is refused behind a link that another user put into a sticky folder', () => {
     put('own/gh')
     mkdirSync(at('shared'))
     chmodSync(at('shared'), 0o1777)
@@ -149,25 +152,25 @@ describe('a program of the user’s', () => {
       expect(findPath(at('bin'))).toBe(at('real/gh'))
     })
 
-    it.each(['bin', 'middle', 'real'])('does not count when anybody can write the folder %s', (name) => {
+    it.each(['bin', 'middle', 'real'])('is refused when anybody can write to the folder %s', (name) => {
       chmodSync(at(name), 0o777)
       expect(findPath(at('bin'))).toBeUndefined()
     })
 
-    it.each(['bin', 'middle', 'real'])('does not count when %s is in a workspace', (name) => {
+    it.each(['bin', 'middle', 'real'])('is refused when %s is in a workspace', (name) => {
       expect(findPath(at('bin'), [at(name)])).toBeUndefined()
       symlinkSync(at(name), at('another-name'))
       expect(findPath(at('bin'), [at('another-name')])).toBeUndefined()
     })
 
-    it('does not count when it leads in a circle', () => {
+    it('is refused when the links form a circle', () => {
       rmSync(at('real/gh'))
       symlinkSync(at('bin/gh'), at('real/gh'))
       expect(findPath(at('bin'))).toBeUndefined()
     })
   })
 
-  it('does not count in a workspace, or in one that its folder lies in', () => {
+  it('is refused in a workspace, also when its folder is below the workspace', () => {
     put('project/tools/gh')
     expect(findPath(at('project/tools'))).toBe(at('project/tools/gh'))
     for (const workspace of ['project', 'project/tools', '.'])
@@ -175,7 +178,7 @@ describe('a program of the user’s', () => {
     expect(findPath(at('project/tools'), [at('other'), '/nonexistent'])).toBe(at('project/tools/gh'))
   })
 
-  it.skipIf(!IS_ROOT)('does not count for a user when the same file has another name', () => {
+  it.skipIf(!IS_ROOT)('is refused for a user when the same file has another name', () => {
     process.seteuid?.(12_345)
     try {
       const own = mkdtempSync(join(tmpdir(), 'craik-programs-user-'))
@@ -189,7 +192,7 @@ describe('a program of the user’s', () => {
     }
   })
 
-  it('runs with Craik’s own Node when it is a script of Node’s', () => {
+  it('runs with Craik’s own Node when it is a Node script', () => {
     const npm = put('npm/bin/npm-cli.js', '#!/usr/bin/env node\n')
     mkdirSync(at('bin'))
     symlinkSync('../npm/bin/npm-cli.js', at('bin/npm'))
@@ -198,11 +201,11 @@ describe('a program of the user’s', () => {
 })
 
 describe('a pinned program', () => {
-  it('counts where PATH says something else, for as long as the rule holds', () => {
+  it('is used although PATH names another one, for as long as the rule accepts it', () => {
     const first = put('first/gh')
     const second = put('second/gh')
     const pins = JSON.stringify(pinPrograms({ PATH: `${at('first')}:${at('second')}` }))
-    const environment = { [PINNED]: pins, PATH: dirname(put('third/gh')) }
+    const environment = { [PINS_VARIABLE]: pins, PATH: dirname(put('third/gh')) }
     const argv = (mounted: readonly string[] = []) => findHostProgram('gh', environment, mounted)?.argv
     expect(argv()).toEqual([first])
     expect(argv([at('first')])).toEqual([second])
@@ -211,17 +214,17 @@ describe('a pinned program', () => {
     expect(findHostProgram('npm', environment, [])).toBeUndefined()
   })
 
-  it('stays when another one is offered, until it is gone', () => {
+  it('stays when another one is offered, until it is removed', () => {
     const first = put('first/gh')
     const second = put('second/gh')
-    const environment = { [PINNED]: JSON.stringify(pinPrograms({ PATH: at('first') })) }
+    const environment = { [PINS_VARIABLE]: JSON.stringify(pinPrograms({ PATH: at('first') })) }
     const readOffered = () => JSON.parse(addPins(environment, { gh: [second] })).programs.gh
     expect(readOffered()).toEqual([first])
     rmSync(first)
     expect(readOffered()).toEqual([second])
   })
 
-  it('refuses a workspace that holds it, a link to it, or the package of its script', () => {
+  it('refuses a workspace that contains it, a link to it, or the package of its script', () => {
     put('opt/npm/bin/npm-cli.js', '#!/usr/bin/env node\n')
     put('opt/npm/package.json')
     mkdirSync(at('opt/npm/lib'))
@@ -232,7 +235,7 @@ describe('a pinned program', () => {
     for (const workspace of ['links', 'links/deep', 'opt', 'opt/npm', 'opt/npm/bin', 'opt/npm/lib', '.'])
       expect(findPinnedInside(at(workspace), environment, []), workspace).toBe('npm')
     expect(findPinnedInside(at('project'), environment, [])).toBeUndefined()
-    // It is not executed then, so it refuses nobody.
+    // A sandbox can write to this folder already. Craik does not execute the program, so it refuses no workspace.
     expect(findPinnedInside(at('links'), environment, [at('links')])).toBeUndefined()
   })
 })
@@ -240,7 +243,10 @@ describe('a pinned program', () => {
 describe('a program that the user registered', () => {
   it('is found by its path or its name, by the same rule', () => {
     const program = put('bin/pass-tool')
-    const environment = { [PINNED]: JSON.stringify(pinPrograms({ PATH: at('bin') })), PATH: hostPath() }
+    const environment = {
+      [PINS_VARIABLE]: JSON.stringify(pinPrograms({ PATH: at('bin') })),
+      PATH: hostPath(),
+    }
     for (const name of [program, 'pass-tool'])
       expect(findNamedProgram(name, environment, [])?.argv).toEqual([program])
     expect(findNamedProgram('pass-tool', environment, [folder])).toBeUndefined()
@@ -249,7 +255,7 @@ describe('a program that the user registered', () => {
     expect(findNamedProgram('./bin/pass-tool', environment, [])).toBeUndefined()
   })
 
-  it('is not looked for in folders of projects', () => {
+  it('is not found in folders of projects', () => {
     put('venv/pyvenv.cfg')
     put('venv/bin/tool')
     put('node_modules/.bin/tool')
@@ -259,7 +265,7 @@ describe('a program that the user registered', () => {
   })
 })
 
-it.skipIf(!IS_ROOT)('the rule for programs of the system counts nobody but root', () => {
+it.skipIf(!IS_ROOT)('the rule for system programs accepts only root', () => {
   const program = put('bin/bwrap')
   expect(resolveTrustedProgram(program, 'root')?.real).toBe(program)
   chmodSync(program, 0o775)
@@ -275,7 +281,7 @@ it.skipIf(!IS_ROOT)('the rule for programs of the system counts nobody but root'
   }
 })
 
-it('the PATH for programs has system folders alone', () => {
+it('the PATH for programs has only system folders', () => {
   expect(hostPath().split(':')).toEqual(expect.arrayContaining(['/usr/bin']))
   expect(
     hostPath()
@@ -284,6 +290,6 @@ it('the PATH for programs has system folders alone', () => {
   ).toBe(true)
 })
 
-it('the table says of each program why it is executed', () => {
+it('the table says for each program why Craik executes it', () => {
   for (const { why } of Object.values(HOST_PROGRAMS)) expect(why).toMatch(/^\p{L}/u)
 })

@@ -1,22 +1,25 @@
 /**
- * Every program that Craik executes on the host, and the one rule for all of them. A sandbox can write its workspace, and PATH
- * may name folders there. So a program is executed only by its real path, when `trusted-path.ts` holds for it and it lies
- * outside of every workspace, `node_modules/.bin` and virtualenv.
+ * Every program that Craik executes on the host, and the one rule for all of them. A sandbox can write to its
+ * workspace, and PATH may name folders there. So Craik executes a program only by its real path, and only when
+ * `trusted-path.ts` accepts it. It must also be outside of every workspace, `node_modules/.bin` and virtualenv.
  */
 import { accessSync, closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
 import { basename, delimiter, dirname, join, resolve } from 'node:path'
-import { liesIn, type Owners, resolveTrustedPath, type TrustedPath } from './trusted-path.ts'
+import { findContainingFolder, type Owners, resolveTrustedPath, type TrustedPath } from './trusted-path.ts'
 
 interface HostProgram {
-  /** `system`: only root's, from a system folder. `user`: also the user's own. `own`: Craik's Node. */
+  /** `system`: belongs to root, in a system folder. `user`: belongs to root or the user. `own`: Craik's Node. */
   readonly kind: 'system' | 'user' | 'own'
   readonly runBy: 'supervisor' | 'command' | 'both'
   readonly why: string
-  /** What it executes itself is its own business: it runs on the host with the system's PATH. */
+  /**
+   * The program starts other programs itself. Craik does not check those, but the program runs on the host with the
+   * system's PATH.
+   */
   readonly startsOthers?: true
 }
 
-/** Nothing else is executed on the host, besides a command that the user registered as the source of a secret. */
+/** Craik executes nothing else on the host, except a command that the user registered as the source of a secret. */
 export const HOST_PROGRAMS = {
   node: {
     kind: 'own',
@@ -65,7 +68,7 @@ export const USER_PROGRAMS = (Object.keys(HOST_PROGRAMS) as ProgramName[]).filte
   (name): name is UserProgram => HOST_PROGRAMS[name].kind === 'user',
 )
 
-/** A PATH may hide these folders, and name no other for a program of the system. */
+/** A PATH can omit some of these folders, but it cannot add other folders for system programs. */
 const SYSTEM_FOLDERS = [
   '/usr/local/sbin',
   '/usr/local/bin',
@@ -76,7 +79,10 @@ const SYSTEM_FOLDERS = [
   '/run/current-system/sw/bin',
 ]
 
-/** The PATH of the supervisor and of what Craik executes on the host: the system's folders that the rule holds for. */
+/**
+ * Returns the PATH of the supervisor and of the programs that Craik executes on the host: the system folders that the
+ * rule accepts.
+ */
 export function hostPath(): string {
   const all = SYSTEM_FOLDERS.filter((folder) =>
     resolveTrustedPath(folder, 'root-or-user')?.stats.isDirectory(),
@@ -84,50 +90,54 @@ export function hostPath(): string {
   return all.join(delimiter)
 }
 
-/** The real path of a program of the system; undefined when no system folder on the path holds one to be trusted. */
+/** Returns the real path of a system program, or `undefined` when no system folder on the path has a trusted one. */
 export function findSystemProgram(name: SystemProgram, path?: string): string | undefined {
   return findRootProgram(name, path)
 }
 
-/** The same for any name. Craik itself executes none that is not in the table. */
+/** Does the same for any name. Craik itself executes no program that is not in the table. */
 export function findRootProgram(name: string, path = ''): string | undefined {
   return foldersOf(path)
     .filter((folder) => SYSTEM_FOLDERS.includes(folder))
     .flatMap((folder) => resolveTrustedProgram(join(folder, name), 'root')?.real ?? [])[0]
 }
 
-/** A program that the rule holds for, besides what is known only at the moment of its use: the workspaces. */
+/**
+ * Returns a program that the rule accepts. The caller still has to check the workspaces, which are known only when the
+ * program is used.
+ */
 export function resolveTrustedProgram(path: string, owners: Owners): TrustedPath | undefined {
   const found = resolveTrustedPath(path, owners)
   if (found === undefined || !found.stats.isFile() || !isExecutable(found.real)) return undefined
-  // Another name of the same file may lie in a workspace. Only root writes root's.
+  // The same file may have another name in a workspace. Only root can write to root's files.
   if (found.stats.uid !== 0n && found.stats.nlink > 1n) return undefined
-  if (found.locations.some((location) => isOfProject(dirname(location)))) return undefined
+  if (found.locations.some((location) => isProjectFolder(dirname(location)))) return undefined
   return found
 }
 
-/** Package managers put these folders of a project on PATH. */
-function isOfProject(folder: string): boolean {
+/** Package managers put these project folders on PATH. */
+function isProjectFolder(folder: string): boolean {
   if (basename(folder) === '.bin' && basename(dirname(folder)) === 'node_modules') return true
   return existsSync(join(dirname(folder), 'pyvenv.cfg'))
 }
 
-/** How a program of the user's is started: `argv0` for programs that go by the name they are called. */
+/** How to start a user program. `argv0` is for programs that behave according to the name they are called by. */
 export interface FoundProgram {
   readonly argv: readonly [string, ...string[]]
   readonly argv0: string
 }
 
 /**
- * In the environment of a process that looks at nobody's PATH, as the supervisor is: JSON of what PATH named when the user's
- * command looked. Each path is checked again whenever it is used.
+ * The environment variable of a process that does not use the user's PATH, such as the supervisor. It contains, as
+ * JSON, the programs that PATH named when the user's command searched it. Each path is checked again whenever it is
+ * used.
  */
-export const PINNED = 'CRAIK_HOST_PROGRAMS'
+export const PINS_VARIABLE = 'CRAIK_HOST_PROGRAMS'
 
 export interface Pins {
-  /** Paths by the program's name, in the order of PATH. */
+  /** Paths by the name of the program, in the order of PATH. */
   readonly programs: Readonly<Partial<Record<UserProgram, readonly string[]>>>
-  /** Where a command that the user registered is looked for by its name. */
+  /** Where Craik searches for a registered command by its name. */
   readonly folders: readonly string[]
 }
 
@@ -135,19 +145,19 @@ const MAX_PATHS = 8
 const MAX_FOLDERS = 64
 
 /**
- * A program of the user's: the first that was pinned, or where nothing was, the first on PATH, for which all of the rule holds
- * now. `mounted` are the folders of the host that sandboxes can write.
+ * Returns a user program: the first pinned one that meets the whole rule now. Without pins, it is the first one on
+ * PATH. `mounted` are the host folders that sandboxes can write to.
  */
 export function findHostProgram(
   name: UserProgram,
   environment: NodeJS.ProcessEnv,
   mounted: readonly string[],
 ): FoundProgram | undefined {
-  const program = pathsOf(name, environment).flatMap((path) => usable(path, mounted) ?? [])[0]
+  const program = pathsOf(name, environment).flatMap((path) => resolveUsableProgram(path, mounted) ?? [])[0]
   return program && { argv: commandOf(program.real), argv0: name }
 }
 
-/** The program of a command that the user registered, by a path or a name: by the same rule. */
+/** Returns the program of a command that the user registered, by a path or a name. The same rule applies. */
 export function findNamedProgram(
   name: string,
   environment: NodeJS.ProcessEnv,
@@ -155,21 +165,24 @@ export function findNamedProgram(
 ): FoundProgram | undefined {
   const folders = pinsIn(environment)?.folders ?? foldersOf(environment.PATH)
   const paths = name.includes('/') ? [name] : folders.map((folder) => join(folder, name))
-  const program = paths.flatMap((path) => usable(path, mounted) ?? [])[0]
+  const program = paths.flatMap((path) => resolveUsableProgram(path, mounted) ?? [])[0]
   return program && { argv: commandOf(program.real), argv0: name }
 }
 
-/** What PATH, or the pins, name and the rule holds for. Workspaces are checked whenever one of them is used. */
+/**
+ * Returns the programs that PATH or the pins name and that the rule accepts. Workspaces are checked whenever a program
+ * is used.
+ */
 export function pinPrograms(
   environment: NodeJS.ProcessEnv,
   names: readonly UserProgram[] = USER_PROGRAMS,
 ): Pins {
   const found = names.map((name) => {
-    const paths = pathsOf(name, environment).filter((path) => usable(path, []) !== undefined)
+    const paths = pathsOf(name, environment).filter((path) => resolveUsableProgram(path, []) !== undefined)
     return [name, paths.slice(0, MAX_PATHS)] as const
   })
   const folders = (pinsIn(environment)?.folders ?? foldersOf(environment.PATH)).filter(
-    (folder) => !isOfProject(folder) && resolveTrustedPath(folder, 'root-or-user')?.stats.isDirectory(),
+    (folder) => !isProjectFolder(folder) && resolveTrustedPath(folder, 'root-or-user')?.stats.isDirectory(),
   )
   return {
     programs: Object.fromEntries(found.filter(([, paths]) => paths.length > 0)),
@@ -177,13 +190,13 @@ export function pinPrograms(
   }
 }
 
-/** A pin that still counts stays; of the others the new ones do. */
+/** Returns the pins with `more` added, as JSON. A pin that is still valid stays, and the new one replaces any other. */
 export function addPins(environment: NodeJS.ProcessEnv, more: Pins['programs']): string {
   const { programs, folders } = pinPrograms(environment)
   return JSON.stringify({ programs: { ...more, ...programs }, folders } satisfies Pins)
 }
 
-/** The pinned program that a sandbox could replace if it could write this folder. */
+/** Returns the pinned program that a sandbox could replace if it could write to this folder. */
 export function findPinnedInside(
   folder: string,
   environment: NodeJS.ProcessEnv,
@@ -191,18 +204,20 @@ export function findPinnedInside(
 ): UserProgram | undefined {
   return USER_PROGRAMS.find((name) =>
     pathsOf(name, environment).some((path) => {
-      // One that a sandbox can write already is not executed, so it refuses nothing.
-      const program = usable(path, mounted)
+      // Craik does not execute a program that a sandbox can already write to, so it is no reason to refuse the folder.
+      const program = resolveUsableProgram(path, mounted)
       return program !== undefined && isInside(program, folder)
     }),
   )
 }
 
 function isInside({ locations, real }: TrustedPath, folder: string): boolean {
-  if (locations.some((location) => liesIn(location, [folder]) !== undefined)) return true
+  if (locations.some((location) => findContainingFolder(location, [folder]) !== undefined)) return true
   // A script reads the rest of its package, as npm does.
   return (
-    shebangOf(real) !== undefined && liesIn(folder, [dirname(dirname(real))]) !== undefined && isPackage(real)
+    shebangOf(real) !== undefined &&
+    findContainingFolder(folder, [dirname(dirname(real))]) !== undefined &&
+    isPackage(real)
   )
 }
 
@@ -210,14 +225,15 @@ function isPackage(script: string): boolean {
   return existsSync(join(dirname(dirname(script)), 'package.json'))
 }
 
-function usable(path: string, mounted: readonly string[]): TrustedPath | undefined {
+function resolveUsableProgram(path: string, mounted: readonly string[]): TrustedPath | undefined {
   const program = resolveTrustedProgram(path, 'root-or-user')
   if (program === undefined) return undefined
   const interpreter = interpreterOf(program.real)
   const all =
     interpreter === undefined ? [program] : [program, resolveTrustedProgram(interpreter, 'root-or-user')]
   const isUsable = all.every(
-    (one) => one?.locations.every((location) => liesIn(location, mounted) === undefined) ?? false,
+    (one) =>
+      one?.locations.every((location) => findContainingFolder(location, mounted) === undefined) ?? false,
   )
   return isUsable ? program : undefined
 }
@@ -228,23 +244,26 @@ function pathsOf(name: UserProgram, environment: NodeJS.ProcessEnv): readonly st
   return pins.programs[name] ?? []
 }
 
-/** Only Craik writes them, for a process of its own. */
+/** Only Craik sets this variable, for its own processes. */
 function pinsIn(environment: NodeJS.ProcessEnv): Pins | undefined {
-  const text = environment[PINNED]
+  const text = environment[PINS_VARIABLE]
   return text === undefined ? undefined : (JSON.parse(text) as Pins)
 }
 
-/** Never the folder where craik happens to stand. */
+/** Ignores relative entries, so that Craik never searches its working folder. */
 function foldersOf(path = ''): string[] {
   return path.split(delimiter).flatMap((folder) => (folder.startsWith('/') ? [resolve(folder)] : []))
 }
 
-/** A script of Node's runs with ours: `env` would look for another on PATH. */
+/** Runs a Node script with Craik's own Node, because `env` would search PATH for another one. */
 function commandOf(real: string): readonly [string, ...string[]] {
   return /\bnode\b/.test(shebangOf(real) ?? '') ? [process.execPath, real] : [real]
 }
 
-/** The program that the kernel starts for a script; `env` then looks on the PATH that we give it, which is the system's. */
+/**
+ * Returns the program that the kernel starts for a script. If that is `env`, it searches the PATH that Craik passes,
+ * which is the system's.
+ */
 function interpreterOf(real: string): string | undefined {
   const line = shebangOf(real)
   return line === undefined || /\bnode\b/.test(line) ? undefined : line.split(/[ \t]/, 1)[0]
@@ -260,7 +279,7 @@ function shebangOf(real: string): string | undefined {
     const text = head.subarray(0, readSync(file, head)).toString('latin1')
     return /^#![ \t]*([^\n]+)/.exec(text)?.[1]
   } catch {
-    // Executable and not readable: no script can be.
+    // The file is executable but not readable, so it cannot be a script.
     return undefined
   } finally {
     if (file !== undefined) closeSync(file)

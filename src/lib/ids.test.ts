@@ -4,10 +4,10 @@ import { CraikError } from '../errors.ts'
 import { newId, parseReference } from './ids.ts'
 
 describe('ids', () => {
-  it('say what they name, and sort by time', () => {
-    const [early, hotMountFolder] = [newId('rcpt', 1_700_000_000_000), newId('rcpt', 1_700_000_000_001)]
+  it('show what they name, and sort by time', () => {
+    const [early, late] = [newId('rcpt', 1_700_000_000_000), newId('rcpt', 1_700_000_000_001)]
     expect(early).toMatch(/^rcpt_[0-9A-HJKMNP-TV-Z]{26}$/)
-    expect(early < hotMountFolder).toBe(true)
+    expect(early < late).toBe(true)
   })
 
   it('keep all 80 random bits', () => {

@@ -1,4 +1,4 @@
-/** Identifiers: a readable prefix and a ULID, so that ids sort by time and say what they name. */
+/** Ids consist of a readable prefix and a ULID, so that they sort by time and show what they name. */
 import { randomUUID } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 
@@ -14,7 +14,7 @@ export type SnapshotId = Branded<'SnapshotId'>
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
-/** A new id such as `rcpt_01JCQ…`: 48 bits of milliseconds, 80 bits of randomness. */
+/** Returns a new id such as `rcpt_01JCQ…`: 48 bits of milliseconds and 80 bits of randomness. */
 export function newId<T extends string>(prefix: string, nowMs: number, random = random80()): T {
   let time = ''
   for (let i = 0, t = nowMs; i < 10; i++, t = Math.floor(t / 32)) time = ALPHABET[t % 32] + time
@@ -26,13 +26,18 @@ export function newId<T extends string>(prefix: string, nowMs: number, random = 
   return `${prefix}_${time}${rest}` as T
 }
 
-/** The parts of a random UUID that are all random. Node keeps a stock of them, so this costs no system call. */
+/**
+ * Returns the parts of a random UUID that are completely random. Node has a pool of them, so this needs no system call.
+ */
 function random80(): Buffer {
   const uuid = randomUUID()
   return Buffer.from(uuid.slice(0, 8) + uuid.slice(24), 'hex')
 }
 
-/** References name things in records: letters, digits and `._:/@-`, never blanks, at most 200 characters. */
+/**
+ * References name things in records. They consist of letters, digits and `._:/@-`, never spaces, and have at most 200
+ * characters.
+ */
 export const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}$/
 
 export function parseReference<T extends string>(value: string, what: string): T {

@@ -1,6 +1,6 @@
-/** Answers that depend on nothing but the question, given again without being worked out again. */
+/** Caches for results that depend on nothing but their input. */
 
-/** The questions are strings, and so many of them are kept at most. */
+/** Caches the results of a function of a string, at most `most` of them. */
 export function memoize<T>(answer: (question: string) => T, most: number): (question: string) => T {
   const known = new Map<string, { readonly answer: T }>()
   return (question) => {
@@ -13,7 +13,7 @@ export function memoize<T>(answer: (question: string) => T, most: number): (ques
   }
 }
 
-/** What is worked out when it is first asked for. */
+/** Returns a function that computes its value on the first call. */
 export function lazy<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined
   return () => {

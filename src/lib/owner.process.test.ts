@@ -4,15 +4,15 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { tempFolder } from '../../test/temp-folder.ts'
-import { currentOwner, type Owner, ownerOf, ownerState, usesAnother } from './owner.ts'
+import { currentOwner, hasOtherFileOpen, type Owner, ownerOf, ownerState } from './owner.ts'
 
 const module = join(import.meta.dirname, 'owner.ts')
-const tellAndWait = `
+const printAndWait = `
   process.title = process.env.TITLE ?? 'owner'
   const { currentOwner } = await import(${JSON.stringify(module)})
   console.log(JSON.stringify(currentOwner()))
   setInterval(() => {}, 1e6)`
-const node = [process.execPath, '--input-type=module', '-e', tellAndWait] as const
+const node = [process.execPath, '--input-type=module', '-e', printAndWait] as const
 
 const started: ChildProcess[] = []
 afterEach(async () => {
@@ -23,7 +23,7 @@ afterEach(async () => {
   }
 })
 
-/** Starts a command whose first line of output is the owner that it is. */
+/** Starts a command that prints its own owner record as its first line of output. */
 async function startOwner(
   program: string,
   args: readonly string[],
@@ -36,13 +36,13 @@ async function startOwner(
 }
 
 describe('ownerState', () => {
-  it('finds this process alive, and the same each time it is asked', () => {
+  it('reports this process as alive, with the same owner each time', () => {
     expect(currentOwner()).toEqual(currentOwner())
     expect(currentOwner().pid).toBe(process.pid)
     expect(ownerState(currentOwner())).toBe('alive')
   })
 
-  it('finds a child alive until it is killed, and dead from then on', async () => {
+  it('reports a child as alive until it is killed, and as dead from then on', async () => {
     const [child, owner] = await startOwner(node[0], node.slice(1))
     expect(owner.pid).toBe(child.pid)
     expect(ownerState(owner)).toBe('alive')
@@ -51,33 +51,34 @@ describe('ownerState', () => {
     expect(ownerState(owner)).toBe('dead')
   })
 
-  it('finds an owner dead when its pid belongs to a process that started at another time', () => {
+  it('reports an owner as dead when its pid belongs to a process that started at another time', () => {
     expect(ownerState({ ...currentOwner(), startedAt: '1' })).toBe('dead')
   })
 
-  it('finds an owner dead when the machine has started anew since, even if pid and start time recur', () => {
+  it('reports an owner as dead after a restart of the host, even if pid and start time recur', () => {
     const bootId = '00000000-0000-4000-8000-000000000000'
     expect(ownerState({ ...currentOwner(), bootId })).toBe('dead')
     expect(ownerState({ ...currentOwner(), bootId, pidNamespace: 'pid:[1]' })).toBe('dead')
   })
 
-  it('decides by pid and start time where a boot id is not known', () => {
+  it('decides by pid and start time when a boot id is not known', () => {
     expect(ownerState({ ...currentOwner(), bootId: '' })).toBe('alive')
     expect(ownerState({ ...currentOwner(), bootId: '', startedAt: '1' })).toBe('dead')
   })
 
-  it('does not judge an owner in another pid namespace', () => {
+  it('reports an owner in another pid namespace as unknown', () => {
     expect(ownerState({ ...currentOwner(), pidNamespace: 'pid:[1]' })).toBe('unknown')
     expect(ownerState({ ...currentOwner(), pidNamespace: 'pid:[1]', startedAt: '1' })).toBe('unknown')
   })
 
-  it.each([0, -1, 1.5, Number.NaN])('does not judge %d, which is no pid', (pid) => {
+  it.each([0, -1, 1.5, Number.NaN])('reports %d, which is not a pid, as unknown', (pid) => {
     expect(ownerState({ ...currentOwner(), pid })).toBe('unknown')
   })
 
-  it('counts a zombie as dead', async (context) => {
+  it('reports a zombie as dead', async (context) => {
     if (process.platform !== 'linux') return context.skip('reads /proc to know that the zombie is there')
-    // What the shell becomes does not know of the child it has, so nobody takes its exit status.
+    // `exec` replaces the shell with a program that does not wait for the shell's child, so nothing collects its exit
+    // status.
     const [, owner] = await startOwner('sh', ['-c', '"$@" & exec sleep 1000', 'sh', ...node])
     expect(ownerState(owner)).toBe('alive')
     process.kill(owner.pid, 'SIGKILL')
@@ -86,7 +87,7 @@ describe('ownerState', () => {
     expect(ownerState(owner)).toBe('dead')
   })
 
-  it('counts a process as alive whose first thread has ended while another goes on', async (context) => {
+  it('reports a process as alive when its first thread has ended and another one still runs', async (context) => {
     if (process.platform !== 'linux') return context.skip('there is no /proc here')
     if (spawnSync('python3', ['--version']).status !== 0)
       return context.skip('there is no python3, whose first thread can end alone')
@@ -117,7 +118,7 @@ describe('ownerState', () => {
     expect(ownerState(owner)).toBe('dead')
   })
 
-  it('does not judge a living process in a real other pid namespace', async (context) => {
+  it('reports a living process in a real other pid namespace as unknown', async (context) => {
     const unshare = ['--user', '--map-root-user', '--pid', '--fork', '--mount-proc', '--kill-child']
     if (spawnSync('unshare', [...unshare, 'true']).status !== 0) {
       return context.skip('this machine does not let tests make pid namespaces')
@@ -130,22 +131,22 @@ describe('ownerState', () => {
 })
 
 describe('usesAnother', () => {
-  it('tells a process that has the file of another folder open from one that has this one open', async () => {
+  it('distinguishes a process that has the file of another folder open from one that has this one open', async () => {
     const folder = tempFolder('craik-owner-')
     const [mine, copy] = ['mine', 'copy'].map((name) => join(folder, name, 'database'))
     for (const file of [mine!, copy!]) {
       mkdirSync(dirname(file))
       writeFileSync(file, '')
     }
-    const open = `(await import('node:fs')).openSync(${JSON.stringify(mine)}, 'r')\n${tellAndWait}`
+    const open = `(await import('node:fs')).openSync(${JSON.stringify(mine)}, 'r')\n${printAndWait}`
     const [, owner] = await startOwner(process.execPath, ['--input-type=module', '-e', open])
-    expect(usesAnother(owner, copy!)).toBe(true)
-    expect(usesAnother(owner, mine!)).toBe(false)
+    expect(hasOtherFileOpen(owner, copy!)).toBe(true)
+    expect(hasOtherFileOpen(owner, mine!)).toBe(false)
     const moved = join(folder, 'moved')
     renameSync(dirname(mine!), moved)
-    expect(usesAnother(owner, join(moved, 'database'))).toBe(false)
+    expect(hasOtherFileOpen(owner, join(moved, 'database'))).toBe(false)
     const [, withoutAny] = await startOwner(node[0], node.slice(1))
-    expect(usesAnother(withoutAny, copy!)).toBe(false)
-    expect(usesAnother({ ...owner, startedAt: '1' }, copy!)).toBe(false)
+    expect(hasOtherFileOpen(withoutAny, copy!)).toBe(false)
+    expect(hasOtherFileOpen({ ...owner, startedAt: '1' }, copy!)).toBe(false)
   })
 })

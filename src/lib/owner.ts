@@ -1,14 +1,14 @@
-/** Who a process is, told so exactly that a dead owner can be told from a living one. */
+/** Identifies a process so exactly that a dead owner can be distinguished from a living one. */
 import { spawnSync } from 'node:child_process'
 import { type BigIntStats, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { CraikError } from '../errors.ts'
 
 export interface Owner {
-  /** Empty where the system does not tell; the other fields then decide alone. */
+  /** Empty when the system does not report it. Then the other fields decide alone. */
   readonly bootId: string
   readonly pid: number
-  /** Opaque: the same for as long as the process lives, another one when its pid is used again. */
+  /** An opaque value. It is the same for as long as the process lives, and different when its pid is reused. */
   readonly startedAt: string
   readonly pidNamespace: string
 }
@@ -18,7 +18,7 @@ interface Process {
   readonly zombie: boolean
 }
 
-/** This process. */
+/** Returns the owner record of this process. */
 export function currentOwner(): Owner {
   const system = hostSystem()
   const self = system.inspect('self')
@@ -27,7 +27,10 @@ export function currentOwner(): Owner {
   return describeOwner(process.pid, self, system)
 }
 
-/** Another process that runs now; undefined when it does not, or cannot be seen. */
+/**
+ * Returns the owner record of another process that runs now. Returns `undefined` when it does not run or is not
+ * visible.
+ */
 export function ownerOf(pid: number): Owner | undefined {
   const system = hostSystem()
   const found = system.inspect(pid)
@@ -39,9 +42,9 @@ function describeOwner(pid: number, { startedAt }: Process, system: HostSystem):
 }
 
 /**
- * Whether an owner still runs. `unknown` when it cannot be seen from here: it lives in another pid namespace
- * of this machine, or the system hides it. An owner from another boot is dead, so what it owns must be on this
- * machine's own disk: on a shared one, the processes of other machines would look dead.
+ * Returns whether an owner still runs. The result is `unknown` when it is not visible to this process: it is in another
+ * pid namespace of this host, or the system hides it. An owner from another boot is dead, so what it owns must be on a
+ * local disk. On a shared disk, the processes of other hosts would look dead.
  */
 export function ownerState(owner: Owner): 'alive' | 'dead' | 'unknown' {
   const system = hostSystem()
@@ -56,23 +59,24 @@ export function ownerState(owner: Owner): 'alive' | 'dead' | 'unknown' {
 }
 
 /**
- * Whether an owner that runs has another home's file of this name open instead of this one. The records of a copied home
- * name processes of the original: they have the original's database open, not the copy's. False where that cannot be seen.
+ * Returns whether a running owner has another home's file of this name open instead of this one. The records of a
+ * copied home name processes of the original. Those have the original's database open, not the copy's. Returns false
+ * when that is not visible.
  */
-export function usesAnother(owner: Owner, path: string): boolean {
+export function hasOtherFileOpen(owner: Owner, path: string): boolean {
   if (ownerState(owner) !== 'alive') return false
   try {
     const { dev, ino } = statSync(path, { bigint: true })
     const folder = `/proc/${owner.pid}/fd`
-    const open = readdirSync(folder).flatMap((name) => openCalled(basename(path), join(folder, name)) ?? [])
+    const open = readdirSync(folder).flatMap((name) => statIfNamed(basename(path), join(folder, name)) ?? [])
     return open.length > 0 && !open.some((one) => one.dev === dev && one.ino === ino)
   } catch {
     return false
   }
 }
 
-/** Undefined also when it was closed meanwhile. */
-function openCalled(name: string, descriptor: string): BigIntStats | undefined {
+/** Also returns `undefined` when the descriptor was closed in the meantime. */
+function statIfNamed(name: string, descriptor: string): BigIntStats | undefined {
   try {
     return basename(readlinkSync(descriptor)) === name ? statSync(descriptor, { bigint: true }) : undefined
   } catch {
@@ -123,33 +127,36 @@ const linux: HostSystem = {
   },
 }
 
-/** The program's name may hold blanks and brackets, so fields count from after its last bracket: 3 on. */
+/**
+ * Parses `/proc/pid/stat`. The program's name may contain spaces and brackets, so field 3 is the first one after its
+ * last bracket.
+ */
 function parseStat(stat: string): Process {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const state = fields[0]!
-  // The state is that of the first thread alone: others may still run, or still be on their way out.
+  // This is the state of the first thread alone. Others may still run, or may not have finished exiting.
   const threads = Number(fields[20 - 3])
   const zombie = (state === 'Z' && threads <= 1) || state === 'X' || state === 'x'
   return { startedAt: fields[22 - 3]!, zombie }
 }
 
 const macos: HostSystem = {
-  // Unlike kern.boottime, this does not move when the clock is set.
-  bootId: () => ask('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid']),
+  // Unlike kern.boottime, this value does not change when the clock is set.
+  bootId: () => runQuery('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid']),
 
   pidNamespace: () => 'none',
 
   inspect(pid) {
     const number = pid === 'self' ? process.pid : pid
-    const line = ask('/bin/ps', ['-o', 'stat=', '-o', 'lstart=', '-p', String(number)])
+    const line = runQuery('/bin/ps', ['-o', 'stat=', '-o', 'lstart=', '-p', String(number)])
     const match = /^(\S+)\s+(.+)$/.exec(line)
     if (match === null) return isGone(number) ? 'gone' : 'hidden'
     return { startedAt: match[2]!, zombie: match[1]!.startsWith('Z') }
   },
 }
 
-/** Locale and zone are fixed, because `ps` writes times in them. */
-function ask(program: string, args: readonly string[]): string {
+/** Runs a program with a fixed locale and time zone, because `ps` writes times in them. */
+function runQuery(program: string, args: readonly string[]): string {
   const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', env: { LC_ALL: 'C', TZ: 'UTC' } })
   return status === 0 ? stdout.trim() : ''
 }

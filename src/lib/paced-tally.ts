@@ -1,21 +1,24 @@
-/** Counts what keeps coming, and tells it ever more seldom while it does; nothing that was counted is lost. */
+/** Counts repeated events and reports them at growing intervals. A report that fails loses no count. */
 
 export interface TallyPace {
-  /** The first is told at once, the next so much later. */
+  /** The first event is reported at once, and the next report follows after this time. */
   readonly everyMs: number
-  /** Each pause is twice the one before, up to this; so long without anything begins anew. */
+  /**
+   * Each pause is twice the one before, up to this limit. After this time without an event, the pauses begin at
+   * `everyMs` again.
+   */
   readonly maxMs: number
 }
 
 export interface Tally<Count> {
   add(one: Count): void
-  /** Tells what is not told yet. */
+  /** Reports what is not reported yet. */
   close(): Promise<void>
 }
 
-/** What `tell` fails to tell is told again, with what comes after. */
+/** Creates a tally. A count that `report` fails to report is included in the next report. */
 export function createTally<Count>(
-  both: (one: Count, other: Count) => Count,
+  merge: (one: Count, other: Count) => Count,
   report: (count: Count) => Promise<void>,
   { everyMs, maxMs }: TallyPace,
 ): Tally<Count> {
@@ -23,11 +26,11 @@ export function createTally<Count>(
   let timer: NodeJS.Timeout | undefined
   let pauseMs = everyMs
   let lastMs = Number.NEGATIVE_INFINITY
-  let telling: Promise<void> = Promise.resolve()
+  let reporting: Promise<void> = Promise.resolve()
   let isClosed = false
 
   const add = (one: Count) => {
-    waiting = waiting === undefined ? one : both(waiting, one)
+    waiting = waiting === undefined ? one : merge(waiting, one)
   }
   const flush = () => {
     clearTimeout(timer)
@@ -37,10 +40,10 @@ export function createTally<Count>(
     waiting = undefined
     timer = isClosed ? undefined : setTimeout(flush, pauseMs).unref()
     pauseMs = Math.min(2 * pauseMs, maxMs)
-    telling = telling
+    reporting = reporting
       .then(() => report(reported))
       .catch(() => {
-        waiting = waiting === undefined ? reported : both(reported, waiting)
+        waiting = waiting === undefined ? reported : merge(reported, waiting)
       })
   }
   return {
@@ -54,7 +57,7 @@ export function createTally<Count>(
     async close() {
       isClosed = true
       flush()
-      await telling
+      await reporting
     },
   }
 }

@@ -1,4 +1,6 @@
-/** Files that ship beside the code, found from the package's root, wherever the code itself was put by a bundler. */
+/**
+ * Finds files that ship with the code, starting at the package's root. It works wherever a bundler put the code itself.
+ */
 import { existsSync } from 'node:fs'
 
 /** `path` is relative to the folder that holds Craik's package.json. */

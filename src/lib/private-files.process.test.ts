@@ -57,7 +57,7 @@ describe('ensurePrivateFolder', () => {
     ensurePrivateFolder(path, 'home folder')
   })
 
-  it('leaves the mode of folders above as it was', () => {
+  it('does not change the mode of the folders above', () => {
     const above = join(folder, 'above')
     mkdirSync(above, { mode: 0o755 })
     ensurePrivateFolder(join(above, 'home'), 'home folder')
@@ -65,7 +65,7 @@ describe('ensurePrivateFolder', () => {
   })
 
   it.each([0o740, 0o720, 0o710, 0o704, 0o702, 0o701, 0o755, 0o777])(
-    'refuses an existing folder with mode %o and says how to close it',
+    'refuses an existing folder with mode %o and shows how to make it private',
     (open) => {
       const path = join(folder, 'my home')
       mkdirSync(path)
@@ -98,7 +98,7 @@ describe('ensurePrivateFolder', () => {
     expect(existsSync(join(folder, 'elsewhere'))).toBe(false)
   })
 
-  it('refuses a file in its place, and below one', () => {
+  it('refuses a file with that name, and a path below a file', () => {
     writeFileSync(file, '', { mode: 0o600 })
     expect(() => ensurePrivateFolder(file, 'home folder')).toThrow(failure('home_unwritable', 'not a folder'))
     expect(() => ensurePrivateFolder(join(file, 'x'), 'home folder')).toThrow(
@@ -106,7 +106,7 @@ describe('ensurePrivateFolder', () => {
     )
   })
 
-  it('refuses a folder that belongs to another user, also for root', (context) => {
+  it('refuses a folder that belongs to another user, even as root', (context) => {
     if (!isRoot) return context.skip('only root can give a folder to another user')
     const path = join(folder, 'theirs')
     mkdirSync(path, { mode: 0o700 })
@@ -118,7 +118,7 @@ describe('ensurePrivateFolder', () => {
 })
 
 describe('readPrivateFile', () => {
-  it('reads a private file of up to the given size', () => {
+  it('reads a private file up to the given size', () => {
     writeFileSync(file, 'secret', { mode: 0o600 })
     expect(readPrivateFile(file, 6, LABEL).toString()).toBe('secret')
     chmodSync(file, 0o400)
@@ -127,7 +127,7 @@ describe('readPrivateFile', () => {
   })
 
   it.each([0o640, 0o620, 0o610, 0o604, 0o602, 0o601, 0o644, 0o666])(
-    'refuses a file with mode %o and says how to close it',
+    'refuses a file with mode %o and shows how to make it private',
     (open) => {
       writeFileSync(file, 'secret')
       chmodSync(file, open)
@@ -147,7 +147,7 @@ describe('readPrivateFile', () => {
     expect(() => readPrivateFile(file, 100, LABEL)).toThrow(failure('key_exposed', 'symbolic link'))
   })
 
-  it('refuses a folder and a named pipe instead of waiting on them', () => {
+  it('refuses a folder and a named pipe instead of waiting for them', () => {
     mkdirSync(join(folder, 'sub'), { mode: 0o700 })
     expect(() => readPrivateFile(join(folder, 'sub'), 100, LABEL)).toThrow(
       failure('key_exposed', 'not a regular file'),
@@ -163,7 +163,7 @@ describe('readPrivateFile', () => {
     expect(() => readPrivateFile(file, 100, LABEL)).not.toThrow(folder)
   })
 
-  it('refuses a file that belongs to another user, also for root', (context) => {
+  it('refuses a file that belongs to another user, even as root', (context) => {
     if (!isRoot) return context.skip('only root can give a file to another user')
     writeFileSync(file, 'secret', { mode: 0o600 })
     chownSync(file, 65534, 65534)
@@ -175,7 +175,7 @@ describe('readPrivateFile', () => {
 
 describe('createPrivateFile', () => {
   it.each([0o022, 0o000, 0o377])(
-    'creates the file with mode 0600 whatever the umask (%o), and leaves nothing else',
+    'creates the file with mode 0600 whatever the umask (%o), and leaves no other file',
     (mask) => {
       process.umask(mask)
       expect(createPrivateFile(file, 'one', LABEL)).toBe(true)
@@ -187,7 +187,7 @@ describe('createPrivateFile', () => {
     },
   )
 
-  it('leaves an existing file as it is, and says so', () => {
+  it('leaves an existing file unchanged, and reports that', () => {
     createPrivateFile(file, 'one', LABEL)
     expect(createPrivateFile(file, 'two', LABEL)).toBe(false)
     expect(readFileSync(file, 'utf8')).toBe('one')
@@ -200,7 +200,7 @@ describe('createPrivateFile', () => {
     expect(readdirSync(folder)).toEqual(['receipts.key'])
   })
 
-  it('lets exactly one of many processes win, and every loser reads the whole winning content', async () => {
+  it('lets exactly one of many processes win, and the others read the complete content of the winner', async () => {
     const script = `
       const mine = String(process.pid).padEnd(65536, '.')
       process.stdin.once('data', () => {
@@ -231,7 +231,7 @@ describe('createPrivateFile', () => {
 })
 
 describe('writePrivateFile', () => {
-  it('replaces the content and closes a mode that was open', () => {
+  it('replaces the content, and makes a file private that was open to others', () => {
     writeFileSync(file, 'old', { mode: 0o644 })
     writePrivateFile(file, 'new', LABEL)
     expect(readPrivateFile(file, 100, LABEL).toString()).toBe('new')
@@ -239,7 +239,7 @@ describe('writePrivateFile', () => {
     expect(readdirSync(folder)).toEqual(['receipts.key'])
   })
 
-  it('replaces a link itself, not what it points to', () => {
+  it('replaces a link itself, not its target', () => {
     writeFileSync(join(folder, 'real'), 'old', { mode: 0o600 })
     symlinkSync('real', file)
     writePrivateFile(file, 'new', LABEL)
@@ -247,7 +247,7 @@ describe('writePrivateFile', () => {
     expect(readPrivateFile(file, 100, LABEL).toString()).toBe('new')
   })
 
-  it('leaves another name of the old file with the old content', () => {
+  it('keeps the old content under another name of the old file', () => {
     writeFileSync(file, 'old', { mode: 0o600 })
     linkSync(file, join(folder, 'other'))
     writePrivateFile(file, Buffer.from('new'), LABEL)
@@ -255,13 +255,13 @@ describe('writePrivateFile', () => {
   })
 })
 
-describe.each(['createPrivateFile', 'writePrivateFile'] as const)('%s, when it cannot', (name) => {
+describe.each(['createPrivateFile', 'writePrivateFile'] as const)('%s, when it cannot write', (name) => {
   const write = { createPrivateFile, writePrivateFile }[name]
   const attempt = `
     try { files.${name}(process.argv[1] + '/receipts.key', Buffer.alloc(1 << 20), 'receipts key') }
     catch (error) { console.log(error.code + ': ' + error.message) }`
 
-  it('says that the folder is missing or a file', () => {
+  it('reports that the folder is missing or a file', () => {
     expect(() => write(join(folder, 'none', 'key'), 'x', LABEL)).toThrow(
       failure('home_unwritable', `(ENOENT)`),
     )
@@ -269,7 +269,7 @@ describe.each(['createPrivateFile', 'writePrivateFile'] as const)('%s, when it c
     expect(() => write(join(file, 'key'), 'x', LABEL)).toThrow(failure('home_unwritable', `(ENOTDIR)`))
   })
 
-  it('says that the folder may not be written', () => {
+  it('reports that the folder is not writable', () => {
     chmodSync(folder, 0o555)
     const drop = isRoot ? 'process.setgroups([]); process.setegid(65534); process.seteuid(65534)' : ''
     const { stdout } = spawnSync(process.execPath, [...nodeArguments(`${drop}\n${attempt}`), folder])
@@ -282,7 +282,7 @@ describe.each(['createPrivateFile', 'writePrivateFile'] as const)('%s, when it c
     ['disk_full: no space left to write the receipts key', 'size=64k'],
     ['home_unwritable: cannot write the receipts key (EROFS)', 'ro'],
   ]) {
-    it(`says ${message}, and leaves nothing behind`, (context) => {
+    it(`reports ${message}, and leaves nothing behind`, (context) => {
       const mount = ['-rm', 'sh', '-ec', `mount -t tmpfs -o ${options} none "$0"; "$@"; ls -A "$0"`, folder]
       if (spawnSync('unshare', [...mount, 'true']).status !== 0) {
         return context.skip('this machine does not let tests mount a small file system')

@@ -1,4 +1,6 @@
-/** Files and folders that only their owner may read: checked before use, created whole or not at all. */
+/**
+ * Files and folders that only their owner can read. They are checked before use, and created completely or not at all.
+ */
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -23,11 +25,11 @@ import { quoteArgument } from './shlex.ts'
 const OPEN_TO_OTHERS = 0o077
 
 /**
- * Makes sure that a folder exists and is private: what is missing is created with mode 0700, what exists is
- * only checked. Refuses a link, a folder of another user, and one that group or others may use in any way.
+ * Makes sure that a folder exists and is private. Creates missing folders with mode 0700, and only checks one that
+ * exists. Refuses a link, a folder of another user, and one that group or others can use in any way.
  */
 export function ensurePrivateFolder(path: string, label = basename(path)): void {
-  // Without its trailing slash, a path to a link is the link and not what it points to.
+  // Without its trailing slash, a path to a link names the link and not its target.
   const folder = resolve(path)
   let stats: Stats
   try {
@@ -51,28 +53,31 @@ export function ensurePrivateFolder(path: string, label = basename(path)): void 
   requireOwnAndPrivate(stats, path, label, '700')
 }
 
-/** Whether a folder is there. One that is there is checked like that of `ensurePrivateFolder`; none is created. */
+/** Returns whether a folder exists. Checks one that exists like `ensurePrivateFolder`, and creates none. */
 export function hasPrivateFolder(path: string, label = basename(path)): boolean {
   if (lstatSync(resolve(path), { throwIfNoEntry: false }) === undefined) return false
   ensurePrivateFolder(path, label)
   return true
 }
 
-/** One by one: Node's own recursion never returns where a file system answers that the parent does not exist. */
+/**
+ * Creates the folders one by one. Node's own recursion never returns when a file system answers that the parent does
+ * not exist.
+ */
 function makeFolders(folder: string): void {
   const parent = dirname(folder)
   if (parent !== folder && lstatSync(parent, { throwIfNoEntry: false }) === undefined) makeFolders(parent)
   try {
     mkdirSync(folder, { mode: 0o700 })
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have created it first.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
 
 /**
- * Reads a file of at most `maxBytes`, provided that nobody else may read or write it. The checks are made on
- * the open file, so it cannot be exchanged between check and use.
+ * Reads a file of at most `maxBytes`, provided that nobody else can read or write it. The checks use the open file, so
+ * it cannot be replaced between check and use.
  */
 export function readPrivateFile(path: string, maxBytes: number, label = basename(path)): Buffer {
   const file = openForReading(path, label)
@@ -98,11 +103,11 @@ export function readPrivateFile(path: string, maxBytes: number, label = basename
 }
 
 /**
- * Creates a file with mode 0600 unless there is one: true when this call created it, false when the name was
- * taken. Whoever finds the file finds all of it, also when several processes create it at once.
+ * Creates a file with mode 0600 unless it exists. Returns true when this call created it, and false when the name was
+ * taken. A process that finds the file finds all of it, also when several processes create it at once.
  */
 export function createPrivateFile(path: string, content: Buffer | string, label = basename(path)): boolean {
-  return throughTemporary(path, content, label, (temporary) => {
+  return writeThroughTemporary(path, content, label, (temporary) => {
     try {
       linkSync(temporary, path)
     } catch (error) {
@@ -113,13 +118,13 @@ export function createPrivateFile(path: string, content: Buffer | string, label 
   })
 }
 
-/** Writes a file with mode 0600, in place of what the name led to before; readers see the old or the new. */
+/** Writes a file with mode 0600 and replaces whatever had that name. Readers see either the old or the new content. */
 export function writePrivateFile(path: string, content: Buffer | string, label = basename(path)): void {
-  throughTemporary(path, content, label, (temporary) => renameSync(temporary, path))
+  writeThroughTemporary(path, content, label, (temporary) => renameSync(temporary, path))
 }
 
-/** Writes the content to a new file beside `path`, on disk for good, then lets `publish` give it its name. */
-function throughTemporary<T>(
+/** Writes the content durably to a new file beside `path`, then lets `publish` give it its name. */
+function writeThroughTemporary<T>(
   path: string,
   content: Buffer | string,
   label: string,
@@ -133,7 +138,7 @@ function throughTemporary<T>(
       writeDurably(temporary, content)
       published = publish(temporary)
     } finally {
-      removeIfThere(temporary)
+      removeIfExists(temporary)
     }
     syncFolder(folder)
     return published
@@ -145,7 +150,7 @@ function throughTemporary<T>(
 function writeDurably(path: string, content: Buffer | string): void {
   const file = openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
   try {
-    // The umask may have taken away more than it should.
+    // The umask may have removed permissions of the owner too.
     fchmodSync(file, 0o600)
     writeFileSync(file, content)
     fsyncSync(file)
@@ -154,7 +159,7 @@ function writeDurably(path: string, content: Buffer | string): void {
   }
 }
 
-function removeIfThere(path: string): void {
+function removeIfExists(path: string): void {
   try {
     unlinkSync(path)
   } catch (error) {
@@ -167,7 +172,7 @@ function syncFolder(path: string): void {
   try {
     fsyncSync(folder)
   } catch (error) {
-    // Some file systems cannot sync folders, and say so.
+    // Some file systems cannot sync folders, and report that with EINVAL.
     if (codeOf(error) !== 'EINVAL') throw error
   } finally {
     closeSync(folder)
@@ -176,7 +181,7 @@ function syncFolder(path: string): void {
 
 function openForReading(path: string, label: string): number {
   try {
-    // Non-blocking, because opening a named pipe would otherwise wait for a writer.
+    // The file is opened without blocking, because opening a named pipe would otherwise wait for a writer.
     return openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     const code = codeOf(error)
@@ -205,7 +210,8 @@ function readAtMost(file: number, maxBytes: number): Buffer {
 function requireOwnAndPrivate(stats: Stats, path: string, label: string, mode: '600' | '700'): void {
   if (stats.uid !== process.geteuid?.()) {
     throw new CraikError('key_exposed', `the ${label} belongs to another user (uid ${stats.uid})`, {
-      // A folder of somebody else's is theirs with all that is in it; a single file may have been put there by mistake.
+      // A folder of another user belongs to that user with all its content. A single file may have been put there by
+      // mistake.
       hint:
         mode === '700'
           ? 'run as that user, or set CRAIK_HOME to a folder of your own'

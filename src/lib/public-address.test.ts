@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { notPublic } from './public-address.ts'
+import { nonPublicReason } from './public-address.ts'
 
 describe('addresses of the public internet', () => {
   it.each(['1.1.1.1', '8.8.8.8', '172.15.0.1', '172.32.0.1', '100.63.255.255', '2606:4700::1111', '2a00::1'])(
-    'takes %s for one',
-    (address) => expect(notPublic(address)).toBeUndefined(),
+    'include %s',
+    (address) => expect(nonPublicReason(address)).toBeUndefined(),
   )
 
   it.each([
@@ -37,15 +37,15 @@ describe('addresses of the public internet', () => {
     ['ff02::1', 'not of the public internet'],
     ['0177.0.0.1', 'not a plain address'],
     ['localhost', 'not a plain address'],
-  ])('refuses %s as %s', (address, why) => expect(notPublic(address)).toBe(why))
+  ])('exclude %s as %s', (address, why) => expect(nonPublicReason(address)).toBe(why))
 
-  it('refuses every IPv4 address of a private network, in whatever IPv6 form it hides', () => {
+  it('exclude every IPv4 address of a private network, in every IPv6 form of it', () => {
     const octet = fc.integer({ min: 0, max: 255 })
     const hidden = fc.tuple(fc.constantFrom('::ffff:', '::', '64:ff9b::', '64:ff9b:1::'), octet, octet, octet)
     fc.assert(
       fc.property(hidden, ([prefix, b, c, d]) => {
-        expect(notPublic(`10.${b}.${c}.${d}`)).toBe('private')
-        expect(notPublic(`${prefix}10.${b}.${c}.${d}`)).toBeDefined()
+        expect(nonPublicReason(`10.${b}.${c}.${d}`)).toBe('private')
+        expect(nonPublicReason(`${prefix}10.${b}.${c}.${d}`)).toBeDefined()
       }),
     )
   })

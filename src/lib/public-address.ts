@@ -1,7 +1,10 @@
-/** Which addresses are of the public internet. Everything that is not known to be one is refused. */
+/** Decides which addresses are on the public internet. Refuses every address that is not known to be public. */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
-/** IPv4, by what they are for (RFC 6890 and its registry, and what clouds use as their own). */
+/**
+ * Special IPv4 networks and their purpose (RFC 6890 and its registry, and addresses that cloud providers use
+ * internally).
+ */
 const SPECIAL_IPV4: readonly (readonly [address: string, bits: number, what: string])[] = [
   ['0.0.0.0', 8, 'unspecified'],
   ['10.0.0.0', 8, 'private'],
@@ -24,8 +27,11 @@ const SPECIAL_IPV4: readonly (readonly [address: string, bits: number, what: str
   ['240.0.0.0', 4, 'reserved'],
 ]
 
-/** Of IPv6 only this much was ever given out; all else (mapped, NAT64, unique local, link-local, multicast) is not. */
-const GIVEN_OUT = ['2000::', 3] as const
+/**
+ * The only part of IPv6 that was ever allocated. All other addresses (mapped, NAT64, unique local, link-local,
+ * multicast) are not public.
+ */
+const ALLOCATED = ['2000::', 3] as const
 const SPECIAL_IPV6: readonly (readonly [address: string, bits: number, what: string])[] = [
   ['2001::', 23, 'reserved, such as Teredo'],
   ['2001:db8::', 32, 'documentation'],
@@ -34,13 +40,13 @@ const SPECIAL_IPV6: readonly (readonly [address: string, bits: number, what: str
   ['3fff::', 20, 'documentation'],
 ]
 
-/** Why an address is not of the public internet, in a word or two; undefined when it is. */
-export function notPublic(address: string): string | undefined {
+/** Returns in a word or two why an address is not public, or `undefined` when it is. */
+export function nonPublicReason(address: string): string | undefined {
   if (isIPv4(address)) return findNetwork(SPECIAL_IPV4, address, 'ipv4')
   if (!isIPv6(address) || address.includes('%')) return 'not a plain address'
-  // Without the form with dots: what it stands for is not what a list of IPv6 networks is asked.
+  // Removes the form with dots, so that the list compares the IPv6 address and not the IPv4 address in it.
   const plain = new URL(`http://[${address}]`).hostname.slice(1, -1)
-  if (!holds([...GIVEN_OUT], plain, 'ipv6'))
+  if (!isInNetwork([...ALLOCATED], plain, 'ipv6'))
     return plain === '::1' ? 'loopback' : 'not of the public internet'
   return findNetwork(SPECIAL_IPV6, plain, 'ipv6')
 }
@@ -50,10 +56,10 @@ function findNetwork(
   address: string,
   family: 'ipv4' | 'ipv6',
 ): string | undefined {
-  return networks.find(([network, bits]) => holds([network, bits], address, family))?.[2]
+  return networks.find(([network, bits]) => isInNetwork([network, bits], address, family))?.[2]
 }
 
-function holds(
+function isInNetwork(
   [network, bits]: readonly [string, number],
   address: string,
   family: 'ipv4' | 'ipv6',

@@ -5,8 +5,8 @@ import { Semaphore } from './semaphore.ts'
 
 const NEVER = new AbortController().signal
 
-describe('a gate', () => {
-  it('lets so many through at once and all of them in the end, in order, whoever fails or leaves', async () => {
+describe('a semaphore', () => {
+  it('runs a limited number of callers at once and each of them in order, even when some fail or abort', async () => {
     const one = fc.constantFrom('done', 'failed', 'left')
     await fc.assert(
       fc.asyncProperty(
@@ -18,7 +18,7 @@ describe('a gate', () => {
           let inside = 0
           const passing = ends.map(async (end, n) => {
             const controller = new AbortController()
-            const passed = gate.pass(controller.signal, async () => {
+            const passed = gate.run(controller.signal, async () => {
               entered.push(n)
               expect(++inside).toBeLessThanOrEqual(most)
               await nextTurn()
@@ -32,17 +32,17 @@ describe('a gate', () => {
             )
           })
           const message = await Promise.all(passing)
-          // Who was inside already when it left is not turned out.
+          // A caller that was already running when it aborted still completes.
           const expected = ends.map((end, n) => (end === 'left' && entered.includes(n) ? 'done' : end))
           expect(message).toEqual(expected)
           expect(entered).toEqual(entered.toSorted((a, b) => a - b))
           expect(entered).toEqual(
             expect.arrayContaining(ends.flatMap((end, n) => (end === 'left' ? [] : [n]))),
           )
-          // There is as much room as before.
+          // There are as many free slots as before.
           let open = 0
           const all = Array.from({ length: most }, () =>
-            gate.pass(NEVER, async () => {
+            gate.run(NEVER, async () => {
               open++
               await nextTurn()
               expect(open).toBe(most)
@@ -54,8 +54,8 @@ describe('a gate', () => {
     )
   })
 
-  it('turns away who has left before', async () => {
+  it('refuses a caller that has aborted before', async () => {
     const left = AbortSignal.abort(new Error('left'))
-    await expect(new Semaphore(1).pass(left, async () => 'inside')).rejects.toThrow('left')
+    await expect(new Semaphore(1).run(left, async () => 'inside')).rejects.toThrow('left')
   })
 })

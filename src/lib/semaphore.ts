@@ -1,4 +1,4 @@
-/** Lets so many through at once; the others wait, in the order in which they came. */
+/** Lets a fixed number of callers run at the same time. The others wait in the order in which they came. */
 export class Semaphore {
   readonly #most: number
   readonly #waiting: (() => void)[] = []
@@ -8,8 +8,8 @@ export class Semaphore {
     this.#most = most
   }
 
-  /** Who leaves while it waits is not kept. */
-  async pass<T>(until: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  /** Runs `work` when a slot is free. A caller that aborts while it waits loses its place in the queue. */
+  async run<T>(until: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     await this.#enter(until)
     try {
       return await work()
@@ -38,7 +38,7 @@ export class Semaphore {
     }
   }
 
-  /** Its room goes to the next one. */
+  /** Gives the slot to the next caller in the queue. */
   #release(): void {
     const next = this.#waiting.shift()
     if (next === undefined) this.#inside--

@@ -34,19 +34,19 @@ describe('splitCommand', () => {
     ['', 'nothing to run'],
     [' \n\t', 'nothing to run'],
     ['\\\n', 'nothing to run'],
-  ])('refuses %j and says where', (text, message) => {
+  ])('refuses %j and reports where', (text, message) => {
     expect(() => splitCommand(text)).toThrow(
       expect.objectContaining({ code: 'usage', message: expect.stringContaining(message) }),
     )
   })
 
-  it('takes 128 KiB of text and not one byte more', () => {
+  it('accepts 128 KiB of text and not one byte more', () => {
     expect(splitCommand('x'.repeat(131_072))).toHaveLength(1)
     expect(() => splitCommand('x'.repeat(131_073))).toThrow(expect.objectContaining({ code: 'too_large' }))
     expect(() => splitCommand('é'.repeat(65_537))).toThrow(expect.objectContaining({ code: 'too_large' }))
   })
 
-  it('takes 4096 words and not one more', () => {
+  it('accepts 4096 words and not one more', () => {
     expect(splitCommand('x '.repeat(4096))).toHaveLength(4096)
     expect(() => splitCommand('x '.repeat(4097))).toThrow(expect.objectContaining({ code: 'too_large' }))
     expect(() => splitCommand(`${'x '.repeat(4096)}x`)).toThrow(
@@ -106,7 +106,7 @@ describe('joinCommand', () => {
     { minLength: 1 },
   )
 
-  it('is undone by splitCommand, whatever the arguments', () => {
+  it('is reversed by splitCommand, for any arguments', () => {
     fc.assert(
       fc.property(argv, (words) => {
         expect(splitCommand(joinCommand(words))).toEqual(words)
@@ -114,14 +114,14 @@ describe('joinCommand', () => {
     )
   })
 
-  it('leaves plain words bare and quotes the rest', () => {
+  it('leaves plain words unquoted and quotes the rest', () => {
     expect(joinCommand(['git', 'log', '--format=%H', 'a b', '', "it's"])).toBe(
       `git log --format=%H 'a b' '' 'it'\\''s'`,
     )
     expect(quoteArgument('~')).toBe(`'~'`)
   })
 
-  it('means the same to sh', () => {
+  it('gives sh the same arguments', () => {
     const words = ["it's", '$HOME', '`id`', 'a\nb', '', '*', '"\\']
     const { stdout } = spawnSync('sh', ['-c', `printf '%s\\0' ${joinCommand(words)}`], { encoding: 'utf8' })
     expect(stdout.split('\0').slice(0, -1)).toEqual(words)

@@ -1,15 +1,15 @@
-/** Command lines to argument lists and back, by POSIX quoting rules and without a shell. */
+/** Converts command lines to argument lists and back, by POSIX quoting rules and without a shell. */
 import { CraikError } from '../errors.ts'
 
-/** Linux takes no single argument longer than this (MAX_ARG_STRLEN), so no line needs to be longer. */
+/** Linux accepts no single argument longer than this (MAX_ARG_STRLEN), so no line needs to be longer. */
 const MAX_TEXT_BYTES = 128 * 1024
 const MAX_WORDS = 4096
 const BLANKS = ' \t\r\n'
 
 /**
- * Splits a command line into its arguments, as Python's `shlex.split` does. Two things follow POSIX where
- * Python does not: inside double quotes a backslash also escapes `$`, `` ` `` and a newline, and a backslash
- * before a newline removes both. Globs, variables, pipes, redirections and substitutions are ordinary text.
+ * Splits a command line into its arguments, as Python's `shlex.split` does. Two rules follow POSIX where Python does
+ * not. Inside double quotes, a backslash also escapes `$`, `` ` `` and a newline. A backslash before a newline removes
+ * both. Globs, variables, pipes, redirections and substitutions are ordinary text.
  */
 export function splitCommand(text: string): string[] {
   if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
@@ -45,20 +45,20 @@ export function splitCommand(text: string): string[] {
   return words
 }
 
-/** The argument as one word of a command line: bare where that is safe, in single quotes otherwise. */
+/** Returns the argument as one word of a command line: unquoted where that is safe, in single quotes otherwise. */
 export function quoteArgument(argument: string): string {
   if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(argument)) return argument
   return `'${argument.replaceAll("'", `'\\''`)}'`
 }
 
-/** The inverse of `splitCommand`, for display. */
+/** Reverses `splitCommand`, for display. */
 export function joinCommand(argv: readonly string[]): string {
   return argv.map(quoteArgument).join(' ')
 }
 
 interface Quoted {
   readonly text: string
-  /** Where the closing quote is. */
+  /** The index of the closing quote. */
   readonly end: number
 }
 
@@ -104,7 +104,7 @@ function trailingBackslash(text: string, at: number): CraikError {
   )
 }
 
-/** Counts from 1, in characters as a reader sees them; names the line only when there are several. */
+/** Counts from 1, in characters as a reader sees them. Names the line only when there are several. */
 function formatLocation(text: string, index: number): string {
   const lines = text.slice(0, index).split('\n')
   const column = `column ${[...lines.at(-1)!].length + 1}`

@@ -2,10 +2,11 @@
 import { lstatSync } from 'node:fs'
 
 /**
- * Which of a database's files is something else than a regular one, such as `-journal`; undefined: none is. Opening a pipe would
- * wait for its other end for ever, without answering signals. `path` leads through no link.
+ * Returns which of a database's files is not a regular file, such as `-journal`, or `undefined`. Opening a pipe would
+ * wait forever for its other end, without reacting to signals. `path` must not lead through a link, because SQLite puts
+ * the other files beside the target of a link.
  */
-export function irregularFile(path: string): string | undefined {
+export function findIrregularFile(path: string): string | undefined {
   return ['', '-journal', '-wal', '-shm'].find(
     (suffix) => lstatSync(path + suffix, { throwIfNoEntry: false })?.isFile() === false,
   )

@@ -1,34 +1,37 @@
-/** Whether only root and the user can have put a file where it is, and only they can replace it. */
+/** Checks that only root and the user can have put a file where it is, and that only they can replace it. */
 import { type BigIntStats, existsSync, lstatSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { dirname, join, resolve, sep } from 'node:path'
 
-/** Of group and others. */
+/** The write permissions of the group and of others. */
 const GROUP_WRITES = 0o020n
 const OTHERS_WRITE = 0o002n
-/** In such a folder each entry can be replaced only by its owner. */
+/** In a folder with this bit, only the owner of an entry can replace it. */
 const STICKY = 0o1000n
-/** As the kernel follows at most. */
+/** The most links that the kernel follows. */
 const MAX_LINKS = 40
 
-/** `root`: the user does not count. That is the rule for programs that isolation rests on. */
+/** `root` does not accept files of the user. It is the rule for programs that isolation depends on. */
 export type Owners = 'root' | 'root-or-user'
 
 export interface TrustedPath {
-  /** Without any link in it. */
+  /** The path without any link in it. */
   readonly real: string
-  /** Where each link on the way lies, and then the file itself. A user who can write one of these folders chooses the file. */
+  /**
+   * The location of each link on the way, and then of the file itself. A user who can write to the folder of one of
+   * these locations chooses the file.
+   */
   readonly locations: readonly string[]
   readonly stats: BigIntStats
 }
 
 /**
- * Walks to a path link by link. Undefined unless every folder on the way, every link and the file itself belong to root or the
- * user, and nobody else can write them.
+ * Follows a path link by link. Returns `undefined` unless every folder on the way, every link and the file itself
+ * belong to root or the user, and nobody else can write to them.
  *
- * A folder that others can write counts when it is sticky, as `/tmp` is: what lies in it belongs to root or the user, so nobody
- * else can replace it. An access control list that lets somebody write shows as a group that can write, so it is refused. A
- * group that can write counts only when it is the user's private one.
+ * A folder that others can write to is accepted when it is sticky, as `/tmp` is. Its entries on the way must belong to
+ * root or the user, so nobody else can replace them. An access control list that lets another user write shows as a
+ * writable group, so it is refused. A writable group is accepted only when it is the user's private one.
  */
 export function resolveTrustedPath(path: string, owners: Owners): TrustedPath | undefined {
   if (!path.startsWith('/')) return undefined
@@ -48,7 +51,7 @@ export function resolveTrustedPath(path: string, owners: Owners): TrustedPath | 
     const next = join(at, waiting.shift()!)
     stats = statPath(next)
     if (stats?.isSymbolicLink()) {
-      // Its own mode says nothing. Its owner does: in a sticky folder anybody can make one.
+      // The mode of a link means nothing, but its owner matters: in a sticky folder, any user can create a link.
       if (!isOwner(stats) || locations.push(next) > MAX_LINKS) return undefined
       const target = resolve(at, readlinkSync(next))
       waiting.unshift(...target.split(sep).filter(Boolean))
@@ -68,8 +71,11 @@ function statPath(path: string): BigIntStats | undefined {
   }
 }
 
-/** Whether a path, or a folder above it, is one of these folders: also by another name, as a bind mount gives it. */
-export function liesIn(path: string, folders: readonly string[]): string | undefined {
+/**
+ * Returns the first of these folders that is the path or contains it, or `undefined`. It recognizes a folder under
+ * another name too, such as a bind mount.
+ */
+export function findContainingFolder(path: string, folders: readonly string[]): string | undefined {
   if (folders.length === 0) return undefined
   const known = folders.flatMap((folder) => {
     const identity = identityOf(folder)
@@ -94,13 +100,19 @@ function identityOf(path: string): string | undefined {
   }
 }
 
-/** Of macOS: its members become root with their own password. Homebrew gives its folders to it. */
+/**
+ * The group `admin` of macOS. Its members become root with their own password. Homebrew gives its folders to this
+ * group.
+ */
 const MACOS_ADMINS = 80
 
-/** The user's main group, which by this machine's own files nobody else is in. */
+/**
+ * Returns whether this is the user's main group, without any other member in the host's own files. The administrators
+ * of macOS count too.
+ */
 function isPrivateGroup(gid: number): boolean {
   if (process.platform === 'darwin' && gid === MACOS_ADMINS) return true
-  const user = userNow()
+  const user = readCurrentUser()
   if (user === undefined || user.gid !== gid || !existsSync('/etc/group')) return false
   const lines = (file: string) =>
     readFileSync(file, 'utf8')
@@ -114,7 +126,7 @@ function isPrivateGroup(gid: number): boolean {
   return group.length === 1 && others.length === 0 && members.every((member) => member === user.username)
 }
 
-function userNow(): { readonly username: string; readonly gid: number } | undefined {
+function readCurrentUser(): { readonly username: string; readonly gid: number } | undefined {
   try {
     return userInfo()
   } catch {

@@ -1,13 +1,13 @@
-/** Unix sockets at paths of any length: the kernel takes 107 bytes, a home folder may lie deeper. */
+/** Unix sockets at paths of any length. The kernel accepts 107 bytes, and the path of a Craik home may be longer. */
 import { closeSync, constants, openSync } from 'node:fs'
 import { connect, type Server, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { CraikError } from '../errors.ts'
 
-/** `sun_path` has 108 bytes, one of them for the final NUL (104 on macOS). */
+/** `sun_path` has 108 bytes (104 on macOS), and one of them is for the final NUL. */
 const MAX_PATH_BYTES = process.platform === 'linux' ? 107 : 103
 
-/** Connects; the socket's own `connect` and `error` events say how it went. */
+/** Connects. The `connect` and `error` events of the socket report the result. */
 export function connectUnixSocket(path: string): Socket {
   const short = shortPath(path)
   const socket = connect({ path: short.path, allowHalfOpen: true })
@@ -16,7 +16,7 @@ export function connectUnixSocket(path: string): Socket {
   return socket
 }
 
-/** Whether somebody accepts connections there. */
+/** Returns whether a server accepts connections at this path. */
 export async function isListening(path: string): Promise<boolean> {
   const socket = connectUnixSocket(path)
   try {
@@ -29,8 +29,8 @@ export async function isListening(path: string): Promise<boolean> {
 }
 
 /**
- * Listens with the given mode from the very beginning. Whoever calls this owns the name: nothing may be there, or what
- * is there is stale and was removed. Closing the server removes the name again.
+ * Listens with the given mode from the beginning. The caller owns the name: it is free, or the caller has removed a
+ * stale socket. Closing the server removes the name again.
  */
 export async function listenUnixSocket(server: Server, path: string, mode: number): Promise<Disposable> {
   const short = shortPath(path)
@@ -43,7 +43,7 @@ export async function listenUnixSocket(server: Server, path: string, mode: numbe
         done()
       })
     })
-    // The name is made while `listen` runs, so the umask can be put back before it has answered.
+    // `listen` creates the name at once, so the umask can be restored before the server is ready.
     process.umask(umask)
     await listening
   } catch (error) {
@@ -58,7 +58,7 @@ interface ShortPath extends Disposable {
   readonly path: string
 }
 
-/** Through the folder's descriptor, which must stay open for as long as the path is used. */
+/** Returns a path through the descriptor of the folder, which must stay open for as long as the path is used. */
 function shortPath(path: string): ShortPath {
   if (Buffer.byteLength(path) <= MAX_PATH_BYTES) return { path, [Symbol.dispose]: () => {} }
   if (process.platform !== 'linux')

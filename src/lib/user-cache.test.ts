@@ -14,7 +14,7 @@ const environment = () => ({ XDG_CACHE_HOME: join(folder, 'xdg') })
 const exposed = expect.objectContaining({ code: 'key_exposed' })
 
 describe('the user’s cache', () => {
-  it('lies where XDG_CACHE_HOME says, unless that is relative, and in the home folder otherwise', () => {
+  it('is in XDG_CACHE_HOME unless that is relative, and in the home folder otherwise', () => {
     const usual = process.platform === 'darwin' ? 'Library/Caches' : '.cache'
     expect(userCache({ XDG_CACHE_HOME: '/x', HOME: '/home/ann' })).toBe('/x/craik')
     for (const XDG_CACHE_HOME of ['', 'x', './x'])
@@ -22,13 +22,13 @@ describe('the user’s cache', () => {
     expect(userCache({ HOME: '/home/ann' })).toBe(`/home/ann/${usual}/craik`)
   })
 
-  it('is created for its owner alone, and taken again', () => {
+  it('is created for its owner alone, and reused', () => {
     const made = ensureUserCache(environment())
     expect(statSync(made).mode & 0o777).toBe(0o700)
     expect(ensureUserCache(environment())).toBe(made)
   })
 
-  it('has a part for each home, the same by every path to it', () => {
+  it('has a part for each Craik home, the same by every path to that home', () => {
     mkdirSync(join(folder, 'home'))
     symlinkSync('home', join(folder, 'link'))
     const part = ensureCacheOfHome(join(folder, 'home'), environment())
@@ -48,7 +48,7 @@ describe('the user’s cache', () => {
     const XDG_CACHE_HOME = join(project, '.cache')
     expect(() => ensureUserCache({ XDG_CACHE_HOME, HOME: '/nonexistent' })).toThrow(exposed)
     expect(statSync(XDG_CACHE_HOME, { throwIfNoEntry: false })).toBeUndefined()
-    // A home folder with its settings in git is no project.
+    // A home folder with its settings in git is not a project.
     mkdirSync(join(project, 'user'))
     expect(ensureUserCache({ HOME: project })).toContain(project)
   })
@@ -60,7 +60,7 @@ describe('the user’s cache', () => {
     expect(() => ensureUserCache(environment())).toThrow(exposed)
   })
 
-  it('is refused, and not created, below a folder that others can write', () => {
+  it('is refused, and not created, below a folder that others can write to', () => {
     mkdirSync(join(folder, 'xdg'))
     chmodSync(join(folder, 'xdg'), 0o777)
     expect(() => ensureUserCache(environment())).toThrow(exposed)

@@ -1,6 +1,7 @@
 /**
- * The user's cache folder, where Craik keeps everything that it executes: compiled code, the sandboxes' runtime and the
- * agents' packages. A Craik home holds data only, so that a home that somebody copied or sent runs nothing.
+ * The user's cache folder, where Craik keeps everything that it executes: compiled code, the runtime of sandboxes and
+ * the packages of agents. A Craik home contains only data, so a home that was copied or received from others executes
+ * nothing.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs'
@@ -13,30 +14,34 @@ const STICKY = 0o1000
 const WRITABLE_BY_OTHERS = 0o022
 const ELSEWHERE = 'set XDG_CACHE_HOME to a folder of your own'
 
-/** `craik` in `XDG_CACHE_HOME`, or in the usual folder of the system. Names a path only; creates nothing. */
+/** Returns the path of `craik` in `XDG_CACHE_HOME`, or in the usual cache folder of the system. Creates nothing. */
 export function userCache(environment: NodeJS.ProcessEnv): string {
   const { XDG_CACHE_HOME: chosen = '', HOME: home = '' } = environment
-  // As the XDG specification says, a relative path does not count.
+  // The XDG specification says to ignore a relative path.
   if (isAbsolute(chosen)) return join(chosen, 'craik')
   const usual = process.platform === 'darwin' ? 'Library/Caches' : '.cache'
   return join(isAbsolute(home) ? home : homedir(), usual, 'craik')
 }
 
-/** The part of the cache that belongs to one home: what its sandboxes need stays when another home is pruned. */
+/**
+ * Returns the part of the cache that belongs to one Craik home. The files that its sandboxes need stay when another
+ * home is pruned.
+ */
 export function cacheOfHome(craikHome: string, environment: NodeJS.ProcessEnv): string {
   const digest = createHash('sha256').update(realPath(craikHome)).digest('hex')
   return join(userCache(environment), 'homes', digest.slice(0, 16))
 }
 
 /**
- * Creates the user's cache folder with mode 0700, or checks the one that exists: no symbolic link, owned by this user and
- * private. Each folder above it must belong to root or this user, and nobody else may write it.
+ * Creates the user's cache folder with mode 0700, or checks the one that exists. It must not be a symbolic link, and it
+ * must be private and owned by this user. Each folder above it must belong to root or this user, and nobody else may be
+ * able to write to it.
  */
 export function ensureUserCache(environment: NodeJS.ProcessEnv): string {
   const folder = userCache(environment)
   if (isInProject(folder, environment.HOME ?? homedir()))
     throw exposedError(folder, 'is in a project, where a sandbox could write', ELSEWHERE)
-  // First, so that nothing is created in a folder of another user.
+  // This check comes first, so that nothing is created in a folder of another user.
   requireSafeFolders(nearestFolder(dirname(folder)))
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -57,8 +62,8 @@ export function ensureUserCache(environment: NodeJS.ProcessEnv): string {
 }
 
 /**
- * direnv and the like can move the cache into a project, which a sandbox may have in place. A project is a folder with `.git`,
- * or the one that the command runs in; the home folder and those above it are none.
+ * Tools such as direnv can move the cache into a project, which a sandbox may have mounted in place. A project is a
+ * folder with `.git`, or the one that the command runs in. The home folder and the folders above it are not projects.
  */
 function isInProject(folder: string, home: string): boolean {
   const [own, here] = [realPath(home), workingFolder()]
@@ -71,7 +76,7 @@ function isInProject(folder: string, home: string): boolean {
   return false
 }
 
-/** Undefined: it was removed. */
+/** Returns `undefined` when the working folder was removed. */
 function workingFolder(): string | undefined {
   try {
     return realPath(process.cwd())
@@ -80,14 +85,14 @@ function workingFolder(): string | undefined {
   }
 }
 
-/** As the path is written and as it really is: a link on the way could be exchanged in either. */
+/** Checks the path as written and its real path, because a link in either could be replaced. */
 function requireSafeFolders(folder: string): void {
   for (const start of new Set([folder, realpathSync(folder)])) {
     for (let above = start; ; above = dirname(above)) {
       const { uid, mode } = statSync(above)
       if (uid !== 0 && uid !== process.geteuid?.())
         throw exposedError(above, `belongs to another user (uid ${uid})`, ELSEWHERE)
-      // In a sticky folder such as /tmp, others cannot exchange what belongs to this user.
+      // In a sticky folder such as /tmp, others cannot replace what belongs to this user.
       if ((mode & WRITABLE_BY_OTHERS) !== 0 && (mode & STICKY) === 0)
         throw exposedError(above, 'is writable by other users', `chmod go-w ${quoteArgument(above)}`)
       if (above === dirname(above)) break
@@ -101,7 +106,7 @@ function nearestFolder(path: string): string {
     : nearestFolder(dirname(path))
 }
 
-/** The same for the part of one home. */
+/** Creates the part of the cache that belongs to one Craik home, after the same checks. */
 export function ensureCacheOfHome(craikHome: string, environment: NodeJS.ProcessEnv): string {
   ensureUserCache(environment)
   const folder = cacheOfHome(craikHome, environment)
@@ -113,7 +118,7 @@ function exposedError(folder: string, problem: string, hint: string): CraikError
   return new CraikError('key_exposed', `the cache folder must be private: ${folder} ${problem}`, { hint })
 }
 
-/** Also of what does not exist yet. */
+/** Resolves links, also for a path that does not exist yet. */
 function realPath(path: string): string {
   const absolute = resolve(path)
   try {

@@ -1,20 +1,20 @@
-/** Waits for a lock that another process holds for as long as its work takes. */
+/** Waits for a lock that another process keeps while it works. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
 import { type FileLock, takeFileLock } from './file-lock.ts'
 
 const POLL_MS = 200
-/** Such work takes a minute or two; whoever waits longer for another's is better told. */
+/** Such work takes a minute or two. After this time, an error is more useful than more waiting. */
 const WAIT_MS = 30 * 60_000
 
 export interface LockWait {
-  /** What the other one is doing, such as `makes an image`. */
+  /** The work of the other process, such as `builds an image`. */
   readonly doing: string
   readonly signal: AbortSignal
   readonly onWait: () => void
 }
 
-/** Given up with the scope that it is used in. */
+/** Returns the lock, which is released at the end of its `using` scope. */
 export async function waitForFileLock(
   path: string,
   label: string,

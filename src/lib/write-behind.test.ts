@@ -1,4 +1,4 @@
-/** Both ends of a connection talk at once, and much, over real sockets. */
+/** Both ends of a connection send a lot of data at the same time, over real sockets. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type ClientHttp2Session, connect as connectHttp2, performServerHandshake } from 'node:http2'
 import { connect, createServer, type Server, type Socket } from 'node:net'
@@ -28,7 +28,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** The two ends of a connection. */
+/** Returns the two ends of a connection. */
 async function pair(): Promise<[Socket, Socket]> {
   const accepted = new Promise<Socket>((done) => server.once('connection', done))
   const dialled = connect(path)
@@ -38,13 +38,13 @@ async function pair(): Promise<[Socket, Socket]> {
   return ends
 }
 
-it('many streams that send and receive at once all come to their end', async () => {
+it('completes many streams that send and receive at once', async () => {
   const [theirs, ours] = await pair()
   echo(new WriteBehind(ours, WAITING))
   await talksAtOnce(await client(theirs))
 })
 
-it('and at both ends they do so through something that reads nothing while it writes', async () => {
+it('completes many streams when a relay between both ends reads nothing while it writes', async () => {
   const [theirs, near] = await pair()
   const [far, ours] = await pair()
   void passOneAtATime(near, far)
@@ -52,7 +52,7 @@ it('and at both ends they do so through something that reads nothing while it wr
   await talksAtOnce(await client(new WriteBehind(theirs, WAITING)))
 })
 
-it('takes no more than its limit from a writer when nobody reads at the other end', async () => {
+it('takes no more than its limit from a writer while the other end reads nothing', async () => {
   const [theirs, ours] = await pair()
   theirs.pause()
   const behind = new WriteBehind(ours, WAITING)
@@ -75,7 +75,7 @@ it('takes no more than its limit from a writer when nobody reads at the other en
   behind.destroy()
 })
 
-it('ends in order, with everything that was written before', async () => {
+it('closes after it delivered everything that was written before', async () => {
   const [theirs, ours] = await pair()
   const behind = new WriteBehind(ours, WAITING)
   behind.end(Buffer.alloc(3_000_000, 'y'))
@@ -118,7 +118,7 @@ async function talksAtOnce(session: ClientHttp2Session): Promise<void> {
   session.destroy()
 }
 
-/** As a program with one loop and blocking writes does it. */
+/** Relays data between two sockets as a program with one loop and blocking writes does. */
 async function passOneAtATime(one: Socket, other: Socket): Promise<void> {
   for (const each of [one, other]) each.on('error', () => {}).pause()
   while (!one.destroyed && !other.destroyed) {

@@ -1,11 +1,12 @@
 /**
- * A stream whose writes are taken at once. Node's HTTP/2 reads nothing while a write of its own waits: when both ends
- * of a connection have more to say than the kernel holds, each waits for the other, for ever. It takes one end that
- * always goes on reading, and this makes it so; or both, where what is between them reads nothing while it writes.
+ * A stream that accepts writes at once. Node's HTTP/2 reads nothing while one of its own writes waits. When both ends
+ * of a connection have more to send than the kernel buffers, each waits for the other forever. To prevent that, one end
+ * must always continue to read, and this stream makes sure of it. Both ends need it when a relay between them reads
+ * nothing while it writes.
  */
 import { Duplex } from 'node:stream'
 
-/** What is passed on at a time; with less, copying files takes twice as long. */
+/** The amount that is passed on at a time. With less, copying files takes twice as long. */
 const BUFFER_BYTES = 1024 * 1024
 
 export class WriteBehind extends Duplex {
@@ -14,7 +15,10 @@ export class WriteBehind extends Duplex {
   #waitingBytes = 0
   #resume: (() => void) | undefined
 
-  /** Of more than that is written nothing is taken before the other end has read some: it is the windows of both that keep below it. */
+  /**
+   * While more than `maxWaitingBytes` wait, the stream accepts nothing until the other end has read some. The HTTP/2
+   * windows of both ends keep the amount below that limit.
+   */
   constructor(inner: Duplex, maxWaitingBytes: number) {
     super({ readableHighWaterMark: BUFFER_BYTES, writableHighWaterMark: BUFFER_BYTES })
     this.#inner = inner

@@ -1,9 +1,9 @@
-/** Whose GitHub login it is: asked of GitHub itself, with the token that programs inside would work with. */
+/** Verifies whose GitHub login it is, by a request to GitHub with the token that programs in the sandbox would use. */
 import { Agent, request } from 'undici'
 import { z } from 'zod'
 import type { Account, Broker } from '../accounts/account.ts'
 import { CraikError } from '../errors.ts'
-import { codeOfFailure, jsonIn } from '../lib/foreign-answer.ts'
+import { codeOfFailure, tryParseJson } from '../lib/external-response.ts'
 
 const TIMEOUT_MS = 5_000
 const MAX_ANSWER_BYTES = 256 * 1024
@@ -25,18 +25,18 @@ interface GitHubIdentity {
   readonly login: string
   readonly name: string
   readonly email: string
-  /** Of those that are wanted; undefined: this kind of token has none to tell. */
+  /** The wanted scopes that the token lacks. Undefined for a token that has no scopes to report. */
   readonly missingScopes: readonly string[] | undefined
   readonly expiresAtMs: number | undefined
 }
 
 export type IdentityCheck =
   | { readonly kind: 'known'; readonly identity: GitHubIdentity }
-  /** There is no GitHub login on this machine. */
+  /** The host has no GitHub login. */
   | { readonly kind: 'none' }
   | { readonly kind: 'unknown'; readonly reason: string }
 
-export async function askIdentity(
+export async function fetchIdentity(
   account: Account | undefined,
   broker: Pick<Broker, 'credential'>,
   until: AbortSignal,
@@ -54,7 +54,7 @@ export async function askIdentity(
     })
     const text = await body.text()
     if (statusCode !== 200) return { kind: 'unknown', reason: `GitHub responded with status ${statusCode}` }
-    const answer = userAnswer.safeParse(jsonIn(text))
+    const answer = userAnswer.safeParse(tryParseJson(text))
     if (!answer.success) return { kind: 'unknown', reason: 'GitHub sent an unexpected response' }
     const { login, id, name, email } = answer.data
     return {
@@ -75,7 +75,7 @@ export async function askIdentity(
   }
 }
 
-/** Refuses to go on as somebody else, and also when it cannot be told who it would be. */
+/** Throws when the login belongs to another user, and also when it cannot be verified. */
 export function requireIdentity(requested: IdentityCheck, expected: string | undefined): void {
   if (expected === undefined || requested.kind === 'none') return
   if (requested.kind === 'unknown')
@@ -95,18 +95,18 @@ export function requireIdentity(requested: IdentityCheck, expected: string | und
   )
 }
 
-/** A fine-grained token has no scopes, and GitHub names none. */
+/** A fine-grained token has no scopes, and GitHub reports none. */
 function missingIn(header: string | string[] | undefined): readonly string[] | undefined {
   if (typeof header !== 'string' || header.trim() === '') return undefined
   const granted = new Set(header.split(',').map((scope) => scope.trim()))
-  // `admin:org` and `write:org` hold `read:org`.
+  // `admin:org` and `write:org` include `read:org`.
   if (granted.has('admin:org') || granted.has('write:org')) granted.add('read:org')
   return WANTED_SCOPES.filter((scope) => !granted.has(scope))
 }
 
 function expiryOf(header: string | string[] | undefined): number | undefined {
   if (typeof header !== 'string') return undefined
-  // As GitHub spells it: `2026-11-16 09:00:00 UTC`.
+  // GitHub's format is `2026-11-16 09:00:00 UTC`.
   const ms = Date.parse(header.replace(/^(\S+) (\S+) UTC$/, '$1T$2Z'))
   return Number.isNaN(ms) ? undefined : ms
 }

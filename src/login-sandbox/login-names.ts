@@ -1,10 +1,10 @@
-/** What everything of one login is called. */
+/** The names of a login's sandbox and volumes. */
 import { CraikError } from '../errors.ts'
 
-/** As GitHub's names are, in small letters: they become names of sandboxes, folders and images. */
+/** The format of GitHub's names, in lower case. Login names become names of sandboxes, folders and images. */
 const LOGIN = /^[a-z0-9](?:[a-z0-9-]{0,37}[a-z0-9])?$/
 
-/** Accounts that an enterprise manages have an underscore in their names. */
+/** Replaces underscores, which occur in the names of accounts that an enterprise manages. */
 export function parseLoginName(text: string, where: string): string {
   const login = text.trim().toLowerCase().replaceAll('_', '-')
   if (LOGIN.test(login)) return login
@@ -13,7 +13,7 @@ export function parseLoginName(text: string, where: string): string {
   })
 }
 
-/** The nearest to a user's name that can be one. */
+/** Returns the valid login name that is closest to a user's name. */
 export function loginFrom(userName: string): string {
   const near = userName
     .toLowerCase()
@@ -37,9 +37,9 @@ export function loginOfSandbox(name: string): string | undefined {
 
 export interface LoginVolume {
   readonly name: string
-  /** Relative to the home inside. */
+  /** Relative to the sandbox home. */
   readonly at: string
-  /** For a person. */
+  /** A description for the user. */
   readonly holds: string
 }
 

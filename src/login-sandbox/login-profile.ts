@@ -1,11 +1,14 @@
-/** A profile: a file of variables that says whose sandbox it is and what it works on. Read as data, never by a shell. */
+/**
+ * A profile is a file of variables with the settings of a login sandbox. Craik reads it as data and never runs it in a
+ * shell.
+ */
 import { lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { createPrivateFile } from '../lib/private-files.ts'
 
-/** What a profile may set; in the environment they mean the same. */
+/** The variables that a profile can set. They have the same meaning in the environment. */
 const PROFILE_VARIABLES = [
   'SANDBOX_LOGIN',
   'SANDBOX_LOGIN_EXPECTED',
@@ -27,7 +30,7 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 const MAX_BYTES = 64 * 1024
 const MAX_PROFILES = 1000
 const EXTENSION = '.env'
-/** Of these a leading `~` and `$HOME` stand for the home of whoever reads the file. */
+/** In these variables, a leading `~` or `$HOME` means the home folder of the user who reads the file. */
 const PATHS: ReadonlySet<string> = new Set(['SANDBOX_WORKSPACE', 'SANDBOX_INBOX_DIR'])
 
 export interface LoginProfile {
@@ -68,7 +71,7 @@ export function readProfile(environment: NodeJS.ProcessEnv, name: string): Login
   return { name, path, values: parseProfile(text, path, homeOf(environment)) }
 }
 
-/** Whoever can write it chooses which folder a sandbox works on, and as whom. */
+/** A user who can write the profile decides which folder a sandbox works on, and under which login. */
 function requireOwn(path: string): void {
   const stats = lstatSync(path)
   const uid = process.geteuid?.()
@@ -87,7 +90,7 @@ function requireOwn(path: string): void {
 
 const ASSIGNMENT = /^(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$/
 
-/** Of a shell's assignments, those that are plain: a value, or one in quotes. Names that mean nothing here are passed over. */
+/** Parses plain shell assignments: a value, or a value in quotes. Ignores names that Craik does not use. */
 export function parseProfile(text: string, path: string, home: string): ProfileValues {
   const values: Partial<Record<ProfileVariable, string>> = {}
   for (const [index, raw] of text.split(/\r?\n/).entries()) {
@@ -108,7 +111,7 @@ function isKnown(name: string): name is ProfileVariable {
   return (PROFILE_VARIABLES as readonly string[]).includes(name)
 }
 
-/** Undefined when it is neither plain nor wholly in quotes. */
+/** Returns undefined when the value is neither plain nor completely in quotes. */
 function plainValue(written: string): string | undefined {
   const quoted = /^(["'])(.*)\1[ \t]*(?:#.*)?$/.exec(written)
   if (quoted !== null && !quoted[2]!.includes(quoted[1]!)) return quoted[2]!

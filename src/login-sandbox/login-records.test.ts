@@ -1,4 +1,4 @@
-/** What is remembered of login sandboxes. */
+/** Tests the records of login sandboxes. */
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ const facts = (login: string, entryTimestamp = '2026-11-15T09-12-44Z') => ({
   entryTimestamp,
 })
 
-it('are kept for their owner alone, with the state at entry, one for each login', () => {
+it('stores one record for each login with its state at entry, readable only by the owner', () => {
   const records = new LoginRecords(folder)
   const record = records.enter(facts('octo'), STATE)
   records.enter(facts('octo-work', '2026-11-15T09-12-50Z'), undefined)
@@ -36,7 +36,7 @@ it('are kept for their owner alone, with the state at entry, one for each login'
   for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600)
 })
 
-it('of two that are entered in the same second have a folder each in the inbox', () => {
+it('gives two sandboxes that are entered in the same second separate folders in the inbox', () => {
   const records = new LoginRecords(folder)
   const at = (login: string, more: object = {}) =>
     records.enter({ ...facts(login, '2026-11-15T23-59-59Z'), ...more }, STATE).entryTimestamp
@@ -51,7 +51,7 @@ it('of two that are entered in the same second have a folder each in the inbox',
   ])
 })
 
-it('forget the state of the time before, and nothing of other logins', () => {
+it('replaces the earlier state of a login, and keeps the records of other logins', () => {
   const records = new LoginRecords(folder)
   records.enter(facts('octo'), STATE)
   records.enter(facts('octo-work', '2026-11-15T09-12-50Z'), STATE)
@@ -64,14 +64,14 @@ it('forget the state of the time before, and nothing of other logins', () => {
   expect(readdirSync(folder).sort()).toEqual(['octo-work.entry-2026-11-15T09-12-50Z.json', 'octo-work.json'])
 })
 
-it('are none before the first, and nothing is made by looking', () => {
+it('finds no records before the first one, and creates no files when it reads', () => {
   const records = new LoginRecords(folder)
   expect([records.list(), records.read('octo')]).toEqual([[], undefined])
   records.remove('octo')
   expect(existsSync(folder)).toBe(false)
 })
 
-it('that cannot be read are named, and keep nobody from the others', () => {
+it('reports the records that it cannot read, and still lists the others', () => {
   const records = new LoginRecords(folder)
   records.enter(facts('octo'), STATE)
   records.enter(facts('other', '2026-11-15T09-12-50Z'), STATE)

@@ -1,12 +1,12 @@
 /**
- * What is remembered of the sandbox of each login while it is up, so that whoever saves it knows what, and where to: one small file each,
- * replaced as a whole, and the state in which the sandbox was entered beside it.
+ * Records the sandbox of each login while it is up, so that a later command can save it to the right inbox. Each record
+ * is a small file, replaced as a whole. The state of the sandbox at entry is in a file next to it.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
-import { jsonIn } from '../lib/foreign-answer.ts'
+import { tryParseJson } from '../lib/external-response.ts'
 import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../lib/private-files.ts'
 import { sandboxId } from '../sandboxes/lifecycle/sandbox-record.ts'
 import { type SavedState, sandboxState } from './keep/sandbox-state.ts'
@@ -20,18 +20,18 @@ const loginRecord = z.strictObject({
   login: z.string().regex(/^[a-z0-9][a-z0-9-]{0,38}$/),
   profile: z.string().max(200).nullable(),
   sandboxId,
-  /** Absolute. */
+  /** An absolute path. */
   inbox: z.string().startsWith('/').max(4096),
-  /** The folder that it was made of, in place or as a copy. */
+  /** The folder that the sandbox works on, in place or as a copy. */
   workspace: z.string().startsWith('/').max(4096).nullable().default(null),
-  /** Whom git knows inside. */
+  /** The git author in the sandbox. */
   author: z
     .strictObject({ name: z.string().max(200), email: z.string().max(200) })
     .nullable()
     .default(null),
-  /** When it was entered, as the name of a folder: `2026-11-15T09-12-44Z`. */
+  /** The time of entry, as the name of a folder: `2026-11-15T09-12-44Z`. */
   entryTimestamp: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/),
-  /** The file with the state of then, in the same folder; null: it could not be looked at. */
+  /** The file in the same folder with the state at entry. Null when Craik could not read the state. */
   entry: z
     .string()
     .regex(/^[a-z0-9][a-z0-9-]{0,38}\.entry-[0-9TZ-]{20}\.json$/)
@@ -42,12 +42,12 @@ export type LoginRecord = z.infer<typeof loginRecord>
 export class LoginRecords {
   readonly #folder: string
 
-  /** Makes nothing. */
+  /** Creates no files. */
   constructor(folder: string) {
     this.#folder = folder
   }
 
-  /** What goes for this login from now on; what went before is forgotten. */
+  /** Writes the record of this login and removes its earlier state. */
   enter(record: Omit<LoginRecord, 'version' | 'entry'>, state: SavedState | undefined): LoginRecord {
     const entryTimestamp = this.#freeTimestamp(record)
     const entry = state === undefined ? null : `${record.login}.entry-${entryTimestamp}.json`
@@ -59,20 +59,20 @@ export class LoginRecords {
     return whole
   }
 
-  /** Undefined: this login has none. */
+  /** Returns undefined when this login has no record. */
   read(login: string): LoginRecord | undefined {
     const path = this.#path(login)
     if (!existsSync(path)) return undefined
     const text = readPrivateFile(path, MAX_BYTES, 'record of a login sandbox').toString()
-    const found = loginRecord.safeParse(jsonIn(text))
+    const found = loginRecord.safeParse(tryParseJson(text))
     if (found.success && found.data.login === login) return found.data
     throw new CraikError('invalid_config', `the record of the sandbox of ${login} cannot be read`, {
       hint: `write it again:  craik up --login ${login}`,
     })
   }
 
-  /** The same, where one that cannot be read counts as none: it is written anew by whoever enters. */
-  readable(login: string): LoginRecord | undefined {
+  /** Like `read`, but returns undefined for an unreadable record, because the next entry replaces it. */
+  readOrUndefined(login: string): LoginRecord | undefined {
     try {
       return this.read(login)
     } catch {
@@ -80,7 +80,7 @@ export class LoginRecords {
     }
   }
 
-  /** Those that can be read. */
+  /** Returns the readable records. Calls `onUnreadable` for the others. */
   list(onUnreadable?: (login: string, error: unknown) => void): LoginRecord[] {
     if (!existsSync(this.#folder)) return []
     const logins = readdirSync(this.#folder).flatMap((name) => NAME.exec(name)?.[1] ?? [])
@@ -94,12 +94,14 @@ export class LoginRecords {
     })
   }
 
-  /** As the sandbox was when it was entered; undefined when nobody looked, or it cannot be read. */
+  /** Returns the state of the sandbox at entry. Undefined when it was not recorded or cannot be read. */
   entryOf({ entry }: LoginRecord): SavedState | undefined {
     if (entry === null) return undefined
     try {
       return sandboxState.parse(
-        jsonIn(readPrivateFile(join(this.#folder, entry), MAX_STATE_BYTES, 'state at entry').toString()),
+        tryParseJson(
+          readPrivateFile(join(this.#folder, entry), MAX_STATE_BYTES, 'state at entry').toString(),
+        ),
       )
     } catch {
       return undefined
@@ -111,7 +113,7 @@ export class LoginRecords {
     this.#removeEntries(login, null)
   }
 
-  /** A second later where another login has the folder of that name in the same inbox. */
+  /** Returns a later second when another login already uses a folder of that name in the same inbox. */
   #freeTimestamp({ login, inbox, entryTimestamp }: Omit<LoginRecord, 'version' | 'entry'>): string {
     const others = this.list().filter((other) => other.login !== login && other.inbox === inbox)
     let free = entryTimestamp

@@ -26,7 +26,7 @@ const load = (typed = {}, more: Record<string, string> = {}) =>
   loadSettings(typed, { HOME: home, ...more }, '/srv/parser')
 
 describe('a profile', () => {
-  it('is read as data: values, quotes, comments, and a home at the beginning of a path', () => {
+  it('is read as data: values, quotes, comments, and a home folder at the start of a path', () => {
     const text = [
       '# work',
       'export SANDBOX_LOGIN=octo',
@@ -46,13 +46,13 @@ describe('a profile', () => {
   })
 
   it.each(['SANDBOX_LOGIN', 'SANDBOX LOGIN=x', 'SANDBOX_LOGIN="a', 'SANDBOX_LOGIN=a"b"', 'if true'])(
-    'with a line that is no assignment is refused, by its number: %j',
+    'is refused with the number of a line that is not an assignment: %j',
     (line) => {
       expect(() => parseProfile(`\n${line}`, 'work.env', home)).toThrow(/work\.env: line 2/)
     },
   )
 
-  it('never throws anything else, whatever is in it', () => {
+  it('causes no other error, whatever it contains', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 400 }), (text) => {
         try {
@@ -64,7 +64,7 @@ describe('a profile', () => {
     )
   })
 
-  it('that is not there ends with 78 and the commands that list and make one', () => {
+  it('that does not exist causes exit code 78 and a hint with the commands that list and create profiles', () => {
     expect(() => load({ profile: 'work' })).toThrow(
       expect.objectContaining({
         code: 'no_profile',
@@ -75,14 +75,14 @@ describe('a profile', () => {
     expect(() => load({ profile: '../x' })).toThrow(expect.objectContaining({ code: 'usage' }))
   })
 
-  it('that others could write, or that is a link, is refused', () => {
+  it('is refused when other users can write it, or when it is a link', () => {
     const path = write('open', 'SANDBOX_LOGIN=octo\n', 0o666)
     expect(() => load({ profile: 'open' })).toThrow(/can be written by others/)
     symlinkSync(path, join(folder(), 'linked.env'))
     expect(() => load({ profile: 'linked' })).toThrow(/is not a regular file/)
   })
 
-  it('is made once, listed, and read again as it was written', () => {
+  it('is created once, listed, and read again as it was written', () => {
     const values = { SANDBOX_LOGIN: 'octo', SANDBOX_WORKSPACE: '/srv/my code' }
     createProfile({ HOME: home }, 'work', values)
     expect(profileNames({ HOME: home })).toEqual(['work'])
@@ -94,7 +94,7 @@ describe('a profile', () => {
 })
 
 describe('settings', () => {
-  it('without anything said are the current folder, the inbox in the home, and logins brokered', () => {
+  it('default to the current folder, the inbox in the home folder, and brokered logins', () => {
     expect(load()).toMatchObject({
       profile: undefined,
       login: undefined,
@@ -108,7 +108,7 @@ describe('settings', () => {
     })
   })
 
-  it('of a chosen profile win over the environment, and what is typed over both', () => {
+  it('of a chosen profile override the environment, and command-line options override both', () => {
     write('work', 'SANDBOX_LOGIN=Octo_Acme\nSANDBOX_WORKSPACE=/srv/work\nSANDBOX_EGRESS=npm,pypi npm\n')
     const environment = { SANDBOX_PROFILE: 'work', SANDBOX_LOGIN: 'ada', SANDBOX_WORKSPACE: '/srv/ada' }
     expect(load({}, environment)).toMatchObject({
@@ -121,7 +121,7 @@ describe('settings', () => {
     expect(load({ workspace: 'x' }, environment).workspace).toBe('/srv/parser/x')
   })
 
-  it('expect nobody of the GitHub login unless a profile or a variable says so', () => {
+  it('expect no particular GitHub login unless a profile or a variable names one', () => {
     expect(load({}, { SANDBOX_LOGIN: 'octo' })).toMatchObject({ login: 'octo', expectedLogin: undefined })
     expect(load({}, { SANDBOX_LOGIN_EXPECTED: 'Octo' }).expectedLogin).toBe('octo')
   })
@@ -133,14 +133,14 @@ describe('settings', () => {
     [{ SANDBOX_REFUSE_PATTERNS: '(' }, 'invalid_config'],
     [{ SANDBOX_REFUSE_PATTERNS: 'a'.repeat(5000) }, 'too_large'],
     [{ GIT_AUTHOR_NAME: 'a\nb' }, 'usage'],
-  ])('that make no sense are refused: %j', (environment, code) => {
+  ])('that are invalid are refused: %j', (environment, code) => {
     expect(() => load({}, environment)).toThrow(expect.objectContaining({ code }))
   })
 })
 
-describe('variables', () => {
+describe('host variables', () => {
   it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])(
-    '%s refuses the start with 64, and its value is never told',
+    '%s refuses the start with exit code 64, and its value is never printed',
     (name) => {
       const value = 'ghp_never-told'
       let thrown: unknown
@@ -158,22 +158,22 @@ describe('variables', () => {
     },
   )
 
-  it('whose names match what the user refuses are named, all of them', () => {
+  it('that match the user’s pattern are all named', () => {
     const environment = { ACME_URL: 'x', CORP_ID: 'y', OTHER: 'ACME_' }
     expect(() => refuseHostVariables(environment, /^(ACME|CORP)_/, 'craik up')).toThrow('ACME_URL, CORP_ID')
     expect(() => refuseHostVariables({ OTHER: 'ACME_' }, /^ACME_/, 'craik up')).not.toThrow()
   })
 })
 
-describe('names', () => {
-  it('are of the login, and lead back to it', () => {
+describe('login names', () => {
+  it('determine the names of the sandbox and volumes, and can be read from the sandbox’s name', () => {
     expect(sandboxNameOf('octo')).toBe('octo-sandbox')
     expect(loginOfSandbox('octo-sandbox')).toBe('octo')
     expect(loginOfSandbox('parser')).toBeUndefined()
     expect(volumesOf('octo').map(({ name }) => name)).toEqual(['octo-llm', 'octo-toolchains', 'octo-gh'])
   })
 
-  it('of any user’s name are a login', () => {
+  it('can be derived from any user name', () => {
     fc.assert(
       fc.property(fc.string(), (name) => {
         const login = loginFrom(name)

@@ -1,11 +1,13 @@
-/** What a login's sandbox is to be: of a profile, the environment and what was typed, read once. */
+/**
+ * Combines the settings of a login's sandbox from a profile, the environment and the command line. Each is read once.
+ */
 import { resolve } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { CREDENTIAL_MODES, type CredentialMode } from '../sandboxes/backend.ts'
 import { parseLoginName } from './login-names.ts'
 import { homeOf, type ProfileVariable, readProfile } from './login-profile.ts'
 
-export interface Typed {
+export interface TypedOptions {
   readonly profile?: string | undefined
   readonly login?: string | undefined
   readonly workspace?: string | undefined
@@ -19,20 +21,20 @@ export interface Typed {
 
 export interface LoginSandboxSettings {
   readonly profile: string | undefined
-  /** What chooses the same profile and login again when it is typed, wherever they were chosen now. */
-  readonly chosenBy: readonly string[]
-  /** Undefined: it is still to be found out, from GitHub's login or the user's name. */
+  /** The options that select the same profile and login in a later command, whatever selected them now. */
+  readonly selectingOptions: readonly string[]
+  /** Undefined until it is determined from the GitHub login or the user's name. */
   readonly login: string | undefined
-  /** Whom the GitHub login has to be of. */
+  /** The name that the GitHub login must have. */
   readonly expectedLogin: string | undefined
   readonly workspace: string
   readonly inbox: string
-  /** Undefined: the best there is here. */
+  /** Undefined for the best available backend. */
   readonly backend: 'docker' | 'process' | undefined
   readonly credentials: CredentialMode
   readonly egressPresets: readonly string[]
   readonly packages: string | undefined
-  /** Which agents, such as `claude-code,codex`; undefined: all. */
+  /** The agents, such as `claude-code,codex`. Undefined for all of them. */
   readonly harnesses: string | undefined
   readonly refusePattern: RegExp | undefined
   readonly author: { readonly name: string | undefined; readonly email: string | undefined }
@@ -42,13 +44,13 @@ const BACKENDS = ['docker', 'process'] as const
 const MAX_PATTERN = 4096
 
 export function loadSettings(
-  typed: Typed,
+  typed: TypedOptions,
   environment: NodeJS.ProcessEnv,
   currentFolder: string,
 ): LoginSandboxSettings {
   const named = typed.profile ?? (environment.SANDBOX_PROFILE || undefined)
   const profile = named === undefined ? undefined : readProfile(environment, named)
-  // A chosen profile wins: what is left in the environment may be of another identity.
+  // A chosen profile overrides the environment, which may still have values of another identity.
   const value = (name: ProfileVariable): string | undefined =>
     (profile?.values[name] ?? environment[name]) || undefined
   const login = typed.login ?? value('SANDBOX_LOGIN')
@@ -57,7 +59,7 @@ export function loadSettings(
   const expected = value('SANDBOX_LOGIN_EXPECTED') ?? profile?.values.SANDBOX_LOGIN
   return {
     profile: profile?.name,
-    chosenBy: [
+    selectingOptions: [
       ...(profile === undefined ? [] : ['--profile', profile.name]),
       ...(parsedLogin === undefined || isOfProfile ? [] : ['--login', parsedLogin]),
     ],
@@ -105,7 +107,7 @@ function patternOf(text: string | undefined): RegExp | undefined {
   try {
     return new RegExp(text)
   } catch (cause) {
-    // What cannot be understood might have refused something.
+    // Craik must not ignore an invalid pattern, because it might have refused a variable.
     throw new CraikError('invalid_config', 'SANDBOX_REFUSE_PATTERNS is not a valid regular expression', {
       hint: 'use, for example:  SANDBOX_REFUSE_PATTERNS="^(ACME_|CORP_).*"',
       cause,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { loadSettings } from './login-sandbox-settings.ts'
-import { craikAgain, craikFor } from './next-commands.ts'
+import { formatCommand, formatRepeatCommand } from './next-commands.ts'
 import { refuseHostVariables } from './refuse-host-variables.ts'
 
 let home: string
@@ -21,7 +21,7 @@ afterEach(() => rmSync(home, { recursive: true }))
 const load = (typed = {}, more: Record<string, string> = {}) =>
   loadSettings(typed, { HOME: home, ...more }, '/srv/parser')
 
-describe('a command that is told to be typed next', () => {
+describe('a command that Craik suggests', () => {
   it.each([
     [{}, {}, 'craik nuke --yes'],
     [{ login: 'proc' }, {}, 'craik nuke --login proc --yes'],
@@ -31,10 +31,10 @@ describe('a command that is told to be typed next', () => {
     [{}, { SANDBOX_PROFILE: 'work' }, 'craik nuke --profile work --yes'],
     [{ profile: 'bare' }, { SANDBOX_LOGIN: 'ada' }, 'craik nuke --profile bare --login ada --yes'],
     [{ profile: 'work', login: 'ada' }, {}, 'craik nuke --profile work --login ada --yes'],
-  ])('is about the sandbox that %j with %j is about', (typed, environment, message) => {
+  ])('selects the same sandbox as %j with %j', (typed, environment, message) => {
     const settings = load(typed, environment)
-    expect(craikFor('nuke', settings, '--yes')).toBe(message)
-    // Typed as told, in a shell that has nothing of it any more, it chooses the same.
+    expect(formatCommand('nuke', settings, '--yes')).toBe(message)
+    // The command selects the same sandbox in a shell that has none of these variables.
     const [, , ...words] = message.replace(' --yes', '').split(' ')
     const again = {
       profile: words[words.indexOf('--profile') + 1],
@@ -47,19 +47,19 @@ describe('a command that is told to be typed next', () => {
     expect(load(typedAgain)).toMatchObject({ profile: settings.profile, login: settings.login })
   })
 
-  it('has everything that was typed of what the sandbox is to be, as a shell reads it', () => {
+  it('contains every typed option for the sandbox, quoted for a shell', () => {
     const typed = { profile: 'work', workspace: '/srv/my work', apt: 'jq', inbox: '/srv/in' }
-    expect(craikAgain('rebuild', load(typed), typed, {}, '--yes')).toBe(
+    expect(formatRepeatCommand('rebuild', load(typed), typed, {}, '--yes')).toBe(
       "craik rebuild --profile work --workspace '/srv/my work' --apt jq --inbox /srv/in --yes",
     )
-    expect(craikAgain('up', load(typed), typed, { inbox: 'FOLDER' })).toBe(
+    expect(formatRepeatCommand('up', load(typed), typed, { inbox: 'FOLDER' })).toBe(
       "craik up --profile work --workspace '/srv/my work' --apt jq --inbox FOLDER",
     )
   })
 
-  it('without a refused variable is the one that was typed', () => {
+  it('for a start without a refused variable is the command that the user typed', () => {
     const settings = load({ profile: 'work' })
-    const command = craikAgain('up', settings, { profile: 'work' })
+    const command = formatRepeatCommand('up', settings, { profile: 'work' })
     expect(() => refuseHostVariables({ ACME_URL: 'x' }, /^ACME_/, command)).toThrow(
       expect.objectContaining({ hint: expect.stringMatching(/env -u ACME_URL craik up --profile work$/) }),
     )

@@ -1,28 +1,35 @@
-/** Commands that a person is told to type next: they are about the sandbox that was chosen, and never about another one. */
+/**
+ * Formats the commands that Craik suggests to the user. They always refer to the selected sandbox, never to another
+ * one.
+ */
 import { joinCommand } from '../lib/shlex.ts'
-import type { LoginSandboxSettings, Typed } from './login-sandbox-settings.ts'
+import type { LoginSandboxSettings, TypedOptions } from './login-sandbox-settings.ts'
 
-type Settings = Pick<LoginSandboxSettings, 'chosenBy'>
+type Settings = Pick<LoginSandboxSettings, 'selectingOptions'>
 
-/** `craik VERB` for the sandbox of the same login. */
-export function craikFor(verb: string, { chosenBy }: Settings, ...rest: readonly string[]): string {
+/** Returns `craik VERB` for the sandbox of the same login. */
+export function formatCommand(
+  verb: string,
+  { selectingOptions: chosenBy }: Settings,
+  ...rest: readonly string[]
+): string {
   return joinCommand(['craik', verb, ...chosenBy, ...rest])
 }
 
-const ABOUT_PLACE = ['workspace', 'backend', 'credentials', 'harness', 'egress', 'apt', 'inbox'] as const
+const SANDBOX_OPTIONS = ['workspace', 'backend', 'credentials', 'harness', 'egress', 'apt', 'inbox'] as const
 
-/** The same with everything else that was typed of what it is to be; `instead` takes the place of what was typed. */
-export function craikAgain(
+/** Returns the command with all other typed options for the sandbox. Options in `instead` replace the typed ones. */
+export function formatRepeatCommand(
   verb: 'up' | 'rebuild',
   settings: Settings,
-  typed: Typed,
-  instead: Typed = {},
+  typed: TypedOptions,
+  instead: TypedOptions = {},
   ...rest: readonly string[]
 ): string {
   const all = { ...typed, ...instead }
-  const flags = ABOUT_PLACE.flatMap((name) => {
+  const flags = SANDBOX_OPTIONS.flatMap((name) => {
     const value = all[name]
     return value === undefined ? [] : [`--${name}`, value]
   })
-  return craikFor(verb, settings, ...flags, ...rest)
+  return formatCommand(verb, settings, ...flags, ...rest)
 }

@@ -1,8 +1,8 @@
-/** Variables that are not let near a sandbox: by name alone, and before anything is looked at or started. */
+/** Refuses variables that sandboxes must not see. It checks only their names, before Craik reads or starts anything. */
 import { CraikError } from '../errors.ts'
 import { REFUSED_VARIABLES } from '../sidecar/protocol.ts'
 
-/** `command` is what was typed, for whoever types it again without them. */
+/** `command` is the typed command. The hint repeats it without the variables. */
 export function refuseHostVariables(
   environment: NodeJS.ProcessEnv,
   pattern: RegExp | undefined,

@@ -1,4 +1,4 @@
-/** Every failure as JSON: what was being done, the code, what to do next. Nothing of the inside leaves with it. */
+/** Returns every failure as JSON: what failed, the code and a hint. It contains no internal details. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { z } from 'zod'
 import { CraikError, ERRORS } from '../errors.ts'
@@ -19,7 +19,7 @@ export function statusOfError(error: CraikError): number {
   return ERRORS[error.code].status
 }
 
-/** A fault of ours says only that it is one: its message may hold anything. */
+/** Reports an unexpected error only as internal, because its message could contain anything. */
 export function asCraikError(error: unknown): CraikError {
   if (error instanceof CraikError) return error
   const { code, statusCode, message } = error as { code?: string; statusCode?: number; message?: string }
@@ -38,7 +38,7 @@ export function asCraikError(error: unknown): CraikError {
   })
 }
 
-/** The first thing that is wrong, with its place; the rest as details. */
+/** The message names the first invalid field. The details list up to ten. */
 export function invalidRequest(error: z.ZodError, what: string): CraikError {
   const issues = error.issues.slice(0, 10).map((issue) => ({
     path: issue.path.join('.'),
@@ -59,7 +59,7 @@ export function shuttingDownError(): CraikError {
   })
 }
 
-/** For answers outside Fastify: on an upgraded socket, or before a route was found. */
+/** Writes a response outside Fastify: on an upgraded socket, or before a route was found. */
 export function writeError(response: ServerResponse<IncomingMessage>, error: CraikError): void {
   const text = JSON.stringify(errorBody(error))
   response.writeHead(statusOfError(error), {

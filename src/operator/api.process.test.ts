@@ -20,7 +20,7 @@ const JSON_TYPE = { 'content-type': 'application/json' }
 const JOB = newId('job', 0)
 const UPLOAD = newId('job', 1)
 
-/** Every route: how it is asked well, and how not. `S` stands for a sandbox. */
+/** Every route with a valid and an invalid request. `S` stands for a sandbox, `N` for a snapshot. */
 const ROUTES: readonly {
   readonly route: string
   readonly good?: {
@@ -155,37 +155,34 @@ function content(requested: { readonly body?: unknown; readonly bytes?: string }
 }
 
 describe('every route', () => {
-  it.each(ROUTES)(
-    '$route refuses a request without a token, and one with a wrong token',
-    async ({ route }) => {
-      const { method, path } = requestOf(route)
-      for (const token of ['', 'b'.repeat(64), 'a'.repeat(63)]) {
-        const answer = await api.ask(method, path, { token })
-        expect(answer.status).toBe(401)
-        expect(answer.json()).toMatchObject({ code: 'unauthorized' })
-      }
-    },
-  )
-
-  it.each(ROUTES.filter(({ bad }) => bad))(
-    '$route names what is wrong with its input',
-    async ({ route, bad = {} }) => {
-      const { method, path } = requestOf(route, bad.path, bad.query)
-      const answer = await api.ask(method, path, content(bad))
-      expect(answer.status).toBe(400)
-      expect(answer.json()).toMatchObject({ code: 'usage' })
-    },
-  )
-
-  it.each(ROUTES.filter(({ good }) => good))('$route answers', async ({ route, good = {} }) => {
-    // The job of this table is open until its input ends, so its first answer is not read to its end.
-    const { method, path } = requestOf(route, undefined, good.query)
-    if (route === `PUT S/jobs/${JOB}`) return startOpenJob(path, good.body)
-    const answer = await api.ask(method, path, content(good))
-    expect(answer.status, answer.text).toBe(good.status ?? 200)
+  it.each(ROUTES)('$route refuses a request without a token or with a wrong one', async ({ route }) => {
+    const { method, path } = requestOf(route)
+    for (const token of ['', 'b'.repeat(64), 'a'.repeat(63)]) {
+      const answer = await api.ask(method, path, { token })
+      expect(answer.status).toBe(401)
+      expect(answer.json()).toMatchObject({ code: 'unauthorized' })
+    }
   })
 
-  it('is in this table', () => {
+  it.each(ROUTES.filter(({ bad }) => bad))('$route reports invalid input', async ({ route, bad = {} }) => {
+    const { method, path } = requestOf(route, bad.path, bad.query)
+    const answer = await api.ask(method, path, content(bad))
+    expect(answer.status).toBe(400)
+    expect(answer.json()).toMatchObject({ code: 'usage' })
+  })
+
+  it.each(ROUTES.filter(({ good }) => good))(
+    '$route answers a valid request',
+    async ({ route, good = {} }) => {
+      // This job stays open until its input ends, so the test does not read all of its first response.
+      const { method, path } = requestOf(route, undefined, good.query)
+      if (route === `PUT S/jobs/${JOB}`) return startOpenJob(path, good.body)
+      const answer = await api.ask(method, path, content(good))
+      expect(answer.status, answer.text).toBe(good.status ?? 200)
+    },
+  )
+
+  it('is listed in this table', () => {
     const tried = new Set(
       ROUTES.map(({ route }) => route.replace(JOB, ':job').replace('/1/', '/:pid/').replace('/80', '/:port')),
     )
@@ -201,7 +198,7 @@ it.each([
   ['a value that is too long', { OPENAI_API_KEY: `made-up-${'x'.repeat(9_000)}` }, 400],
   ['more than all of them could be', { OPENAI_API_KEY: `made-up-${'x'.repeat(70_000)}` }, 413],
   ['a name that is no key’s', { GH_TOKEN: 'made-up' }, 400],
-])('an offer of keys with %s is refused without repeating it', async (_, keys, status) => {
+])('refuses an offer of keys with %s without repeating it', async (_, keys, status) => {
   const body = JSON.stringify({ keys })
   const answer = await api.ask('PUT', '/api/accounts/environment', { headers: JSON_TYPE, body })
   expect(answer.status).toBe(status)
@@ -227,12 +224,12 @@ async function startOpenJob(path: string, body: unknown): Promise<void> {
 }
 
 describe('the API', () => {
-  it('says that it lives without a token, and nothing else', async () => {
+  it('reports its health without a token, and nothing else', async () => {
     expect((await api.ask('GET', '/health', { token: '' })).json()).toEqual({ status: 'ok' })
     expect((await api.ask('GET', '/readyz', { token: '' })).json()).toEqual({ status: 'ready' })
   })
 
-  it('answers what there is no route for in its own form, and only with a token', async () => {
+  it('answers an unknown route in its own format, and only with a token', async () => {
     const answer = await api.ask('GET', '/api/nothing')
     expect(answer.status).toBe(404)
     expect(answer.json()).toMatchObject({ code: 'not_found', error: 'unknown route: GET /api/nothing' })
@@ -269,26 +266,26 @@ describe('the API', () => {
     expect(answer.text).not.toContain('node_modules')
   })
 
-  it('finds a sandbox by its name, and says when there is none', async () => {
+  it('finds a sandbox by its name, and reports a missing one', async () => {
     expect(await api.client.sandboxes.get('first')).toMatchObject({ id, name: 'first', state: 'running' })
     const answer = await api.ask('GET', '/api/sandboxes/unheard-of')
     expect(answer.status).toBe(404)
     expect(answer.json()).toMatchObject({ code: 'not_found' })
   })
 
-  it('refuses what no grant allows, whoever the request claims to be', async () => {
+  it('denies a request without a grant, whatever operator the request names', async () => {
     const headers = { ...JSON_TYPE, 'craik-operator': 'operator:root', 'x-forwarded-user': 'root' }
     const answer = await api.ask('POST', '/api/sandboxes', { headers, body: '{"isolation":"none"}' })
     expect(answer.status).toBe(403)
     expect(answer.json()).toMatchObject({ code: 'denied' })
   })
 
-  it('refuses a grant header that is no reference', async () => {
+  it('refuses a grant header that is not an id', async () => {
     const headers = { 'craik-grant': '../../etc' }
     expect((await api.ask('GET', `/api/sandboxes/${id}/stats`, { headers })).status).toBe(400)
   })
 
-  it('runs a command and answers with its output and its end', async () => {
+  it('runs a command and answers with its output and its result', async () => {
     const ran = await api.client.sandboxes.exec('first', {
       argv: ['sh', '-c', 'cat; echo err >&2; exit 3'],
       stdin: 'héllo',
@@ -302,7 +299,7 @@ describe('the API', () => {
     })
   })
 
-  it('spells bytes that are no text in base64, and cuts what is too long', async () => {
+  it('encodes bytes that are not UTF-8 in base64, and truncates long output', async () => {
     const ran = await api.client.sandboxes.exec('first', {
       argv: ['sh', '-c', `printf '\\377\\376'; head -c ${API_LIMITS.bufferedBytes + 1} /dev/zero >&2`],
     })
@@ -311,7 +308,7 @@ describe('the API', () => {
     expect(ran.stderr.data).toHaveLength(API_LIMITS.bufferedBytes)
   })
 
-  it('runs a command once when the same request comes twice', async () => {
+  it('runs a command once when the same request arrives twice', async () => {
     const job_id = newId('job', Date.now())
     const body = { argv: ['sh', '-c', 'echo once >> twice.txt; cat twice.txt'], job_id }
     const first = await api.client.sandboxes.exec('first', body)
@@ -319,7 +316,7 @@ describe('the API', () => {
     expect(second).toMatchObject({ stdout: first.stdout, receipt_id: first.receipt_id })
   })
 
-  it('turns a connection into a stream to a port inside', async () => {
+  it('turns a connection into a stream to a port in the sandbox', async () => {
     const server = createServer({ allowHalfOpen: true }, (socket) => socket.pipe(socket)).listen(
       0,
       '127.0.0.1',
@@ -332,7 +329,7 @@ describe('the API', () => {
     server.close()
   })
 
-  it('refuses a port as it refuses everything else', async () => {
+  it('refuses invalid requests for a port like other requests', async () => {
     await expect(api.client.sandboxes.connectPort('first', 1)).rejects.toMatchObject({ name: 'CraikError' })
     await expect(api.client.sandboxes.connectPort('unheard-of', 80)).rejects.toMatchObject({
       code: 'not_found',
@@ -343,7 +340,7 @@ describe('the API', () => {
     expect(answer.status).toBe(401)
   })
 
-  it('takes no requests while it leaves, and says that another will', async () => {
+  it('refuses requests while it shuts down, and says when to retry', async () => {
     api.draining = true
     try {
       const answer = await api.ask('GET', '/api/sandboxes')
@@ -355,7 +352,7 @@ describe('the API', () => {
     }
   })
 
-  it('takes a body of bytes that is longer than any JSON', async () => {
+  it('accepts a body of bytes that is longer than the JSON limit', async () => {
     const bytes = 3 * API_LIMITS.jsonBytes
     const body = Buffer.alloc(bytes, 'x')
     const headers = { 'content-type': BYTES_TYPE, 'content-length': String(bytes) }
@@ -364,7 +361,7 @@ describe('the API', () => {
     expect(answer.json()).toEqual({ offset: bytes, committed: true })
   })
 
-  it('had no fault of its own in all this', () => {
+  it('caused no internal error in these tests', () => {
     expect(api.faults).toEqual([])
   })
 })

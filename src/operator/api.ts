@@ -1,4 +1,7 @@
-/** The operator API: the one way in. It parses, asks the sandboxes, and spells the answer; it decides nothing. */
+/**
+ * The operator API, the only way to control the supervisor. It parses requests, calls the sandbox manager and
+ * serializes the response. It decides nothing.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
@@ -19,22 +22,22 @@ import { execRoute } from './routes/exec.ts'
 import { addFileRoutes } from './routes/files.ts'
 import { addJobRoutes } from './routes/jobs.ts'
 import { servePorts } from './routes/ports.ts'
-import { insideRoutes } from './routes/processes.ts'
+import { listProcessesRoutes } from './routes/processes.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 import { supervisorRoutes } from './routes/supervisor.ts'
 import { volumeRoutes } from './routes/volumes.ts'
 
-/** Longer than any client of ours leaves a connection unused between two requests. */
+/** Longer than any of Craik's clients leaves a connection unused between two requests. */
 const KEEP_ALIVE_MS = 30_000
 const MAX_URL_PARAMETER = 200
 
-/** These say nothing that is worth a token. */
+/** These reveal nothing that needs a token. */
 const OPEN_ROUTES = new Set(['/health', '/readyz'])
 
 export interface OperatorApi {
   readonly app: Api
-  /** What it serves, such as `GET /health`. */
+  /** The routes that it serves, such as `GET /health`. */
   readonly routes: readonly string[]
 }
 
@@ -42,7 +45,7 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   const app = Fastify({
     bodyLimit: API_LIMITS.jsonBytes,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // Streams last as long as what they carry.
+    // Streams last as long as the data that they carry.
     requestTimeout: 0,
     exposeHeadRoutes: false,
     routerOptions: { maxParamLength: MAX_URL_PARAMETER },
@@ -69,7 +72,7 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
     })
     return sendError(options, reply, error, 'route')
   })
-  // Bytes are not collected: the route reads the stream.
+  // Bodies of bytes are not buffered, because the route reads the stream.
   app.addContentTypeParser(BYTES_TYPE, (_request, _payload, done) => done(null))
 
   const mayEnter = tokenCheck(options.token)
@@ -96,13 +99,13 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   execRoute(app, context)
   addJobRoutes(app, context)
   addFileRoutes(app, context)
-  insideRoutes(app, context)
+  listProcessesRoutes(app, context)
   servePorts(app, context, mayEnter)
   await app.ready()
   return { app, routes }
 }
 
-/** In constant time, whatever was sent. */
+/** Compares in constant time, whatever the client sent. */
 function tokenCheck(token: string): (headers: IncomingMessage['headers']) => void {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   const expected = digest(`Bearer ${token}`)
@@ -112,7 +115,7 @@ function tokenCheck(token: string): (headers: IncomingMessage['headers']) => voi
   }
 }
 
-/** Aborts when the client is gone before its answer is through. */
+/** Returns a signal that aborts when the client disconnects before it received the whole response. */
 function disconnectSignal(response: ServerResponse): AbortSignal {
   const gone = new AbortController()
   const release = () => {

@@ -1,4 +1,4 @@
-/** What the routes are given, and what they share. */
+/** The dependencies of the routes, and the functions that they share. */
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type {
@@ -18,35 +18,35 @@ import { HEADER } from './api/api-constants.ts'
 import type { SupervisorBody, VersionBody } from './api/bodies.ts'
 
 export interface OperatorApiOptions {
-  /** Settles when the sandboxes of the supervisor before are taken over; requests wait for it. */
+  /** Settles when the supervisor has taken over the sandboxes of its predecessor. Requests wait for it. */
   readonly manager: Promise<SandboxManager>
-  /** Who acts, as this machine knows it: no request can say. */
+  /** Returns the operator of this host. A request cannot name another one. */
   readonly operator: () => Promise<string>
   readonly token: string
   readonly supervisor: SupervisorControl
-  /** Facts of what went wrong; never what was sent. */
+  /** Receives the cause of an internal error, and never the content of a request. */
   readonly onFault: (error: unknown, where: string) => void
 }
 
-/** The process behind the API. */
+/** The supervisor process that serves the API. */
 interface SupervisorControl {
   version(): VersionBody
   status(): Promise<SupervisorBody>
-  /** Programs that it does not have yet, by their paths. It checks them whenever it uses one. */
+  /** Offers the paths of programs that the supervisor does not have yet. It verifies a program at each use. */
   offerPrograms(programs: Readonly<Partial<Record<UserProgram, readonly string[]>>>): void
   readonly draining: boolean
-  /** Answers at once; leaving follows. */
+  /** Returns at once. The shutdown follows. */
   drain(): void
 }
 
-/** A schema of zod is the type of what it lets through. */
+/** Gives each part of a request the output type of its zod schema. */
 export interface ZodTypes extends FastifyTypeProvider {
   readonly validator: this['schema'] extends z.ZodType ? z.output<this['schema']> : unknown
 }
 
 export type Api = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, ZodTypes>
 
-/** The sandboxes, and for each request who asks. */
+/** The sandbox manager, and the caller of each request. */
 export interface RouteContext {
   readonly options: OperatorApiOptions
   readonly manager: () => Promise<SandboxManager>
@@ -55,7 +55,7 @@ export interface RouteContext {
 
 const SANDBOX_ID = /^sbx_[0-9A-HJKMNP-TV-Z]{26}$/
 
-/** A path names a sandbox by its id, or by its name. */
+/** Returns the id for a path that contains a sandbox's id or name. */
 export async function resolveSandboxId(manager: SandboxManager, idOrName: string): Promise<SandboxId> {
   return SANDBOX_ID.test(idOrName) ? (idOrName as SandboxId) : (await manager.get(idOrName)).id
 }

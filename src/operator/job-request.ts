@@ -1,4 +1,4 @@
-/** From the API's spelling of a job to the sandboxes' own. */
+/** Converts a job from the API's format to the format of the sandbox manager. */
 import type { z } from 'zod'
 import type { JobRequest } from '../sandboxes/manager-types.ts'
 import type { ExecSpec, JobSpec, TerminalSpec } from '../sidecar/protocol.ts'
@@ -7,7 +7,7 @@ import type { jobBody } from './api/requests.ts'
 type Body = z.output<typeof jobBody>
 type Runnable = Extract<Body, { readonly kind: 'exec' | 'terminal' }>
 
-export function jobRequest(body: Body): JobRequest {
+export function toJobRequest(body: Body): JobRequest {
   if (body.kind === 'tar-in' || body.kind === 'tar-out') return { spec: body }
   return {
     spec: body.kind === 'exec' ? execSpec(body) : terminalSpec(body),
@@ -38,7 +38,7 @@ function terminalSpec(body: Extract<Runnable, { readonly kind: 'terminal' }>): J
   return spec
 }
 
-/** The argv of a registered command is looked up where it is decided. */
+/** Without argv, the request names a registered command. The decision about the request finds its argv. */
 function runnable({ argv = [], cwd, env, timeout_ms }: Omit<Runnable, 'kind'>) {
   return {
     argv,

@@ -1,4 +1,7 @@
-/** The whole API over real sandboxes (the real sidecar, without walls) on a socket of its own, and a client of it. */
+/**
+ * Serves the whole API for real sandboxes on its own socket, with a client. The sandboxes use the real sidecar without
+ * isolation.
+ */
 import { rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { connect, createServer, type Socket } from 'node:net'
@@ -7,18 +10,18 @@ import { tempFolder } from '../../test/temp-folder.ts'
 import { listenUnixSocket } from '../lib/unix-socket.ts'
 import {
   allowCreate,
+  MANAGER_OPERATOR,
   type ManagerScene,
   managerScene,
-  OPERATOR,
 } from '../sandboxes/manager/manager.fixture.ts'
 import { type ApiClient, createClient } from '../sdk/client.ts'
-import { authorizationHeader, type Endpoint } from '../sdk/transport.ts'
+import { type ApiEndpoint, authorizationHeader } from '../sdk/transport.ts'
 import { API_VERSION } from './api/api-constants.ts'
 import type { SupervisorBody, VersionBody } from './api/bodies.ts'
 import { createOperatorApi } from './api.ts'
 
-/** What it wants to see: sixty-four letters. */
-const ENTRY = 'a'.repeat(64)
+/** The token that the API expects: sixty-four letters. */
+const ACCESS_VALUE = 'a'.repeat(64)
 
 interface Answer {
   readonly status: number
@@ -31,23 +34,23 @@ export interface ApiScene extends AsyncDisposable {
   readonly scene: ManagerScene
   readonly client: ApiClient
   readonly socketPath: string
-  /** For clients of its own making. */
-  readonly endpoint: Endpoint
+  /** The endpoint for clients that a test creates itself. */
+  readonly endpoint: ApiEndpoint
   readonly faults: unknown[]
-  /** Such as `GET /health`. */
+  /** Returns routes such as `GET /health`. */
   routes(): readonly string[]
   draining: boolean
   drains: number
-  /** One request as anybody could send it. */
+  /** Sends one request as any program could. */
   ask(method: string, path: string, options?: AskOptions): Promise<Answer>
-  /** A sandbox that runs. */
+  /** Creates a sandbox that runs. */
   create(name?: string): Promise<string>
-  /** A client whose connections break after some number of bytes, each time another. */
+  /** Returns a client whose connections break after a number of bytes, which differs for each connection. */
   breakingClient(nextBytes: () => number): Promise<ApiClient & { readonly breaks: () => number }>
 }
 
 interface AskOptions {
-  /** The right one unless given; empty: none. */
+  /** Default: the right token. An empty token sends none. */
   readonly token?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Buffer
@@ -81,8 +84,8 @@ export async function apiScene(): Promise<ApiScene> {
   }
   const { app, routes } = await createOperatorApi({
     manager: Promise.resolve(scene.manager),
-    operator: async () => OPERATOR,
-    token: ENTRY,
+    operator: async () => MANAGER_OPERATOR,
+    token: ACCESS_VALUE,
     supervisor: {
       version: () => version,
       status: async () => status,
@@ -102,7 +105,7 @@ export async function apiScene(): Promise<ApiScene> {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  const endpoint = { socketPath, token: ENTRY }
+  const endpoint = { socketPath, token: ACCESS_VALUE }
   const client = createClient({ connect: async () => endpoint })
   closers.push(() => client.close())
 
@@ -123,7 +126,7 @@ export async function apiScene(): Promise<ApiScene> {
     async breakingClient(nextBytes) {
       const path = join(folder, `breaking-${closers.length}.sock`)
       const through = await breakingProxy(path, socketPath, nextBytes)
-      const breaking = createClient({ connect: async () => ({ socketPath: path, token: ENTRY }) })
+      const breaking = createClient({ connect: async () => ({ socketPath: path, token: ACCESS_VALUE }) })
       closers.push(() => {
         breaking.close()
         through.close()
@@ -145,7 +148,7 @@ function ask(
   socketPath: string,
   method: string,
   path: string,
-  { token = ENTRY, headers, body }: AskOptions,
+  { token = ACCESS_VALUE, headers, body }: AskOptions,
 ): Promise<Answer> {
   const entry = token === '' ? {} : authorizationHeader(token)
   return new Promise((done, fail) => {
@@ -176,7 +179,7 @@ function ask(
   })
 }
 
-/** Passes bytes on until so many crossed, then cuts the connection without a word. */
+/** Forwards this many bytes, then closes the connection without notice. */
 async function breakingProxy(path: string, target: string, nextBytes: () => number) {
   let breaks = 0
   const open = new Set<Socket>()

@@ -1,11 +1,11 @@
-/** Two streams that are joined: what one says arrives at the other, however slowly that reads. */
+/** Tests two joined streams: data from one arrives at the other, however slowly that one reads. */
 import { Duplex, duplexPair } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { joinStreams } from './stream-responses.ts'
 
-/** Takes what it is given one piece at a time, and takes its time. */
+/** Accepts one piece at a time, with a delay. */
 class SlowClient extends Duplex {
   readonly taken: Buffer[] = []
 
@@ -21,7 +21,7 @@ class SlowClient extends Duplex {
   }
 }
 
-it('the last bytes arrive after the sender is gone', async () => {
+it('delivers the last bytes after the sender has closed', async () => {
   const client = new SlowClient()
   const [inside, host] = duplexPair()
   joinStreams(client, host)
@@ -31,7 +31,7 @@ it('the last bytes arrive after the sender is gone', async () => {
   expect(Buffer.concat(client.taken)).toHaveLength(30_000)
 })
 
-it('an end on one side leaves the other half open', async () => {
+it('keeps the other direction open when one side ends', async () => {
   const [client, there] = duplexPair()
   const [inside, host] = duplexPair()
   joinStreams(there, host)
@@ -41,7 +41,7 @@ it('an end on one side leaves the other half open', async () => {
   expect((await buffer(client)).toString()).toBe('answer')
 })
 
-it('a break on one side breaks the other', async () => {
+it('breaks the other side when one side breaks', async () => {
   const [client, there] = duplexPair()
   const [inside, host] = duplexPair()
   joinStreams(there, host)

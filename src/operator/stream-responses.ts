@@ -1,4 +1,4 @@
-/** Answers that are streams: begun at once, held up by a slow reader, and broken off when they fail. */
+/** Responses that are streams. They start at once, wait for a slow reader, and break the connection when they fail. */
 
 import { type Duplex, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -6,7 +6,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { CraikError } from '../errors.ts'
 import { BYTES_TYPE, LINES_TYPE } from './api/api-constants.ts'
 
-/** Resolves when the stream is through or broken; a broken one breaks the connection, so nobody takes it for whole. */
+/**
+ * Resolves when the stream has ended or broken. A broken stream breaks the connection, so that no client takes the
+ * response for complete.
+ */
 export async function sendStream(
   reply: FastifyReply,
   status: number,
@@ -33,16 +36,16 @@ async function* lines(values: AsyncIterable<unknown>): AsyncGenerator<string> {
   for await (const value of values) yield `${JSON.stringify(value)}\n`
 }
 
-/** Joins two streams both ways. An end on one side is passed on; an error on either ends both. */
+/** Connects two streams in both directions. The end of one side is passed on, and an error on either side ends both. */
 export function joinStreams(one: Duplex, other: Duplex): void {
-  breaksWith(one, other)
-  breaksWith(other, one)
+  destroyOnBreak(one, other)
+  destroyOnBreak(other, one)
   one.pipe(other)
   other.pipe(one)
 }
 
-/** After an orderly end there may still be something to send: only a break ends the other at once. */
-function breaksWith(left: Duplex, closing: Duplex): void {
+/** After an orderly end there can still be data to send, so only a break ends the other stream at once. */
+function destroyOnBreak(left: Duplex, closing: Duplex): void {
   const end = () => left.destroy()
   closing.on('error', end)
   closing.on('close', () => {
@@ -50,8 +53,8 @@ function breaksWith(left: Duplex, closing: Duplex): void {
   })
 }
 
-/** For routes whose body is a stream of bytes, which nothing may read before them. */
-export async function onlyBytes(request: FastifyRequest): Promise<void> {
+/** Checks the content type for routes whose body is a stream of bytes, before anything reads the body. */
+export async function requireBytes(request: FastifyRequest): Promise<void> {
   if (request.headers['content-type'] === BYTES_TYPE) return
   throw new CraikError('usage', `the request body must be bytes with content type ${BYTES_TYPE}`)
 }

@@ -4,19 +4,19 @@ import { type Denied, decide, policyDeniedError } from './decide.ts'
 import type { DecisionRequestInput } from './decision-request.ts'
 import type { GrantTerms } from './grant.ts'
 import { createGrant, getGrant, listGrants, revokeGrant } from './grants.ts'
-import { grantIn, OPERATOR, REQUEST, START_MS, storeWith } from './policy.fixture.ts'
+import { DECISION_REQUEST, grantIn, POLICY_OPERATOR, START_MS, storeWith } from './policy.fixture.ts'
 
 const RECEIPT = { kind: 'sandbox_action', isolation: 'container', links: { backend_id: 'docker' } } as const
 
 function ask(store: InProcessStore, changes: Partial<DecisionRequestInput> = {}) {
-  return decide(store, store.log, { ...REQUEST, ...changes }, RECEIPT)
+  return decide(store, store.log, { ...DECISION_REQUEST, ...changes }, RECEIPT)
 }
 
 test('writes a durable begin receipt with all inputs of the decision before it allows an effect', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store)
   const decision = await ask(store, { grant_id })
-  if (decision.effect === 'deny') throw policyDeniedError(decision, REQUEST)
+  if (decision.effect === 'deny') throw policyDeniedError(decision, DECISION_REQUEST)
   expect(decision).toMatchObject({ rule: 'strict.granted', grantOutcome: 'usable' })
   const begin = (await store.bodies()).at(-1)
   expect(begin).toMatchObject({
@@ -25,7 +25,7 @@ test('writes a durable begin receipt with all inputs of the decision before it a
     phase: 'begin',
     isolation: 'container',
     owner: { pid: process.pid },
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     capability: 'shell.test',
     operation: 'run',
     target: 'unit-tests',
@@ -145,9 +145,9 @@ test('denies a grant for another task', async () => {
 test('denies a revoked grant', async () => {
   const { store } = await storeWith('strict')
   const grant_id = await grantIn(store)
-  await revokeGrant(store, grant_id, OPERATOR)
+  await revokeGrant(store, grant_id, POLICY_OPERATOR)
   expect(await ask(store, { grant_id })).toMatchObject({ effect: 'deny', grantOutcome: 'revoked' })
-  await expect(revokeGrant(store, grant_id, OPERATOR)).rejects.toMatchObject({ code: 'conflict' })
+  await expect(revokeGrant(store, grant_id, POLICY_OPERATOR)).rejects.toMatchObject({ code: 'conflict' })
 })
 
 test('denies a receipt offered as a grant, even where no grant is needed', async () => {
@@ -183,7 +183,7 @@ test('looks up every id and denies ids that name nothing', async () => {
     rule: 'control.policy_envelope',
     missing: ['policy_envelope', 'capability_grant'],
   })
-  const { policy_envelope_id: _, ...bare } = REQUEST
+  const { policy_envelope_id: _, ...bare } = DECISION_REQUEST
   expect(await decide(store, store.log, bare, RECEIPT)).toMatchObject({ rule: 'control.policy_envelope' })
   expect((await store.bodies()).map(({ kind }) => kind)).toEqual(['denial', 'denial', 'denial'])
 })
@@ -282,7 +282,7 @@ test('allows nothing and spends no use when the receipt cannot be written', asyn
 test('reports what was denied, by which rule, and the command to run next', async () => {
   const { store } = await storeWith('strict')
   const error = async (changes: Partial<DecisionRequestInput>) => {
-    const request = { ...REQUEST, ...changes }
+    const request = { ...DECISION_REQUEST, ...changes }
     return policyDeniedError((await ask(store, changes)) as Denied, request)
   }
   const never = await error({ capability: 'shell.execute', target: 'fixture-action' })
@@ -295,7 +295,7 @@ test('reports what was denied, by which rule, and the command to run next', asyn
     'craik grant create --capability shell.test --subject local-user:ada --operation run --target unit-tests --task-id task-1',
   )
   const denied = (await ask(store, {})) as Denied
-  expect(policyDeniedError(denied, REQUEST, 'craik do it').hint).toMatch(
+  expect(policyDeniedError(denied, DECISION_REQUEST, 'craik do it').hint).toMatch(
     /^grant it once: {2}craik grant create .*\(receipt rcpt_\w+\), then: {2}craik do it$/,
   )
   const receipt = await error({ grant_id: 'rcpt_1' })
@@ -307,10 +307,10 @@ test('reports what was denied, by which rule, and the command to run next', asyn
 const SECRET = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
 const REQUEST_TERMS = {
   capability: 'shell.test',
-  subject: OPERATOR,
+  subject: POLICY_OPERATOR,
   scope: { task_id: 'task-1' },
   operations: ['run'],
-  approved_by: OPERATOR,
+  approved_by: POLICY_OPERATOR,
 }
 
 test('writes a receipt when a grant is created and when it is revoked, and stores the redacted reason in the grant only', async () => {
@@ -330,7 +330,7 @@ test('writes a receipt when a grant is created and when it is revoked, and store
       capability: 'grant.write',
       operation: 'create',
       target: grant.id,
-      operator: OPERATOR,
+      operator: POLICY_OPERATOR,
     },
     { kind: 'grant', status: 'passed', operation: 'revoke', target: grant.id, operator: 'local-user:bob' },
   ])
@@ -371,5 +371,5 @@ test('reports an unknown grant as not found', async () => {
   const { store } = await storeWith('strict')
   const unknown = { code: 'not_found', message: 'unknown grant: grant_x' }
   await expect(getGrant(store, 'grant_x', START_MS)).rejects.toMatchObject(unknown)
-  await expect(revokeGrant(store, 'grant_x', OPERATOR)).rejects.toMatchObject(unknown)
+  await expect(revokeGrant(store, 'grant_x', POLICY_OPERATOR)).rejects.toMatchObject(unknown)
 })

@@ -41,7 +41,7 @@ export async function usableGrant(
 }
 
 /** The transaction that decides also writes the receipt and redacts it, so both controls are present. */
-export function gather(
+export function gatherCandidates(
   request: DecisionRequest,
   envelope: EnvelopeFacts | null,
   grant: FoundGrant | null,

@@ -11,7 +11,7 @@ import type { DocumentRow, Tables } from '../store/store.ts'
 import { policyDigest } from './cedar.ts'
 import { type DecisionRequest, decisionRequest, parseInput } from './decision-request.ts'
 import { type DecisionInput, type Evaluation, evaluate, FAIL_OPEN_RULE } from './evaluate.ts'
-import { findEnvelope, findGrant, gather } from './find-grant.ts'
+import { findEnvelope, findGrant, gatherCandidates } from './find-grant.ts'
 import type { DecideOutput, EffectReceipt } from './tokens.ts'
 
 export interface PolicyDecision {
@@ -34,7 +34,7 @@ export async function decideRequest(
     document !== undefined && documentFacts(document).digest === envelope?.policy_digest
       ? document.text
       : undefined
-  const input = gather(request, envelope, await findGrant(tables, request.grant_id), clock.nowMs())
+  const input = gatherCandidates(request, envelope, await findGrant(tables, request.grant_id), clock.nowMs())
   return { input, policyText, evaluation: await evaluate(input, policyText) }
 }
 

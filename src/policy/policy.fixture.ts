@@ -8,10 +8,10 @@ import { createGrant } from './grants.ts'
 import { readBuiltInPolicy } from './profiles.ts'
 
 export const START_MS = Date.parse('2026-03-01T12:00:00Z')
-export const OPERATOR = 'local-user:ada'
+export const POLICY_OPERATOR = 'local-user:ada'
 
-export const REQUEST: DecisionRequestInput = {
-  operator: OPERATOR,
+export const DECISION_REQUEST: DecisionRequestInput = {
+  operator: POLICY_OPERATOR,
   capability: 'shell.test',
   operation: 'run',
   target: 'unit-tests',
@@ -21,14 +21,14 @@ export const REQUEST: DecisionRequestInput = {
 
 export const TERMS: GrantTerms = {
   capability: 'shell.test',
-  subject: OPERATOR,
+  subject: POLICY_OPERATOR,
   scope: { task_id: 'task-1' },
   target: { ref: 'unit-tests' },
   operations: ['run'],
-  approved_by: OPERATOR,
+  approved_by: POLICY_OPERATOR,
 }
 
-/** A clock that stands still until a test sets it. */
+/** A clock that changes only when a test sets it. */
 export class TestClock {
   #ms = START_MS
   nowMs(): number {
@@ -47,7 +47,7 @@ export async function envelopeFor(
 ): Promise<Envelope> {
   return buildEnvelope({
     taskId: 'task-1',
-    actor: OPERATOR,
+    actor: POLICY_OPERATOR,
     profile,
     failOpen: profile === 'trusted-local',
     policyText: readBuiltInPolicy(profile),
@@ -64,7 +64,7 @@ export async function storeWith(
   const clock = new TestClock()
   const store = inProcessStore(clock)
   await createEnvelope(store, await envelopeFor(profile, changes), readBuiltInPolicy(profile), {
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
   })
   return { store, clock }
 }

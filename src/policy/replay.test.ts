@@ -4,7 +4,7 @@ import type { Receipt } from '../receipts/schema.ts'
 import { CAPABILITY_NAMES } from './capabilities.ts'
 import { policyDigest } from './cedar.ts'
 import { decide } from './decide.ts'
-import { type BuiltIn, grantIn, REQUEST, storeWith } from './policy.fixture.ts'
+import { type BuiltIn, DECISION_REQUEST, grantIn, storeWith } from './policy.fixture.ts'
 import { readBuiltInPolicy } from './profiles.ts'
 import { replayDecision } from './replay.ts'
 
@@ -16,7 +16,7 @@ const documents = (digest: string) => byDigest.get(digest)
 async function decideBody(profile: BuiltIn, capability: string, withGrant: boolean): Promise<Body> {
   const { store } = await storeWith(profile)
   const grant_id = withGrant ? await grantIn(store, { capability }) : undefined
-  const request = { ...REQUEST, capability, ...(grant_id && { grant_id }) }
+  const request = { ...DECISION_REQUEST, capability, ...(grant_id && { grant_id }) }
   await decide(store, store.log, request, { kind: 'sandbox_action', links: {} })
   return (await store.bodies()).find(({ decision }) => decision !== undefined)!
 }
@@ -37,7 +37,7 @@ test('agrees with every decision that was made', async () => {
         await decide(
           store,
           store.log,
-          { ...REQUEST, capability, ...grant },
+          { ...DECISION_REQUEST, capability, ...grant },
           { kind: 'sandbox_action', links: {} },
         )
     }
@@ -52,7 +52,7 @@ test('agrees with a decision without an envelope, without any document', async (
   await decide(
     store,
     store.log,
-    { ...REQUEST, policy_envelope_id: 'policy_x' },
+    { ...DECISION_REQUEST, policy_envelope_id: 'policy_x' },
     { kind: 'sandbox_action', links: {} },
   )
   expect(await replayDecision((await store.bodies())[0]!, () => undefined)).toBe('agrees')
@@ -117,7 +117,7 @@ async function denyWithoutPolicy(tighten = {}): Promise<Body> {
   const { store } = await storeWith('strict', tighten)
   const grant_id = await grantIn(store, { capability: 'shell.test' })
   store.database.exec('DELETE FROM documents')
-  const request = { ...REQUEST, capability: 'shell.test', grant_id }
+  const request = { ...DECISION_REQUEST, capability: 'shell.test', grant_id }
   await decide(store, store.log, request, { kind: 'sandbox_action', links: {} })
   return (await store.bodies()).at(-1)!
 }
@@ -175,7 +175,7 @@ test('agrees for any restriction in the envelope', async () => {
           ...(allowedCapabilities && { allowedCapabilities }),
         })
         const grant_id = grant ? await grantIn(store, { capability }) : undefined
-        const request = { ...REQUEST, capability, ...(grant_id && { grant_id }) }
+        const request = { ...DECISION_REQUEST, capability, ...(grant_id && { grant_id }) }
         await decide(store, store.log, request, { kind: 'sandbox_action', links: {} })
         expect(await replayDecision((await store.bodies()).at(-1)!, documents)).toBe('agrees')
       },

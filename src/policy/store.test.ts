@@ -12,7 +12,7 @@ import type { Store } from '../store/store.ts'
 import { decide } from './decide.ts'
 import { createEnvelope, getEnvelope } from './envelope.ts'
 import { createGrant, getGrant, revokeGrant } from './grants.ts'
-import { envelopeFor, OPERATOR, REQUEST, TERMS } from './policy.fixture.ts'
+import { DECISION_REQUEST, envelopeFor, POLICY_OPERATOR, TERMS } from './policy.fixture.ts'
 import { readBuiltInPolicy } from './profiles.ts'
 import { replayDecision } from './replay.ts'
 
@@ -24,7 +24,7 @@ async function withStore(work: (store: Store) => Promise<void>): Promise<void> {
   try {
     await using store = await openSqliteStore(homeAt(join(folder, 'home')), WRITER)
     await createEnvelope(store, await envelopeFor('strict'), readBuiltInPolicy('strict'), {
-      operator: OPERATOR,
+      operator: POLICY_OPERATOR,
     })
     await work(store)
   } finally {
@@ -38,7 +38,7 @@ test('decides, spends, seals and replays', () =>
     expect(await getEnvelope(store, 'policy_task-1')).toEqual(await envelopeFor('strict'))
     const { grant, receipt } = await createGrant(store, { ...TERMS, max_uses: 2 })
 
-    const requested = { ...REQUEST, grant_id: grant.id }
+    const requested = { ...DECISION_REQUEST, grant_id: grant.id }
     const all = await Promise.all(Array.from({ length: 6 }, () => decide(store, log, requested, EFFECT)))
     expect(all.filter(({ effect }) => effect === 'allow')).toHaveLength(2)
     expect(await getGrant(store, grant.id, systemClock.nowMs())).toMatchObject({
@@ -47,16 +47,18 @@ test('decides, spends, seals and replays', () =>
     })
     for (const decision of all) if (decision.effect === 'allow') await decision.open.end({ status: 'passed' })
 
-    expect(await decide(store, log, { ...REQUEST, grant_id: receipt.id }, EFFECT)).toMatchObject({
+    expect(await decide(store, log, { ...DECISION_REQUEST, grant_id: receipt.id }, EFFECT)).toMatchObject({
       effect: 'deny',
       grantOutcome: 'not_a_grant',
     })
-    expect(await decide(store, log, { ...REQUEST, capability: 'shell.execute' }, EFFECT)).toMatchObject({
+    expect(
+      await decide(store, log, { ...DECISION_REQUEST, capability: 'shell.execute' }, EFFECT),
+    ).toMatchObject({
       effect: 'deny',
       rule: 'strict.never',
     })
-    await revokeGrant(store, grant.id, OPERATOR)
-    await expect(revokeGrant(store, 'grant_x', OPERATOR)).rejects.toMatchObject({ code: 'not_found' })
+    await revokeGrant(store, grant.id, POLICY_OPERATOR)
+    await expect(revokeGrant(store, 'grant_x', POLICY_OPERATOR)).rejects.toMatchObject({ code: 'not_found' })
 
     const { rows, documents } = await store.read(async (tables) => ({
       rows: await tables.receipts.scan(0, 1000),
@@ -78,7 +80,7 @@ test('keeps other effects of the same commit when one is denied', () =>
     const { grant } = await createGrant(store, TERMS)
     const [bad, good] = await Promise.allSettled([
       createGrant(store, { ...TERMS, operations: [] }),
-      decide(store, log, { ...REQUEST, grant_id: grant.id }, EFFECT),
+      decide(store, log, { ...DECISION_REQUEST, grant_id: grant.id }, EFFECT),
     ])
     expect(bad).toMatchObject({ status: 'rejected', reason: { code: 'usage' } })
     expect(good).toMatchObject({ status: 'fulfilled', value: { effect: 'allow' } })

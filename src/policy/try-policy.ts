@@ -2,7 +2,7 @@
 import { CAPABILITY_NAMES, type Capability } from './capabilities.ts'
 import type { Envelope } from './envelope.ts'
 import { type DecisionInput, type Evaluation, evaluate, factsOfEnvelope } from './evaluate.ts'
-import { gather } from './find-grant.ts'
+import { gatherCandidates } from './find-grant.ts'
 import type { FoundGrant } from './grant.ts'
 
 /** The grant offered in a trial: none, one that fits in every way, or one with the named fault. */
@@ -27,10 +27,15 @@ export function trialInput(
     policy_envelope_id: envelope.id,
     ...(grant !== 'none' && { grant_id: id }),
   }
-  return gather(request, factsOfEnvelope(envelope), toFoundGrant(grant, envelope, capability, nowMs), nowMs)
+  return gatherCandidates(
+    request,
+    factsOfEnvelope(envelope),
+    toFoundGrant(grant, envelope, capability, nowMs),
+    nowMs,
+  )
 }
 
-/** What a profile allows directly, allows with a grant, and denies. */
+/** The capabilities that a profile allows directly, allows with a grant, and denies. */
 export interface Summary {
   readonly allowed: readonly Capability[]
   readonly with_grant: readonly Capability[]

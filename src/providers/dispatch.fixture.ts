@@ -7,7 +7,7 @@ import { startChatCompletions } from '../../test/wire/chat-completions.ts'
 import type { Act } from '../../test/wire/wire-server.ts'
 import { buildEnvelope, createEnvelope } from '../policy/envelope.ts'
 import { createGrant } from '../policy/grants.ts'
-import { OPERATOR, TestClock } from '../policy/policy.fixture.ts'
+import { POLICY_OPERATOR, TestClock } from '../policy/policy.fixture.ts'
 import { readBuiltInPolicy } from '../policy/profiles.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import { unknownSecret } from '../secrets/secret.ts'
@@ -52,12 +52,12 @@ export async function callScene(
   const envelope = buildEnvelope({
     id: ENVELOPE,
     taskId: null,
-    actor: OPERATOR,
+    actor: POLICY_OPERATOR,
     profile: 'automation',
     policyText: text,
     nowMs: clock.nowMs(),
   })
-  await createEnvelope(store, envelope, text, { operator: OPERATOR })
+  await createEnvelope(store, envelope, text, { operator: POLICY_OPERATOR })
   const credentials: Buffer[] = []
   const configure = (name: string, value: object) => {
     const path = join(home.config, name)
@@ -107,7 +107,7 @@ export async function callScene(
       return (await store.bodies()).filter(({ id }) => receiptIds.includes(id))
     },
     async enable(providerId, baseUrl) {
-      const setting = { operator: OPERATOR, providerId, baseUrl, model: 'llama3.2', modelCount: 1 }
+      const setting = { operator: POLICY_OPERATOR, providerId, baseUrl, model: 'llama3.2', modelCount: 1 }
       await store.write(enableProcedure, setting)
     },
     async [Symbol.asyncDispose]() {
@@ -120,7 +120,7 @@ export async function callScene(
 /** A call that policy allows: a grant for each provider that is asked. */
 export async function modelCall(at: CallScene, changes: Partial<ModelCall> = {}): Promise<ModelCall> {
   return {
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     providerId: PROVIDER.ollama,
     transport: 'live',
     policyEnvelopeId: ENVELOPE,
@@ -138,11 +138,11 @@ export async function modelCall(at: CallScene, changes: Partial<ModelCall> = {})
 function grantTo(at: CallScene, providerId: string) {
   return createGrant(at.store, {
     capability: 'model.chat',
-    subject: OPERATOR,
+    subject: POLICY_OPERATOR,
     scope: { run_id: 'run-1' },
     target: { ref: providerId },
     operations: ['chat'],
-    approved_by: OPERATOR,
+    approved_by: POLICY_OPERATOR,
   })
 }
 
@@ -176,7 +176,7 @@ export function tokenBudget(at: CallScene, tokens: number) {
     limit_tokens: tokens,
     allow_unpriced: false,
   }
-  return setBudget(at.store, terms, OPERATOR)
+  return setBudget(at.store, terms, POLICY_OPERATOR)
 }
 
 /** In tokens, of the one budget there is. */

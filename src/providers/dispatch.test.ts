@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { startAnthropic } from '../../test/wire/anthropic.ts'
 import { startChatCompletions } from '../../test/wire/chat-completions.ts'
 import type { Act } from '../../test/wire/wire-server.ts'
-import { OPERATOR } from '../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../policy/policy.fixture.ts'
 import { replayReadiness } from './dispatch/readiness.ts'
 import {
   balance,
@@ -64,7 +64,7 @@ test("the fixture transport uses the provider's own record and limits, reads no 
       tokens_per_minute: null,
       concurrent: null,
     },
-    OPERATOR,
+    POLICY_OPERATOR,
   )
   const call = await modelCall(at, { providerId: PROVIDER.openai, transport: 'fixture' })
   const first = await callModel(at.place, call)

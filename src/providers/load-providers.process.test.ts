@@ -1,4 +1,4 @@
-/** The user's own providers: read carefully, or refused with the file and the field. */
+/** Tests the user's own providers: Craik loads a valid file and refuses others with the file and the field. */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -21,13 +21,13 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
 describe('all providers', () => {
-  it('are the catalogue, by id, where there is nothing else', async () => {
+  it('are only those of the catalogue, sorted by id, when there are no files', async () => {
     rmSync(join(root, 'config'), { recursive: true })
     const ids = (await load()).map(({ id }) => id)
     expect(ids).toEqual(CATALOGUE.map(({ id }) => id).sort())
   })
 
-  it('include what JSON and YAML files say, among the others by id', async () => {
+  it('include those of JSON and YAML files, sorted by id among the others', async () => {
     put('b.json', JSON.stringify(OWN_RECORD))
     put('a.yaml', stringify({ ...OWN_RECORD, id: 'provider_a' }))
     put('c.yml', stringify({ ...OWN_RECORD, id: 'provider_z' }))
@@ -42,7 +42,7 @@ describe('all providers', () => {
     })
   })
 
-  it('do not include what is no config file', async () => {
+  it('do not include files that are not config files', async () => {
     put('README.md', '# notes')
     put('.draft.json', '{')
     put('old.json~', '{')
@@ -51,7 +51,7 @@ describe('all providers', () => {
   })
 })
 
-describe('a file is refused, by its name and its field,', () => {
+describe('refuses a file, and names the file and the field,', () => {
   it.each([
     [
       'an undeclared mode',
@@ -72,7 +72,7 @@ describe('a file is refused, by its name and its field,', () => {
     )
   })
 
-  it('for an id of another file, which is named too', async () => {
+  it('for an id of another file, and names that file too', async () => {
     put('a.json', JSON.stringify(OWN_RECORD))
     put('b.yaml', stringify(OWN_RECORD))
     await expectRefusal(
@@ -109,7 +109,7 @@ describe('a file is refused, by its name and its field,', () => {
     await expectRefusal(message)
   })
 
-  it('when it is no UTF-8', async () => {
+  it('when it is not UTF-8', async () => {
     writeFileSync(join(folder, 'own.json'), Buffer.from([0x7b, 0xff, 0x7d]))
     await expectRefusal(/own\.json: is not UTF-8/)
   })
@@ -119,18 +119,18 @@ describe('a file is refused, by its name and its field,', () => {
     await expectRefusal(/own\.json: is larger than 64 KiB/)
   })
 
-  it('when there are more than 200', async () => {
+  it('when there are more than 200 files', async () => {
     for (let i = 0; i < 201; i++) put(`own-${i}.json`, '{}')
     await expectRefusal(/config\/providers: has more than 200/)
   })
 
-  it('when it is a link, inside the folder or out of it', async () => {
+  it('when it is a symbolic link, whether its target is in the folder or not', async () => {
     writeFileSync(join(root, 'elsewhere.json'), JSON.stringify(OWN_RECORD))
     symlinkSync('../../elsewhere.json', join(folder, 'own.json'))
     await expectRefusal(/own\.json: is a symbolic link/)
   })
 
-  it('when the folder is a link', async () => {
+  it('when the folder is a symbolic link', async () => {
     put('own.json', JSON.stringify(OWN_RECORD))
     renameSync(folder, join(root, 'elsewhere'))
     symlinkSync(join(root, 'elsewhere'), folder)
@@ -148,13 +148,13 @@ describe('a file is refused, by its name and its field,', () => {
     await expectRefusal(/own\.json: is not a regular file/)
   })
 
-  it('when others may write it', async () => {
+  it('when other users may write it', async () => {
     put('own.json', JSON.stringify(OWN_RECORD))
     chmodSync(join(folder, 'own.json'), 0o666)
     await expectRefusal(/own\.json: is writable by other users/)
   })
 
-  it('without repeating a secret that stands in it', async () => {
+  it('without repeating a secret in it', async () => {
     const token = 'sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789'
     put('own.json', JSON.stringify({ ...OWN_RECORD, name: token }))
     await expectRefusal(/^((?!sk-ant).)*name: looks like a secret((?!sk-ant).)*$/)
@@ -169,7 +169,7 @@ describe('an unknown id', () => {
     ['openai', 'provider_openai'],
     ['ollama', 'provider_local_ollama'],
     ['provider_antropic', 'provider_anthropic'],
-  ])('such as %s brings up %s', (typed, meant) => {
+  ])('such as %s leads to the hint %s', (typed, meant) => {
     expect(() => findProvider(CATALOGUE, typed)).toThrow(
       expect.objectContaining({
         code: 'not_found',
@@ -179,7 +179,7 @@ describe('an unknown id', () => {
     )
   })
 
-  it('that is nothing like the others only points to the list', () => {
+  it('unlike all others only leads to the list', () => {
     expect(() => findProvider(CATALOGUE, `\u001b[31m${'x'.repeat(5000)}`)).toThrow(
       expect.objectContaining({ hint: 'list all:  craik provider list' }),
     )

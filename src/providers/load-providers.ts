@@ -1,11 +1,14 @@
-/** All providers there are: the catalogue, and the user's own in `config/providers/`. */
+/** Loads all providers: the catalogue, and the user's own in `config/providers/`. */
 import { CraikError } from '../errors.ts'
 import type { Home } from '../store/home.ts'
 import { invalidConfig, listConfigFiles, readConfigFile } from './config-file.ts'
 import { CATALOGUE } from './provider-catalogue.ts'
 import type { ProviderRecord } from './provider-record.ts'
 
-/** By id. A file that does not parse or validate, or repeats an id, is `invalid_config`: none of them is used. */
+/**
+ * Returns the providers sorted by id. One file that does not parse, does not validate or repeats an id fails everything
+ * with `invalid_config`.
+ */
 export async function loadProviders(home: Home): Promise<readonly ProviderRecord[]> {
   const names = await listConfigFiles(home.config, 'providers')
   const found = new Map(CATALOGUE.map((record) => [record.id, { record, from: 'the built-in catalogue' }]))
@@ -28,7 +31,7 @@ export function findProvider(records: readonly ProviderRecord[], id: string): Pr
   const found = records.find((record) => record.id === id)
   if (found !== undefined) return found
   const shown = /^[\w.-]{1,100}$/.test(id) ? id : JSON.stringify(id.slice(0, 60))
-  const near = nearest(
+  const near = findNearestIds(
     records.map((record) => record.id),
     id,
   )
@@ -37,10 +40,10 @@ export function findProvider(records: readonly ProviderRecord[], id: string): Pr
   })
 }
 
-/** The schema is loaded only here: most homes have no files. */
+/** Loads the schema only here, because most homes have no such files. */
 async function readRecord(home: Home, name: string): Promise<ProviderRecord | undefined> {
   const value = await readConfigFile(home.config, name)
-  // It was there when the folder was listed, and is gone: then it is not configured.
+  // The file was removed after the folder was listed, so it is not part of the configuration.
   if (value === undefined) return undefined
   const { providerRecord } = await import('./provider-record.ts')
   const parsed = providerRecord.safeParse(value)
@@ -54,8 +57,8 @@ async function readRecord(home: Home, name: string): Promise<ProviderRecord | un
   )
 }
 
-/** Up to three ids that a person may have meant. */
-function nearest(ids: readonly string[], typed: string): readonly string[] {
+/** Returns up to three ids that the user may have meant. */
+function findNearestIds(ids: readonly string[], typed: string): readonly string[] {
   const wanted = typed
     .toLowerCase()
     .slice(0, 100)

@@ -7,12 +7,12 @@ const openai = { provider: 'openai', metadata: {} } as const
 const anthropic = { provider: 'anthropic', metadata: {} } as const
 const generic = (base_url: string) => ({ provider: 'chat_completions', metadata: { base_url } }) as const
 
-test('gives whole nano-dollars for a million tokens, and the digest of the table they are from', async () => {
+test('returns whole nano-dollars per million tokens, and the digest of their table', async () => {
   expect(await priceOf(openai, 'gpt-5', NOW_MS)).toEqual({
     price: {
       inputNanoUsdPerMtok: 1_250_000_000,
       cacheReadNanoUsdPerMtok: 125_000_000,
-      // It has no price of its own.
+      // The table has no price for cache writes of this model.
       cacheWriteNanoUsdPerMtok: 1_250_000_000,
       outputNanoUsdPerMtok: 10_000_000_000,
     },
@@ -23,7 +23,7 @@ test('gives whole nano-dollars for a million tokens, and the digest of the table
   expect((await priceOf(anthropic, 'claude-sonnet-4-5', NOW_MS))?.digest).not.toBe(again?.digest)
 })
 
-test('takes the dearest tier, unless the input is too small to reach it', async () => {
+test('uses the premium tier, unless the input is too small to reach it', async () => {
   const dearest = await priceOf(anthropic, 'claude-sonnet-4-5', NOW_MS)
   expect(dearest?.price).toMatchObject({ inputNanoUsdPerMtok: 6e9, outputNanoUsdPerMtok: 22.5e9 })
   const small = await priceOf(anthropic, 'claude-sonnet-4-5', NOW_MS, 199_999)
@@ -41,7 +41,7 @@ test.each([
   ],
   ['a family that nobody sells', { provider: 'fixture', metadata: {} } as const, 'fixture-1'],
   ['no address at all', { provider: 'chat_completions', metadata: {} } as const, 'gpt-5'],
-])('knows no price for %s', async (_, record, model) => {
+])('has no price for %s', async (_, record, model) => {
   expect(await priceOf(record, model, NOW_MS)).toBeNull()
 })
 
@@ -49,7 +49,7 @@ test('finds the table of a generic endpoint by its address', async () => {
   expect(await priceOf(generic('https://api.deepseek.com/v1'), 'deepseek-chat', NOW_MS)).not.toBeNull()
 })
 
-test('knows a price for the default model of every provider that bills by the token', async () => {
+test('has a price for the default model of every provider that bills by the token', async () => {
   for (const record of CATALOGUE.filter(({ metadata }) => metadata.billing === 'metered')) {
     const priced = await priceOf(record, record.metadata.default_model as string, NOW_MS)
     expect(priced?.price.outputNanoUsdPerMtok, record.id).toBeGreaterThan(0)

@@ -1,4 +1,4 @@
-/** What a model costs, from the table that ships with `@pydantic/genai-prices`. It is never fetched. */
+/** Finds the price of a model in the table that ships with `@pydantic/genai-prices`. Craik never downloads a table. */
 import { hash } from 'node:crypto'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
 import { lazy, memoize } from '../lib/memoize.ts'
@@ -7,7 +7,7 @@ import type { ProviderRecord } from './provider-record.ts'
 
 export interface Priced {
   readonly price: Price
-  /** Of the provider's table as the package gives it: `sha256:<hex>`. */
+  /** The digest of the provider's table as the package contains it: `sha256:<hex>`. */
   readonly digest: string
 }
 
@@ -20,7 +20,7 @@ interface Tier {
   readonly price: number
 }
 
-/** How the package calls the makers whose models we call directly. */
+/** The package's ids of the providers that Craik calls directly. */
 const TABLES: Readonly<Partial<Record<ProviderRecord['provider'], string>>> = {
   openai: 'openai',
   anthropic: 'anthropic',
@@ -28,8 +28,8 @@ const TABLES: Readonly<Partial<Record<ProviderRecord['provider'], string>>> = {
 }
 
 /**
- * Null: not known, which is not free. Where a price has tiers, the dearest counts that input of this size can reach;
- * without a size, the dearest of all.
+ * Null when the price is unknown, which does not mean free. When a price has tiers, the most expensive tier counts that
+ * an input of this size can reach. Without a size, the most expensive of all counts.
  */
 export async function priceOf(
   record: Pick<ProviderRecord, 'provider' | 'metadata'>,
@@ -46,15 +46,18 @@ export async function priceOf(
   return price && { price, digest: digestOf(table) }
 }
 
-/** More than there are providers. */
+/** Far above the number of providers. */
 const ADDRESSES_MAX = 256
 
-/** The package keeps its tables for the life of the process; finding one among them costs more than all the rest. */
+/**
+ * The package keeps its tables for the life of the process. Their lookups are cached, because finding a table costs
+ * more than all other steps.
+ */
 const loadTables = lazy(async () => {
   const prices: Prices = await import('@pydantic/genai-prices')
   const byAddress = memoize((providerApiUrl) => prices.findProvider({ providerApiUrl }), ADDRESSES_MAX)
   const byId = memoize((providerId) => prices.findProvider({ providerId }), ADDRESSES_MAX)
-  /** Who is really called decides: a record of one family may point at somebody else's address. */
+  /** The address decides, because a record of one family may point at another provider's address. */
   const tableFor = ({
     provider,
     metadata,
@@ -67,9 +70,9 @@ const loadTables = lazy(async () => {
   return { prices, tableFor }
 })
 
-/** A cached token without a price of its own costs what a plain one does. */
+/** Cached tokens without their own price cost as much as plain input tokens. */
 function integerPrice(price: ModelPrice, maxInputTokens: number): Price | null {
-  const part = (name: string) => nanoUsd(price[name], maxInputTokens)
+  const part = (name: string) => toNanoUsd(price[name], maxInputTokens)
   const input = part('input_mtok')
   const output = part('output_mtok')
   if (input === undefined || output === undefined) return null
@@ -81,8 +84,8 @@ function integerPrice(price: ModelPrice, maxInputTokens: number): Price | null {
   }
 }
 
-/** Rounded up, from the decimal digits: a product of floating-point numbers would not be exact. */
-function nanoUsd(part: PricePart | undefined, maxInputTokens: number): number | undefined {
+/** Rounds up, and computes from the decimal digits, because a product of floating-point numbers would not be exact. */
+function toNanoUsd(part: PricePart | undefined, maxInputTokens: number): number | undefined {
   if (part === undefined) return undefined
   const usd =
     typeof part === 'number'
@@ -91,20 +94,20 @@ function nanoUsd(part: PricePart | undefined, maxInputTokens: number): number | 
           part.base,
           ...part.tiers.filter(({ start }) => start <= maxInputTokens).map((tier) => tier.price),
         )
-  const match = /^(\d+)(?:\.(\d+))?$/.exec(decimal(usd))
+  const match = /^(\d+)(?:\.(\d+))?$/.exec(toDecimal(usd))
   if (match === null) return undefined
   const decimals = match[2] ?? ''
   const nano = BigInt(match[1]!) * 1_000_000_000n + BigInt(decimals.slice(0, 9).padEnd(9, '0'))
   return Number(/[1-9]/.test(decimals.slice(9)) ? nano + 1n : nano)
 }
 
-/** As people write it: small numbers print themselves with an exponent. */
-function decimal(value: number): string {
+/** Returns decimal notation, because `String` writes small numbers with an exponent. */
+function toDecimal(value: number): string {
   const text = String(value)
   return text.includes('e-') ? value.toFixed(20) : text
 }
 
-/** As long as the tables themselves. */
+/** Digests live as long as their tables. */
 const digests = new WeakMap<Table, string>()
 
 function digestOf(table: Table): string {

@@ -1,10 +1,10 @@
-/** The providers that Craik knows without being told. Plain constants: listing them loads no schema. */
+/** The providers that are built into Craik. These are plain constants, so listing them loads no schema. */
 import { LOCAL_PRESETS, type LocalPreset } from './local/local-presets.ts'
 import type { ProviderRecord } from './provider-record.ts'
 
 type Capability = ProviderRecord['capabilities'][number]
 
-/** Of the catalogue, not of the moment: the same records give the same bytes. */
+/** A constant, so that the same records always give the same bytes. */
 const CREATED_AT = '2026-11-01T00:00:00Z'
 
 const CHAT: readonly Capability[] = [
@@ -45,8 +45,8 @@ export const CATALOGUE: readonly ProviderRecord[] = [
     },
     docs: ['docs/reference/providers.md', 'https://ai.google.dev/api'],
   }),
-  ...LOCAL_PRESETS.map(local),
-  compatible({
+  ...LOCAL_PRESETS.map(localProvider),
+  compatibleProvider({
     id: 'provider_openrouter',
     name: 'OpenRouter',
     trust_boundary: 'third-party',
@@ -57,7 +57,7 @@ export const CATALOGUE: readonly ProviderRecord[] = [
     billing: 'metered',
     docs: 'https://openrouter.ai/docs',
   }),
-  compatible({
+  compatibleProvider({
     id: 'provider_kimi',
     name: 'Kimi for coding',
     trust_boundary: 'hosted',
@@ -108,8 +108,8 @@ function openai(id: string, name: string, dialect: 'openai_responses' | 'chat_co
   })
 }
 
-/** Somebody else who speaks Chat Completions. */
-function compatible({
+/** Returns the record of another provider that speaks Chat Completions. */
+function compatibleProvider({
   base_url,
   default_model,
   billing,
@@ -130,7 +130,7 @@ function compatible({
   })
 }
 
-function local({ provider_id, name, base_url, default_model, base_url_ref, model_ref }: LocalPreset) {
+function localProvider({ provider_id, name, base_url, default_model, base_url_ref, model_ref }: LocalPreset) {
   return record({
     id: provider_id,
     name,

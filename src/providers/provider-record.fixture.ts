@@ -1,4 +1,4 @@
-/** A provider of the user's own, as it would stand in `config/providers/`. */
+/** A user's own provider, in the form of a file in `config/providers/`. */
 export const OWN_RECORD = {
   schema: 'craik.model_provider',
   version: '0.1.0',

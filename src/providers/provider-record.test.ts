@@ -1,4 +1,4 @@
-/** What a provider record may say. */
+/** Tests the schema of provider records. */
 import { describe, expect, it } from 'vitest'
 import { CATALOGUE } from './provider-catalogue.ts'
 import { OWN_RECORD } from './provider-record.fixture.ts'
@@ -6,19 +6,19 @@ import { providerRecord } from './provider-record.ts'
 
 describe('the catalogue', () => {
   it.each(CATALOGUE.map((record) => [record.id, record] as const))(
-    '%s fits the schema as it is',
+    '%s is valid without changes',
     (_, record) => {
       expect(providerRecord.parse(record)).toEqual(record)
     },
   )
 
-  it('names no two alike', () => {
+  it('has no duplicate ids', () => {
     expect(new Set(CATALOGUE.map(({ id }) => id)).size).toBe(CATALOGUE.length)
   })
 })
 
 describe('a record', () => {
-  it('gets the references and the defaults that it leaves out', () => {
+  it('gets its references and defaults', () => {
     expect(providerRecord.parse(OWN_RECORD)).toMatchObject({
       budget_ref: 'budget_provider_team_gateway',
       quota_ref: 'quota_provider_team_gateway',
@@ -96,7 +96,7 @@ describe('a record', () => {
     ['a name of several lines', { name: 'one\ntwo' }, 'name'],
     ['a name of 101 characters', { name: 'x'.repeat(101) }, 'name'],
     ['21 config refs', { config_refs: Array.from({ length: 21 }, (_, i) => `REF_${i}`) }, 'config_refs'],
-  ])('is refused with %s, and the field is named', (_, change, field) => {
+  ])('is refused with %s, and the error names the field', (_, change, field) => {
     const parsed = providerRecord.safeParse({ ...OWN_RECORD, ...change })
     expect(parsed.error?.issues.map(({ path }) => path.join('.'))).toContain(field)
     expect(JSON.stringify(parsed.error?.issues)).not.toContain(TOKEN)

@@ -1,4 +1,4 @@
-/** What is known of a model provider: routing metadata and names of references, never a secret's value. */
+/** The record of a model provider: routing metadata and names of references, never the value of a secret. */
 import { z } from 'zod'
 import { REFERENCE } from '../lib/ids.ts'
 import { isSecretKey, redactValue } from '../receipts/redaction/redact.ts'
@@ -17,7 +17,7 @@ const CAPABILITIES = [
   'runner.execute',
 ] as const
 
-/** The wire formats that a family speaks; the first is what it speaks unless its metadata says otherwise. */
+/** The wire formats of each family. The first is the default when the metadata names none. */
 const DIALECTS: Readonly<Record<(typeof FAMILIES)[number], readonly [Dialect, ...Dialect[]]>> = {
   openai: ['openai_responses', 'chat_completions'],
   anthropic: ['anthropic_messages'],
@@ -61,15 +61,18 @@ const capability = z.strictObject({
 
 const metadata = z
   .object({
-    /** Which wire format, where the family speaks several. */
+    /** The wire format, for a family with several. */
     dialect: z
       .enum(['anthropic_messages', 'openai_responses', 'chat_completions', 'gemini', 'fixture'])
       .optional(),
-    /** With its version segment and without a slash at the end, such as `https://api.openai.com/v1`. */
+    /** Includes the version segment, without a slash at the end, such as `https://api.openai.com/v1`. */
     base_url: z.string().max(500).optional(),
     default_model: reference.optional(),
     billing: z.enum(['metered', 'subscription', 'free']).optional(),
-    /** Whether it speaks Responses over WebSocket too. OpenAI's own address does; of others nothing is assumed. */
+    /**
+     * Whether the provider also speaks Responses over WebSocket. OpenAI's own address does. For other addresses Craik
+     * does not assume it.
+     */
     websocket: z.boolean().optional(),
   })
   .catchall(z.union([z.boolean(), z.int(), line(300)], 'must be one line of text, an integer or a boolean'))
@@ -81,7 +84,7 @@ export const providerRecord = z
     version: z.literal('0.1.0'),
     id,
     name: line(100),
-    /** The family. */
+    /** The provider family. */
     provider: z.enum(FAMILIES),
     modes: distinct(z.enum(MODES), 1, MODES.length),
     capabilities: z.array(capability).min(1).max(30),
@@ -111,13 +114,13 @@ interface Problem {
   readonly message: string
 }
 
-type Given = Pick<
+type RecordFields = Pick<
   z.output<typeof providerRecord>,
   'provider' | 'modes' | 'capabilities' | 'trust_boundary' | 'config_refs' | 'secret_ref_names' | 'metadata'
 >
 
-/** What no single field can tell, and what no field may hold. */
-function problemsOf(record: Given): readonly Problem[] {
+/** Returns the problems that concern several fields, and those that no field may have. */
+function problemsOf(record: RecordFields): readonly Problem[] {
   const problems: Problem[] = []
   for (const [i, { mode }] of record.capabilities.entries()) {
     if (!record.modes.includes(mode)) {
@@ -144,7 +147,7 @@ function problemsOf(record: Given): readonly Problem[] {
   return [...problems, ...metadataProblems(record), ...secretsIn(record, [])]
 }
 
-function metadataProblems({ metadata, provider, trust_boundary }: Given): readonly Problem[] {
+function metadataProblems({ metadata, provider, trust_boundary }: RecordFields): readonly Problem[] {
   const problems: Problem[] = []
   const names = Object.keys(metadata)
   if (names.length > 20) problems.push({ path: ['metadata'], message: 'must have at most 20 members' })
@@ -184,7 +187,7 @@ function namesSecret(name: string): boolean {
   return /secret|token|apikey|password|credential/.test(name.replaceAll('_', '')) || isSecretKey(name)
 }
 
-/** Judges each text by itself: what a field of ours is called says nothing about the value that was given. */
+/** Checks each text without its field name, because the name shows nothing about the value. */
 function secretsIn(value: unknown, path: readonly (string | number)[]): readonly Problem[] {
   if (typeof value === 'string') {
     return redactValue(value).redacted

@@ -1,14 +1,14 @@
-/** Local routing is off until a server has answered, and every switch leaves a receipt. */
+/** Tests that local routing is disabled until a server has responded, and that every change has a receipt. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type InProcessStore, inProcessStore } from '../../test/in-process-store.ts'
 import { enableProvider } from './local/enable.ts'
 import { chooseModel, localBaseUrl } from './local/local-address.ts'
-import { localPreset } from './local/local-presets.ts'
-import { json, listing, startModelServer } from './local/model-server.fixture.ts'
+import { findLocalPreset } from './local/local-presets.ts'
+import { jsonAnswer, respondWithModels, startModelServer } from './local/model-server.fixture.ts'
 import { disableProvider, enableProcedure } from './provider-settings.ts'
 
 const OPERATOR = 'local-user:test'
-const PRESET = localPreset('ollama')
+const PRESET = findLocalPreset('ollama')
 const clock = { nowMs: () => Date.parse('2026-11-15T09:00:00Z') }
 let store: InProcessStore
 
@@ -17,8 +17,8 @@ beforeEach(() => {
 })
 
 describe('enabling', () => {
-  it('keeps the address and the model, with a receipt in the same transaction', async () => {
-    await using server = await startModelServer(listing('llama3.2:latest', 'qwen3:8b'))
+  it('stores the address and the model, with a receipt in the same transaction', async () => {
+    await using server = await startModelServer(respondWithModels('llama3.2:latest', 'qwen3:8b'))
     const { setting, receipt } = await enable(server.baseUrl)
     expect(setting).toEqual({
       providerId: 'provider_local_ollama',
@@ -48,19 +48,19 @@ describe('enabling', () => {
     expect(body?.redacted_fields).toBeUndefined()
   })
 
-  it('takes the server’s first model when it has not the wanted one', async () => {
-    await using server = await startModelServer(listing('qwen3:8b', 'mistral:7b'))
+  it('uses the server’s first model when it does not offer the wanted one', async () => {
+    await using server = await startModelServer(respondWithModels('qwen3:8b', 'mistral:7b'))
     expect((await enable(server.baseUrl)).setting.model).toBe('mistral:7b')
     expect((await enable(server.baseUrl, 'qwen3:8b')).setting.model).toBe('qwen3:8b')
   })
 
-  it('takes the wanted model when the server lists none', async () => {
-    await using server = await startModelServer(listing())
+  it('uses the wanted model when the server lists none', async () => {
+    await using server = await startModelServer(respondWithModels())
     expect((await enable(server.baseUrl)).setting.model).toBe('llama3.2')
   })
 
-  it('is refused for a model that the server does not offer', async () => {
-    await using server = await startModelServer(listing('qwen3:8b'))
+  it('fails for a model that the server does not offer', async () => {
+    await using server = await startModelServer(respondWithModels('qwen3:8b'))
     await expect(enable(server.baseUrl, 'gpt-5')).rejects.toMatchObject({
       code: 'unavailable',
       message: expect.stringContaining('qwen3:8b'),
@@ -68,10 +68,10 @@ describe('enabling', () => {
     expect(await store.tables.providerSettings.list()).toEqual([])
   })
 
-  it('is refused unless the server is healthy, leaves the setting as it was, and leaves a receipt', async () => {
-    await using good = await startModelServer(listing('m'))
+  it('fails unless the server is healthy, writes a receipt and does not change the setting', async () => {
+    await using good = await startModelServer(respondWithModels('m'))
     const before = (await enable(good.baseUrl)).setting
-    await using bad = await startModelServer(json({ nonsense: true }))
+    await using bad = await startModelServer(jsonAnswer({ nonsense: true }))
     await expect(enable(bad.baseUrl)).rejects.toMatchObject({ code: 'unavailable' })
     expect(await store.tables.providerSettings.list()).toEqual([before])
     expect((await store.bodies()).at(-1)).toMatchObject({
@@ -82,7 +82,7 @@ describe('enabling', () => {
     })
   })
 
-  it('takes nothing but loopback, whoever asks the store', async () => {
+  it('accepts only loopback, also in direct calls to the store', async () => {
     const input = { operator: OPERATOR, providerId: 'provider_x', model: 'm', modelCount: 1 }
     for (const baseUrl of ['http://192.0.2.1/v1', 'http://u:p@localhost/v1'])
       await expect(store.write(enableProcedure, { ...input, baseUrl })).rejects.toMatchObject({
@@ -94,8 +94,8 @@ describe('enabling', () => {
 })
 
 describe('disabling', () => {
-  it('switches off, with a receipt', async () => {
-    await using server = await startModelServer(listing('m'), '::1')
+  it('disables the provider, with a receipt', async () => {
+    await using server = await startModelServer(respondWithModels('m'), '::1')
     await enable(server.baseUrl)
     const { setting, receipt } = await disableProvider(store, OPERATOR, PRESET.provider_id)
     expect(setting.enabled).toBe(false)
@@ -107,7 +107,7 @@ describe('disabling', () => {
     })
   })
 
-  it('of what is off is a conflict', async () => {
+  it('fails with a conflict when the provider is not enabled', async () => {
     await expect(disableProvider(store, OPERATOR, PRESET.provider_id)).rejects.toMatchObject({
       code: 'conflict',
     })
@@ -124,7 +124,7 @@ describe('the address of a local server', () => {
   }
   const environment = { OLLAMA_BASE_URL: 'http://localhost:2/v1/', OLLAMA_MODEL: 'qwen3' }
 
-  it('is what was typed, else its variable, else its setting, else the preset', () => {
+  it('comes from the command line, else its variable, else its setting, else the preset', () => {
     const typed = 'http://localhost:1/v1'
     expect(localBaseUrl(PRESET, { baseUrl: typed, environment, setting })).toBe(typed)
     expect(localBaseUrl(PRESET, { environment, setting })).toBe('http://localhost:2/v1')
@@ -133,7 +133,7 @@ describe('the address of a local server', () => {
     expect([chooseModel(PRESET, environment), chooseModel(PRESET, {})]).toEqual(['qwen3', 'llama3.2'])
   })
 
-  it('is refused by the name it was given under', () => {
+  it('is refused with the name of its source', () => {
     const remote = { OLLAMA_BASE_URL: 'http://example.com/v1' }
     expect(() => localBaseUrl(PRESET, { environment: remote, setting })).toThrow(
       /invalid base URL in OLLAMA_BASE_URL/,

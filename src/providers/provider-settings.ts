@@ -1,4 +1,4 @@
-/** Live routing to local models: off until it is switched on, and where it goes once it is. */
+/** Live routing to local models: disabled by default, and the address and model once it is enabled. */
 import { existsSync } from 'node:fs'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { Home } from '../store/home.ts'
@@ -9,7 +9,7 @@ export interface EnableInput {
   readonly providerId: string
   readonly baseUrl: string
   readonly model: string
-  /** How many models the health check found. */
+  /** The number of models that the health check found. */
   readonly modelCount: number
 }
 
@@ -26,12 +26,18 @@ export interface SettingChange {
 export const enableProcedure = procedure<EnableInput, SettingChange>('providers.enable')
 export const disableProcedure = procedure<DisableInput, SettingChange>('providers.disable')
 
-/** The setting and its receipt are one transaction. What is not enabled is a `conflict`. */
+/**
+ * Changes the setting and writes its receipt in one transaction. Fails with `conflict` when the provider is not
+ * enabled.
+ */
 export function disableProvider(store: Store, operator: string, providerId: string): Promise<SettingChange> {
   return store.write(disableProcedure, { operator, providerId })
 }
 
-/** Where live calls to a local provider go; undefined while it is off. Where there is no store yet, it makes none. */
+/**
+ * Returns the address and model for live calls to a local provider. `undefined` while it is disabled. Creates no store
+ * when none exists.
+ */
 export async function findEnabledSetting(
   home: Home,
   open: () => Promise<Store>,

@@ -1,4 +1,4 @@
-/** Choosing a provider: what a call would use, and nothing more. Dials nobody, reads no secret, grants nothing. */
+/** Selects the provider that a call would use. It opens no connection, reads no secret and grants nothing. */
 import { CraikError } from '../errors.ts'
 import { parseReference } from '../lib/ids.ts'
 import { redactValue } from '../receipts/redaction/redact.ts'
@@ -65,7 +65,7 @@ export function selectProvider(
   }
 }
 
-/** What is echoed here ends up in records and on screens. */
+/** The result repeats these ids, and records and terminals then contain them. */
 function publicReference(text: string, what: string): string {
   if (redactValue(text).redacted)
     throw new CraikError('usage', `the ${what} looks like a secret`, {

@@ -1,4 +1,4 @@
-/** Switching local routing on and off in the writer thread: each change and its receipt, in one transaction. */
+/** Enables and disables local routing in the writer thread: each change and its receipt, in one transaction. */
 import { hash } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -51,7 +51,10 @@ export function providerSettingProcedures(receipts: ReceiptWriter, clock: Clock)
   }
 }
 
-/** Who switched what; the address is pinned by its digest, because not every address is a reference. */
+/**
+ * Records the operator and the change. It identifies the address by its digest, because some addresses are not valid
+ * references.
+ */
 export function settingReceipt(
   operator: string,
   operation: 'enable' | 'disable',
@@ -69,7 +72,7 @@ export function settingReceipt(
   }
 }
 
-/** An address as references and integers. */
+/** Returns an address as references and integers. */
 export function addressOf(baseUrl: string): { readonly host: string; readonly port: number } {
   const { host, port } = parseLoopbackUrl(baseUrl)
   return { host: host === '::1' ? 'ipv6-loopback' : host, port }

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { admissionLimits, thisMachine, warmPoolSize } from './admission-settings.ts'
+import { admissionLimits, readHostSize, warmPoolSize } from './admission-settings.ts'
 
 const MACHINE = { cores: 2, memoryBytes: 24 * 1024 ** 3, diskBytes: 100 * 1024 ** 3 }
 
-it('promises several times what the machine has, and no more sandboxes than fit', () => {
+it('promises several times what the host has, and no more sandboxes than fit', () => {
   expect(admissionLimits(undefined, MACHINE)).toEqual({
     total: 256,
     running: 100,
@@ -12,11 +12,11 @@ it('promises several times what the machine has, and no more sandboxes than fit'
     diskBytes: 1000 * 1024 ** 3,
   })
   expect(
-    Math.min(...Object.values(admissionLimits(undefined, thisMachine('/no/such/home')))),
+    Math.min(...Object.values(admissionLimits(undefined, readHostSize('/no/such/home')))),
   ).toBeGreaterThan(0)
 })
 
-it('takes what the file says, and names what is wrong with it', () => {
+it('reads the settings of the file and names the wrong ones', () => {
   const config = { sandboxes: 8, running: 2, cpus: 1.5, memory_gib: 0.5, disk_gib: 10 }
   expect(admissionLimits(config, MACHINE)).toEqual({
     total: 8,
@@ -30,7 +30,7 @@ it('takes what the file says, and names what is wrong with it', () => {
     expect(() => admissionLimits(wrong, MACHINE)).toThrow(expect.objectContaining({ code: 'invalid_config' }))
 })
 
-it('names the keys that there are to whoever has typed another', () => {
+it('lists the valid settings when it refuses an unknown one', () => {
   expect(() => admissionLimits({ runing: 3 }, MACHINE)).toThrow(
     'config/limits.yaml: unknown setting runing; valid settings: sandboxes, running, cpus, memory_gib, disk_gib, warm',
   )

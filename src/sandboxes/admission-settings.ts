@@ -1,4 +1,7 @@
-/** What the sandboxes of a home may have together, and how many places wait for one: by `config/limits.yaml`, or by default. */
+/**
+ * Reads `config/limits.yaml`, or computes its defaults: the total limits of a home's sandboxes and the size of the warm
+ * pool.
+ */
 import { statfsSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { dirname } from 'node:path'
@@ -10,12 +13,15 @@ import { MAX_SANDBOXES } from './lifecycle/sandbox-record.ts'
 export const LIMITS_FILE = 'limits.yaml'
 
 const GIB = 1024 ** 3
-/** Each takes a few dozen megabytes even when nothing happens in it. */
+/** Each running sandbox takes a few dozen megabytes even when it does nothing. */
 const MOST_RUNNING = 100
-/** A limit is a ceiling, and few sandboxes reach theirs at once: together they may be promised so many times what there is. */
-const PROMISED = { cpu: 50, memory: 10, disk: 10 } as const
+/**
+ * A limit is a ceiling, and few sandboxes reach theirs at the same time. Craik therefore promises them together this
+ * multiple of what the host has.
+ */
+const OVERCOMMIT = { cpu: 50, memory: 10, disk: 10 } as const
 
-/** Each is a container of the default size that does nothing: a few dozen megabytes. */
+/** Each is an idle container of the default size, which takes a few dozen megabytes. */
 const DEFAULT_WARM = 4
 const MOST_WARM = 32
 
@@ -37,19 +43,19 @@ export interface MachineSize {
   readonly diskBytes: number
 }
 
-/** `config` is what the file says; undefined when there is none. */
+/** `config` is the parsed content of the file, `undefined` when there is no file. */
 export function admissionLimits(config: unknown, machine: MachineSize): AdmissionLimits {
   const { sandboxes, running, cpus, memory_gib, disk_gib } = parse(config)
   return {
     total: sandboxes ?? MAX_SANDBOXES,
     running: running ?? MOST_RUNNING,
-    cpuMillis: Math.floor((cpus ?? machine.cores * PROMISED.cpu) * 1000),
-    memoryBytes: memory_gib === undefined ? machine.memoryBytes * PROMISED.memory : bytes(memory_gib),
-    diskBytes: disk_gib === undefined ? machine.diskBytes * PROMISED.disk : bytes(disk_gib),
+    cpuMillis: Math.floor((cpus ?? machine.cores * OVERCOMMIT.cpu) * 1000),
+    memoryBytes: memory_gib === undefined ? machine.memoryBytes * OVERCOMMIT.memory : bytes(memory_gib),
+    diskBytes: disk_gib === undefined ? machine.diskBytes * OVERCOMMIT.disk : bytes(disk_gib),
   }
 }
 
-/** How many places may wait for a sandbox at most; 0: none is started before it is asked for. */
+/** Returns the largest number of warm instances. With 0, Craik starts none in advance. */
 export function warmPoolSize(config: unknown): number {
   return parse(config).warm ?? DEFAULT_WARM
 }
@@ -70,8 +76,8 @@ function parse(config: unknown): z.infer<typeof settings> {
   return parsed.data
 }
 
-/** The disk is the one that the home is on, or will be. */
-export function thisMachine(home: string): MachineSize {
+/** Returns the size of the host. The disk is the one that holds the home, or will hold it. */
+export function readHostSize(home: string): MachineSize {
   return { cores: availableParallelism(), memoryBytes: totalmem(), diskBytes: sizeOfDisk(home) }
 }
 
@@ -80,7 +86,7 @@ function sizeOfDisk(path: string): number {
     const { blocks, bsize } = statfsSync(path)
     return blocks * bsize
   } catch {
-    return path === dirname(path) ? Number.MAX_SAFE_INTEGER / PROMISED.disk : sizeOfDisk(dirname(path))
+    return path === dirname(path) ? Number.MAX_SAFE_INTEGER / OVERCOMMIT.disk : sizeOfDisk(dirname(path))
   }
 }
 

@@ -1,10 +1,10 @@
-/** What each kind of sandbox backend is: its isolation, what it can do, and the controls that it never goes without. */
+/** Describes each kind of sandbox backend: its isolation, its capabilities and its mandatory controls. */
 import { z } from 'zod'
 import { capabilityName, parseInput, reference, refuseSecrets } from '../policy/decision-request.ts'
 import { isSecretKey } from '../receipts/redaction/redact.ts'
 import { BACKEND_KINDS, type BackendKind, type Isolation } from './backend.ts'
 
-/** The isolation of a kind is fixed: a record that claims another is refused. */
+/** The isolation of a kind is fixed. A record that claims another one is refused. */
 const ISOLATION_OF: Readonly<Record<BackendKind, Isolation>> = {
   local_process: 'process',
   container: 'container',
@@ -31,7 +31,7 @@ const policy = z.strictObject({
   notes: z.array(text).max(20).default([]),
 })
 
-/** A backend says where something runs. Which model asked for it is no business of its record. */
+/** A backend record describes where something runs. It must not name the provider or a secret of the request. */
 const metadata = z.record(z.string(), z.json()).superRefine((value, context) => {
   for (const path of findForbiddenKeys(value, [])) {
     context.addIssue({ code: 'custom', path, message: 'must not name a secret or a provider' })
@@ -117,7 +117,7 @@ const backendRecord = (
   created_at: '2026-01-01T00:00:00.000Z',
 })
 
-/** The four that ship, by id. */
+/** The four backends that come with Craik, sorted by id. */
 export const BUILT_IN_BACKENDS: readonly SandboxBackendRecord[] = [
   backendRecord('sandbox_browser_tool', 'Browser or tool', 'browser_tool', [
     'browser.use',

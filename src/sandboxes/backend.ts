@@ -1,21 +1,21 @@
-/** What a place to run things in can do. A backend is a folder with one exported object of this shape. */
+/** The interface of sandbox backends. A backend is a folder with one exported object of this shape. */
 import type { Duplex } from 'node:stream'
 import type { SandboxId } from '../lib/ids.ts'
 import type { SandboxDisks } from './sandbox-disks.ts'
 
-/** As a caller names them. */
+/** The names that callers use. */
 export const BACKEND_NAMES = ['process', 'docker'] as const
 export type BackendName = (typeof BACKEND_NAMES)[number]
 
-/** The seed's names for the kinds of place. */
+/** The seed's names for the kinds of backend. */
 export const BACKEND_KINDS = ['local_process', 'container', 'remote_shell', 'browser_tool'] as const
 export type BackendKind = (typeof BACKEND_KINDS)[number]
 
-/** Weakest first. `none`: the host itself. `process`: namespaces of its own (bubblewrap). */
+/** Sorted from the weakest. `none` is the host itself. `process` means separate namespaces (bubblewrap). */
 export const ISOLATIONS = ['none', 'process', 'container', 'remote', 'browser'] as const
 export type Isolation = (typeof ISOLATIONS)[number]
 
-/** Which isolations each backend can be asked for. */
+/** The isolations that a caller can request from each backend. */
 export const SUPPORTED_ISOLATION: Readonly<Record<BackendName, readonly Isolation[]>> = {
   process: ['process', 'none'],
   docker: ['container'],
@@ -23,49 +23,59 @@ export const SUPPORTED_ISOLATION: Readonly<Record<BackendName, readonly Isolatio
 
 export interface Availability {
   readonly isolation: Isolation
-  /** Why it is no stronger, for a person. */
+  /** Why the isolation is no stronger, as text for the user. */
   readonly reason?: string
   /** The command that would improve it. */
   readonly fix?: string
-  /** What provides it, such as `bubblewrap 0.8.0`. */
+  /** The program that provides it, such as `bubblewrap 0.8.0`. */
   readonly version?: string
 }
 
-/** A kind of place that lives until it is destroyed, and whose inside is reached through its boundary alone. */
+/** A kind of instance that runs until Craik destroys it. Craik reaches its programs through its boundary only. */
 export interface SandboxBackend {
   readonly kind: BackendKind
-  /** The strongest it reaches on this machine, and what would make it stronger. */
+  /** Returns the strongest isolation that this host supports, and what would make it stronger. */
   probe(): Promise<Availability>
-  /** Of a backend with images: fixes what the container will be made of, before anything is decided or recorded. */
+  /**
+   * Fixes what the container will be made of, before Craik decides or records anything. Only for backends with images.
+   */
   plan?(request: ContainerRequest): Promise<ContainerSpec>
   /**
-   * Starts it: the isolation asked for, or a refusal; never a weaker one. Nothing is left behind when it fails, but
-   * for its disk: one that is there already, of a sandbox that was stopped, is used as it is.
+   * Starts an instance with the requested isolation, or refuses. It never uses a weaker one. A failure leaves nothing
+   * behind except the disk. An existing disk of a stopped sandbox is used unchanged.
    */
   create(spec: SandboxSpec): Promise<SandboxInstance>
-  /** Finds a place again that an earlier process started; undefined when it runs no more. */
+  /** Finds an instance that an earlier process started. Returns `undefined` when it no longer runs. */
   recover(handle: InstanceHandle, spec: SandboxSpec): Promise<SandboxInstance | undefined>
-  /** Where it runs when that is another home, with which this one shares its ids because one of them is a copy. */
-  elsewhere?(handle: InstanceHandle, spec: SandboxSpec): Promise<OtherHome | undefined>
+  /** Returns the other home in which the sandbox runs. One of the two homes is a copy, so they share sandbox ids. */
+  locateOtherHome?(handle: InstanceHandle, spec: SandboxSpec): Promise<OtherHome | undefined>
   /**
-   * Removes whatever an interrupted create or destroy left of a place that is not to run. Idempotent. Touches nothing when
-   * a place of this id runs in another home.
+   * Removes everything that an interrupted create or destroy left of an instance that must not run. Idempotent. Touches
+   * nothing when an instance with this id runs in another home.
    */
   sweep(spec: SandboxSpec, handle: InstanceHandle | undefined): Promise<void>
-  /** Removes the disk of a place that was swept, where that is not in its folder. Idempotent. */
+  /** Removes the disk of a swept instance when it is not in the sandbox's folder. Idempotent. */
   discard?(spec: SandboxSpec): Promise<void>
-  /** Its places may be started before it is known whose they will be. Missing: each is started when it is asked for. */
+  /**
+   * Craik can start instances before it is known which sandbox gets them. If missing, Craik starts each one on request.
+   */
   readonly pooled?: true
-  /** Whether one that runs may be shown folders of the host, as far as can be known before one was. Missing: none. */
-  readonly showsLate?: (container: ContainerSpec | null) => boolean
-  /** Missing: its disks cannot be archived. */
+  /**
+   * Returns whether folders of the host can be mounted in a running instance, as far as that is known before the first
+   * attempt. If missing, they cannot.
+   */
+  readonly supportsHotMounts?: (container: ContainerSpec | null) => boolean
+  /** If missing, the backend's disks cannot be archived. */
   readonly disks?: SandboxDisks
-  /** Ends what a process that is gone left of its looking around, in no place. Never touches what somebody living made. */
+  /**
+   * Ends the processes that probes and commands of an exited Craik process left outside any instance. Never touches
+   * those of a living process.
+   */
   endLeftovers?(): Promise<void>
 }
 
 export interface OtherHome {
-  /** As far as it is known. */
+  /** `undefined` when the path is not known. */
   readonly path: string | undefined
 }
 
@@ -75,99 +85,111 @@ export interface SandboxSpec {
   /** The sandbox's own folder on the host, `sandboxes/<id>`: `data` (its disk), `socket`, and what the backend needs. */
   readonly folder: string
   readonly workspace: WorkspaceSpec
-  /** Other folders of the host that it can read; only for backends with images. */
+  /** Other host folders that the sandbox can read. Only for backends with images. */
   readonly mounts?: readonly MountSpec[]
-  /** What it keeps in its home beyond its own life. */
+  /** The volumes, which outlive the sandbox, in its home. */
   readonly volumes?: readonly MountedVolume[]
   readonly limits: LimitSpec
-  /** Ids of the agents' command lines that it is shown; only for backends without images. */
+  /** The ids of the harnesses that are mounted in it. Only for backends without images. */
   readonly harnesses?: readonly string[]
-  /** Of a place that nobody has asked for yet: what it may be shown once somebody has. Missing: nothing. */
+  /** For a warm instance: the kinds of folders that can be hot mounted when a sandbox gets it. If missing, none. */
   readonly late?: HotMountFolders
-  /** Whose rights its programs have on the host; chosen when the sandbox is recorded, so that no two share one. */
+  /**
+   * The user whose rights its programs have on the host. Craik chooses it when it records the sandbox, so that no two
+   * sandboxes share one.
+   */
   readonly hostUser: HostUser | undefined
-  /** What the container is made of; only for backends with images. */
+  /** The resolved image, engine and runtime of the container. Only for backends with images. */
   readonly container?: ContainerSpec
 }
 
 export const CONTAINER_RUNTIMES = ['runc', 'runsc'] as const
-/** How the one stream gets out: a socket of the host in a shared folder, or an engine exec of a relay per connection. */
-export const CONTAINER_LINES = ['socket', 'relay'] as const
-/** Where the disk is: a folder of the host, or, where the engine does not see the host's folders, a volume of its own. */
+/**
+ * How the boundary stream leaves the container: through a host socket in a shared folder, or through an engine exec of
+ * a relay for each connection.
+ */
+export const CONTAINER_TRANSPORTS = ['socket', 'relay'] as const
+/** Where the disk is: in a host folder, or in an engine volume if the engine cannot see the host's folders. */
 export const CONTAINER_STATES = ['folder', 'volume'] as const
 
-/** What a caller may ask for; what they leave out is chosen by what the engine can do. */
+/** The container fields that a caller can request. Craik chooses the missing ones by what the engine can do. */
 export interface ContainerRequest {
-  /** A name, a tag or an id; undefined: Craik's own image, built when it is not there. */
+  /** A name, a tag or an id. If `undefined`, Craik uses its own image and builds it when it is missing. */
   readonly image?: string | undefined
   readonly runtime?: (typeof CONTAINER_RUNTIMES)[number] | undefined
-  readonly line?: (typeof CONTAINER_LINES)[number] | undefined
-  /** Ids of the agents' command lines that the image has to hold. */
+  readonly line?: (typeof CONTAINER_TRANSPORTS)[number] | undefined
+  /** The ids of the harnesses that the image must contain. */
   readonly harnesses?: readonly string[] | undefined
 }
 
-/** Fixed when the sandbox is recorded, and the same whenever it is started again. */
+/** Fixed when Craik records the sandbox, and the same at every start. */
 export interface ContainerSpec {
-  /** The engine's id of the image, `sha256:…`: never a name, which may come to mean another. */
+  /** The engine's id of the image, `sha256:…`. It is never a name, because a name can refer to another image later. */
   readonly image: string
-  /** As a person knows it. */
+  /** The name that users see. */
   readonly imageName: string
   readonly runtime: (typeof CONTAINER_RUNTIMES)[number]
-  readonly line: (typeof CONTAINER_LINES)[number]
+  readonly line: (typeof CONTAINER_TRANSPORTS)[number]
   readonly state: (typeof CONTAINER_STATES)[number]
-  /** Which engine holds it, by the engine's own id: another one at the same address is not asked for it. */
+  /**
+   * The engine's own id of the engine that has the image. Craik does not request the image from another engine at the
+   * same address.
+   */
   readonly engine: string
-  /** Ids of the agents' command lines in the image; left out: none. */
+  /** The ids of the harnesses in the image. If missing, there are none. */
   readonly harnesses?: readonly string[] | undefined
 }
 
-/** `copy`: a folder of its own, filled through the boundary. `in-place`: the caller's folder itself, writable. */
+/**
+ * `copy`: a folder of the sandbox itself, which Craik fills through the boundary. `in-place`: the caller's own folder,
+ * writable.
+ */
 export type WorkspaceSpec = { readonly mode: 'copy' } | { readonly mode: 'in-place'; readonly folder: string }
 
-/** A folder of the host, without links in its path, that is shown at `/mnt/NAME` and cannot be written there. */
+/** A host folder, without symbolic links in its path, that is mounted read-only at `/mnt/NAME`. */
 export interface MountSpec {
   readonly folder: string
   readonly at: string
 }
 
-/** A folder of Craik's own that outlives sandboxes, and where in the home it is, such as `.local`. */
+/** A folder of Craik that outlives sandboxes, and its location in the sandbox home, such as `.local`. */
 export interface VolumeSpec {
   readonly name: string
   readonly at: string
 }
 
 export interface MountedVolume extends VolumeSpec {
-  /** Where it is on this machine. */
+  /** Its location on the host. */
   readonly folder: string
 }
 
 /**
- * What of the logins of this machine a sandbox gets. `broker`: something in their shape that only the gateway takes, and
- * only from this sandbox. `forward`: they themselves. `none`: nothing.
+ * The access of a sandbox to the host's logins. `broker`: placeholder credentials that only the gateway accepts, and
+ * only from this sandbox. `forward`: the real credentials. `none`: nothing.
  */
 export const CREDENTIAL_MODES = ['broker', 'forward', 'none'] as const
 export type CredentialMode = (typeof CREDENTIAL_MODES)[number]
 
-/** Which folders of the host a place can be shown though it runs already. */
+/** The kinds of host folders that can be mounted in an instance that already runs. */
 export interface HotMountFolders {
   /** The workspace itself, in place. */
   readonly workspace: boolean
   readonly mounts: boolean
 }
 
-/** As a caller names them. No container has any but the first. */
+/** The names that callers use. Containers support only the first. */
 export const NETWORKS = ['none', 'restricted', 'bridge'] as const
-/** As a caller names them. No mount has any but the first. */
+/** The names that callers use. Mounts support only the first. */
 export const MOUNT_MODES = ['read_only', 'read_write'] as const
-/** What a caller names as the image to mean Craik's own. */
+/** The image name with which a caller requests Craik's own image. */
 export const OWN_IMAGE = 'craik'
 
-/** Whether it is named after all that goes into it: what has the same name was made of the same. */
+/** Returns whether the name is a digest of the image's inputs. Two images with the same name have the same inputs. */
 export function isOwnImageName(name: string): boolean {
   return /^craik\/sandbox:[0-9a-f]{12}$/.test(name)
 }
 
-/** undefined: the one that Craik runs as. */
+/** A value of `undefined` in place of this type means the user that Craik runs as. */
 export interface HostUser {
   readonly uid: number
   readonly gid: number
@@ -176,12 +198,12 @@ export interface HostUser {
 export interface LimitSpec {
   readonly memoryBytes: number
   readonly processes: number
-  /** Thousandths of a core; undefined: all there are. */
+  /** Thousandths of a core. `undefined` means all cores. */
   readonly cpuMillis?: number
   readonly diskBytes?: number
 }
 
-/** How a limit is held. Never implied: what is not enforced says so. */
+/** How a limit is enforced. A limit that is not enforced is reported as such. */
 export const ENFORCEMENTS = [
   'cgroup',
   'sandbox',
@@ -193,7 +215,7 @@ export const ENFORCEMENTS = [
 type Enforcement = (typeof ENFORCEMENTS)[number]
 export type LimitReport = Readonly<Record<'memory' | 'processes' | 'cpu' | 'disk', Enforcement>>
 
-/** What a later process needs to find the place again; plain JSON, kept in the sandbox's record. */
+/** The data that a later process needs to find the instance again. It is plain JSON, stored in the sandbox's record. */
 export type InstanceHandle = Readonly<Record<string, string | number>>
 
 export interface SandboxInstance {
@@ -202,31 +224,40 @@ export interface SandboxInstance {
   readonly hostUid: number
   readonly limits: LimitReport
   readonly line: InstanceConnection
-  /** Settles when nothing runs in it any more, whoever ended it; says why as far as that is known. */
+  /**
+   * Resolves with the reason, as far as it is known, when nothing runs in the instance any longer, whatever ended it.
+   */
   readonly ended: Promise<string>
-  /** What the host itself sees of it; a figure that it cannot see is missing. */
+  /** Returns what the host measures of the instance. A number that the host cannot measure is missing. */
   observe(): Promise<ObservedUse>
-  /** Nothing in it runs, and nothing is lost, until `unpause`. Missing: it cannot be paused here. Both are idempotent. */
+  /**
+   * Nothing in the instance runs until `unpause`, and nothing is lost. If missing, it cannot be paused here. Both are
+   * idempotent.
+   */
   readonly pause?: () => Promise<void>
   readonly unpause?: () => Promise<void>
   /**
-   * Of a place that was started with `late`, once: shows it the folders of the sandbox that it becomes, whole and only
-   * after they were looked at, or fails; then it is to be destroyed. Refuses what `create` refuses, with the same error.
+   * Mounts the folders of the sandbox that gets this warm instance. Only for an instance that was started with `late`,
+   * and only once. Checks the folders first, then mounts all of them or fails. After a failure, the caller must destroy
+   * the instance. Refuses what `create` refuses, with the same error.
    */
-  readonly show?: (spec: SandboxSpec) => Promise<void>
-  /** Ends everything in it and removes what holds it (cgroups, mounts), not the folder or volume with its disk. Idempotent. */
+  readonly mountFolders?: (spec: SandboxSpec) => Promise<void>
+  /**
+   * Ends everything in the instance and removes its cgroups and mounts, but not the folder or volume with its disk.
+   * Idempotent.
+   */
   destroy(): Promise<void>
 }
 
 /**
- * How the boundary's stream is had. `socket`: the host listens in the folder, and the sidecar dials it again and again.
- * `dial`: the host makes each connection.
+ * How to get the boundary's stream. `socket`: the host listens in the folder, and the sidecar connects, again after
+ * each failure. `dial`: the host opens each connection.
  */
 export type InstanceConnection =
   | { readonly kind: 'socket'; readonly folder: string }
   | { readonly kind: 'dial'; readonly dial: (until: AbortSignal) => Promise<DialledStream> }
 
-/** Counts what goes through it, as a socket does. */
+/** Counts the bytes that it transfers, as a socket does. */
 export type DialledStream = Duplex & { readonly bytesRead: number; readonly bytesWritten: number }
 
 export interface ObservedUse {
@@ -234,6 +265,6 @@ export interface ObservedUse {
   readonly cpuMs?: number
   readonly processes?: number
   readonly diskBytes?: number
-  /** How often the kernel ended something in it for want of memory. */
+  /** How often the kernel killed something in the instance because memory ran out. */
   readonly outOfMemoryKills?: number
 }

@@ -1,19 +1,22 @@
-/** One stream of a sandboxed command: redacted as it comes, hashed and counted whole, kept up to a limit. */
+/**
+ * Captures one stream of a sandboxed command: redacts it in pieces, hashes and counts all of it, and keeps the
+ * beginning.
+ */
 import { createHash, type Hash } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
 import { createRedactStream } from '../receipts/redaction/redact.ts'
 
-/** In UTF-16 units; a model is not helped by more. */
+/** In UTF-16 units. More output does not help a model. */
 const KEPT_CHARACTERS = 64 * 1024
 
 export interface CapturedText {
-  /** Redacted, and the beginning of it when it is long. */
+  /** The redacted output, or only its beginning when it is long. */
   readonly text: string
   readonly truncated: boolean
-  /** Of the whole redacted stream, in UTF-8. */
+  /** The size of the whole redacted stream, in UTF-8. */
   readonly bytes: number
   readonly sha256: string
-  /** Which rules of redaction fired. */
+  /** The redaction rules that applied. */
   readonly labels: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** Asking whether something may be done in a sandbox: durable, receipt and all, before the answer arrives. */
+/** Decides about actions in a sandbox. The decision and its receipt are stored before the caller gets the answer. */
 import { type Denied, policyDeniedError } from '../policy/decide.ts'
 import type { DecisionRequest } from '../policy/decision-request.ts'
 import type { OpenReceipt, ReceiptLog } from '../receipts/receipt-log.ts'
@@ -13,14 +13,14 @@ import { type SandboxDecideOutput, sandboxDecideProcedure } from './tokens.ts'
 export interface SandboxDecision {
   readonly status: 'allowed' | 'denied'
   readonly allowed: boolean
-  /** One fixed sentence for each rule of ours; policy's rules are named in theirs. */
+  /** A fixed sentence for each rule of Craik. For a rule of the policy, the sentence names the rule. */
   readonly reason: string
   readonly rule: string
   readonly required_controls: readonly SandboxControl[]
-  /** Of those, what was not there. */
+  /** The required controls that were missing. */
   readonly missing: readonly string[]
   readonly grant_outcome?: GrantOutcome
-  /** What to type next; absent when allowed. */
+  /** A command to run next. Missing when the action is allowed. */
   readonly hint?: string
 }
 
@@ -29,7 +29,7 @@ export type SandboxAnswer =
       readonly allowed: true
       readonly decision: SandboxDecision
       readonly request: SandboxRequest
-      /** The effect may start now, and has to end this. */
+      /** The open receipt. The effect may start now, and the caller must end the receipt. */
       readonly open: OpenReceipt
       readonly argv?: readonly string[]
     }
@@ -41,14 +41,14 @@ export type SandboxAnswer =
     }
 
 export interface SandboxDecisionOptions {
-  /** What the backend's probe said; without it nothing stronger than the host is reachable. */
+  /** The result of the backend's probe. Without it, the only supported isolation is `none`. */
   readonly availability?: Availability
   readonly links?: ReceiptDraft['links']
 }
 
 /**
- * Decides about one action in a sandbox. Allowed: its receipt has begun, and one use of the grant is spent if that is
- * what allowed it. Denied: a denial receipt is written and nothing may run.
+ * Decides about one action in a sandbox. If allowed, its receipt has begun, and a grant that allowed it has lost one
+ * use. If denied, a denial receipt is written and nothing may run.
  */
 export async function decideSandboxAction(
   store: Store,

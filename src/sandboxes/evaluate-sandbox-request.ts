@@ -1,15 +1,18 @@
-/** Whether a sandbox request is complete and safe to ask policy about: a pure function of what was found. */
+/**
+ * Checks whether a sandbox request is complete and safe enough to evaluate with the policy. A pure function of the
+ * facts.
+ */
 import { z } from 'zod'
 import { capabilityName, reference, scopeIds } from '../policy/decision-request.ts'
 import { decisionInput } from '../policy/evaluate.ts'
 import type { GrantOutcome } from '../receipts/schema.ts'
 import { BACKEND_KINDS, ISOLATIONS } from './backend.ts'
 
-/** In the order in which they are looked for; every sandbox action brings all of them. */
+/** In the order of the checks. Every sandbox action requires all of them. */
 export const REQUIRED_CONTROLS = ['policy_envelope', 'capability_grant', 'receipt', 'redaction'] as const
 export type SandboxControl = (typeof REQUIRED_CONTROLS)[number]
 
-/** In the order of the checks; the first that fails is the answer. */
+/** In the order of the checks. The first one that fails is the answer. */
 const REASONS = {
   'sandbox.kind': 'the backend and the request are of different kinds',
   'sandbox.backend': 'the request names an unknown backend',
@@ -33,7 +36,7 @@ const REASONS = {
 
 type SandboxRule = keyof typeof REASONS
 
-/** What is done by a command of its own kind, by name where it is one. */
+/** The action: a registered command by reference, or an inline command. */
 const action = z.discriminatedUnion('form', [
   z.strictObject({ form: z.literal('reference'), ref: reference, registered: z.boolean() }),
   z.strictObject({ form: z.literal('inline') }),
@@ -43,7 +46,7 @@ const specifics = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('local_process'),
     isolation: z.enum(['process', 'none']),
-    /** The strongest that this machine reaches. */
+    /** The strongest isolation that this host supports. */
     reachable: z.enum(ISOLATIONS),
   }),
   z.strictObject({
@@ -59,7 +62,7 @@ const specifics = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('browser_tool') }),
 ])
 
-/** Everything that the decision looks at: kept in its receipt, so that it can be made again. */
+/** Everything that the decision depends on. The receipt contains it, so that a replay can repeat the decision. */
 export const sandboxFacts = z.strictObject({
   schema: z.literal('craik.sandbox_decision/1'),
   request: z.strictObject({
@@ -85,7 +88,7 @@ export const sandboxFacts = z.strictObject({
     grant: z.enum(['grant', 'receipt', 'nothing']),
     receipt: z.boolean(),
   }),
-  /** What policy was asked, once everything above held. */
+  /** The request to the policy, after all checks above succeeded. */
   policy: decisionInput.nullable(),
 })
 
@@ -98,9 +101,9 @@ export interface SandboxRefusal {
   readonly grantOutcome?: GrantOutcome
 }
 
-/** The first thing that stands in the way; undefined when the request may go to policy. */
+/** Returns the first check that fails. `undefined` when the policy may evaluate the request. */
 export function evaluateSandboxRequest(facts: SandboxFacts): SandboxRefusal | undefined {
-  const rule = firstBroken(facts)
+  const rule = findBrokenRule(facts)
   if (rule === undefined) return undefined
   const outcome = GRANT_OUTCOME_OF[rule]
   return {
@@ -111,7 +114,7 @@ export function evaluateSandboxRequest(facts: SandboxFacts): SandboxRefusal | un
   }
 }
 
-function firstBroken({
+function findBrokenRule({
   request,
   specifics: requested,
   action,
@@ -164,7 +167,7 @@ const GRANT_OUTCOME_OF: Readonly<Partial<Record<SandboxRule, GrantOutcome>>> = {
   'sandbox.grant_is_receipt': 'not_a_grant',
 }
 
-/** What the receipt calls the thing: the command by reference, or else the place. */
+/** Returns the target for the receipt: the command by reference, or otherwise the backend. */
 export function receiptTarget({ action, request }: Pick<SandboxFacts, 'action' | 'request'>): string {
   return `sandbox_action:${action.form === 'reference' ? action.ref : request.backend_id}`
 }

@@ -13,7 +13,7 @@ import {
 
 const ID = 'claude-code-2.1.325-0123456789ab'
 
-it('an id says the name and the version, also of a name with a hyphen', () => {
+it('a harness id contains the name and the version, also for a name with a hyphen', () => {
   expect([harnessName(ID), harnessVersion(ID)]).toEqual(['claude-code', '2.1.325'])
   expect(harnessInside(ID)).toBe('/opt/craik-harnesses/claude-code')
 })
@@ -29,11 +29,11 @@ it.each([
   'codex-1.0.0-0123456789AB',
   `codex-${'1'.repeat(100)}-0123456789ab`,
   'codex-1.0.0-0123456789ab\n',
-])('what could lead elsewhere is no id: %j', (id) => {
+])('refuses %j as an id, because it could lead to another path', (id) => {
   expect(isHarnessId(id)).toBe(false)
 })
 
-it('one that is not installed is named, with the command that installs it', async () => {
+it('names a missing harness and the command that installs it', async () => {
   const home = mkdtempSync(join(tmpdir(), 'craik-home-'))
   const owner = { craikHome: home, environment: { XDG_CACHE_HOME: join(home, 'xdg') } }
   const folder = join(harnessesFolder(owner), ID)

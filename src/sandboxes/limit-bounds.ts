@@ -1,4 +1,4 @@
-/** Between which amounts a sandbox's limits may be chosen. */
+/** The smallest and largest value of each sandbox limit. */
 
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
@@ -9,7 +9,7 @@ export interface Bounds {
   readonly most: number
 }
 
-/** The least is what the sidecar and one small command need; the most is beyond any machine that this runs on. */
+/** The sidecar and one small command need the minimum. The maximum exceeds every host that Craik runs on. */
 export const LIMIT_BOUNDS = {
   memoryBytes: { least: 128 * MIB, most: 64 * TIB },
   processes: { least: 16, most: 65_536 },
@@ -20,18 +20,18 @@ export const LIMIT_BOUNDS = {
 const SECOND_MS = 1000
 const DAY_MS = 86_400 * SECOND_MS
 
-/** How long a sandbox may be left alone, run, or be kept when it is stopped. */
+/** How long a sandbox may be idle, run, or be kept after it stopped. */
 export const TIME_BOUNDS = {
   idleMs: { least: 10 * SECOND_MS, most: 30 * DAY_MS },
   lifetimeMs: { least: 60 * SECOND_MS, most: 365 * DAY_MS },
   keepMs: { least: 60 * SECOND_MS, most: 3650 * DAY_MS },
 } as const satisfies Record<string, Bounds>
 
-/** How long jobs may be given to end when their sandbox is stopped. */
+/** How long jobs get to end when their sandbox stops. */
 export const GRACE_BOUNDS: Bounds = { least: 0, most: 60 * SECOND_MS }
 
 /**
- * What a sandbox may use when nothing was said. The disk has one too, although an ordinary user's is not held to it:
- * the limit report says so by name.
+ * The limits of a sandbox whose request sets none. The disk has a limit too, although Craik cannot enforce it for an
+ * ordinary user. The limit report then says so.
  */
 export const DEFAULT_LIMITS = { memoryBytes: 2 * GIB, processes: 512, diskBytes: 4 * GIB } as const

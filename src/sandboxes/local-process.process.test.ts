@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { POLICY_OPERATOR } from '../policy/policy.fixture.ts'
 import { ensureFixtureAction } from './fixture-action.ts'
 import { runCommandReference } from './local-process.ts'
 import {
   contextFor,
   localRequest,
-  OPERATOR,
   runArgv,
   type SandboxScene,
   sandboxScene,
@@ -26,7 +26,7 @@ beforeEach(async () => {
 afterEach(() => test[Symbol.dispose]())
 
 describe('a command reference', () => {
-  it('runs in namespaces of its own, and two receipts tell of it', async () => {
+  it('runs in its own namespaces and writes two receipts', async () => {
     const context = contextFor(scene, test.path('home'))
     const outcome = await runCommandReference(
       context,
@@ -74,7 +74,7 @@ describe('a command reference', () => {
     expect(JSON.stringify([begin, end])).not.toContain(workspace)
   })
 
-  it('that is not granted for it is denied, and nothing runs', async () => {
+  it('without a grant for it is denied, and nothing runs', async () => {
     await scene.register('write', ['touch', 'ran'])
     const grant = await scene.grant('another-command')
     const request = await localRequest(scene, 'write', { workspace, capability_grant_id: grant })
@@ -100,11 +100,11 @@ describe('a command reference', () => {
     })
   })
 
-  it('that fails says so: passed means exit code 0 and nothing else', async () => {
+  it('that fails is reported as failed, because only exit code 0 counts as passed', async () => {
     const context = contextFor(scene, test.path('home'))
     const failed = await runArgv(scene, context, ['sh', '-c', 'echo no >&2; exit 3'], { workspace })
     expect(failed).toMatchObject({ status: 'failed', run: { exitCode: 3 }, stderr: { text: 'no\n' } })
-    // The second is there on the host, and not in the sandbox.
+    // The second program exists on the host, but not in the sandbox.
     writeFileSync(test.path('tool'), '#!/bin/sh\n', { mode: 0o755 })
     for (const program of ['no-such-program-here', test.path('tool')]) {
       const missing = await runArgv(scene, context, [program], { workspace })
@@ -121,7 +121,7 @@ describe('a command reference', () => {
     }
   })
 
-  it('whose place cannot be made never starts, and its receipt claims no isolation', async () => {
+  it('whose sandbox cannot be created never starts, and its receipt claims no isolation', async () => {
     const context = contextFor(scene, test.path('home'))
     const outcome = await runArgv(scene, context, ['true'], { workspace: test.path('home') })
     expect(outcome).toMatchObject({ status: 'failed', isolation: null, run: { end: 'not_started' } })
@@ -130,7 +130,7 @@ describe('a command reference', () => {
     expect(end.isolation).toBeUndefined()
   })
 
-  it('keeps what it prints redacted, and the receipt without any of it', async () => {
+  it('returns its output redacted, and the receipt contains none of it', async () => {
     const token = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
     writeFileSync(test.path('project', 'leak.txt'), `key ${token}\n`)
     const context = contextFor(scene, test.path('home'))
@@ -146,7 +146,7 @@ describe('a command reference', () => {
     expect(JSON.stringify(await scene.store.bodies())).not.toContain(token.slice(4))
   })
 
-  it('keeps a bounded beginning of long output, and counts and hashes all of it', async () => {
+  it('keeps a limited beginning of long output, and counts and hashes all of it', async () => {
     const context = contextFor(scene, test.path('home'))
     const outcome = await runArgv(scene, context, ['sh', '-c', "yes 'a line of text' | head -c 200000"], {
       workspace,
@@ -159,7 +159,7 @@ describe('a command reference', () => {
 describe('without bubblewrap', () => {
   const bare = { PATH: '/nonexistent' }
 
-  it('a request for namespaces is denied with the command that would help, and a receipt', async () => {
+  it('a request for namespaces is denied with a receipt and the command that would help', async () => {
     const context = contextFor(scene, test.path('home'), bare)
     const request = await localRequest(scene, 'fixture-action', { workspace })
     const outcome = await runCommandReference(context, request)
@@ -178,12 +178,12 @@ describe('without bubblewrap', () => {
       links: { command_ref: 'fixture-action', backend_id: 'sandbox_local_process' },
       metadata: { denied_kind: 'sandbox_action' },
     })
-    // The grant was not spent on it.
+    // The denial did not spend the grant.
     const again = { ...request, isolation: 'none' } as const
     expect((await runCommandReference({ ...context, environment: process.env }, again)).outcome).toBe('ran')
   })
 
-  it('a request that names the weaker isolation runs, and its receipts say none', async () => {
+  it('a request that names the weaker isolation runs, and its receipts state isolation none', async () => {
     const place = { ...contextFor(scene, test.path('home'), bare), environment: process.env }
     const request = await localRequest(scene, 'fixture-action', { workspace, isolation: 'none' })
     expect(await runCommandReference(place, request)).toMatchObject({ status: 'passed', isolation: 'none' })
@@ -195,7 +195,7 @@ describe('without bubblewrap', () => {
 describe('the fixture action', () => {
   it('is registered once, with a receipt', async () => {
     const before = (await scene.store.bodies()).length
-    await ensureFixtureAction(scene.store, OPERATOR)
+    await ensureFixtureAction(scene.store, POLICY_OPERATOR)
     expect(await scene.store.bodies()).toHaveLength(before)
     expect(await scene.store.bodies()).toContainEqual(
       expect.objectContaining({ capability: 'command.write', target: 'command/fixture-action' }),
@@ -205,7 +205,9 @@ describe('the fixture action', () => {
   it('never replaces another command of its name', async () => {
     await scene.store.tables.commands.remove('fixture-action')
     await scene.register('fixture-action', ['rm', '-rf', 'build'])
-    await expect(ensureFixtureAction(scene.store, OPERATOR)).rejects.toMatchObject({ code: 'conflict' })
+    await expect(ensureFixtureAction(scene.store, POLICY_OPERATOR)).rejects.toMatchObject({
+      code: 'conflict',
+    })
     expect((await scene.store.tables.commands.get('fixture-action'))?.argv).toEqual(['rm', '-rf', 'build'])
   })
 })

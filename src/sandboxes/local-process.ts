@@ -1,4 +1,6 @@
-/** The one path to a sandboxed command: a reference is decided about, run in its place, and written down. */
+/**
+ * The only way to run a sandboxed command: decides about a command reference, runs it in its sandbox, and records it.
+ */
 import { CraikError } from '../errors.ts'
 import { cleanEnvironment, type RunResult } from '../lib/child.ts'
 import type { OpenReceipt, Outcome, ReceiptLog } from '../receipts/receipt-log.ts'
@@ -15,22 +17,25 @@ export interface CommandContext {
   readonly store: Store
   readonly log: ReceiptLog
   readonly backend: CommandBackend
-  /** A short list of it reaches commands that run with isolation `none`; none of it any other. */
+  /** Commands with isolation `none` get a few of its variables. Other commands get none. */
   readonly environment: NodeJS.ProcessEnv
-  /** Asks the command to stop. */
+  /** Requests the command to stop. */
   readonly signal?: AbortSignal
-  /** Ends it at once; its receipt is written all the same. */
+  /** Kills the command at once. Its receipt is written all the same. */
   readonly killSignal?: AbortSignal
 }
 
 interface CommandOptions {
-  /** The folder that it starts in, without links; read-only, and called `/workspace`, unless the isolation is `none`. */
+  /**
+   * The folder in which the command starts, without links in its path. It is mounted read-only at `/workspace`, unless
+   * the isolation is `none`.
+   */
   readonly workspace: string
-  /** 30 s unless given. */
+  /** The default is 30 s. */
   readonly timeoutMs?: number
-  /** Of both streams together; 8 MiB unless given. */
+  /** The limit for both streams together. The default is 8 MiB. */
   readonly maxOutputBytes?: number
-  /** Added to the receipts: who else they belong to. */
+  /** Added to the receipts: other records that they belong to. */
   readonly links?: ReceiptDraft['links']
 }
 
@@ -46,13 +51,13 @@ interface CommandRan {
   readonly outcome: 'ran'
   readonly decision: SandboxDecision
   readonly run: RunResult
-  /** Passed: it exited with code 0, and nothing else. */
+  /** `passed` means that the command exited with code 0. */
   readonly status: 'passed' | 'failed'
-  /** What was reached; null when no place could be made, and so nothing ran. */
+  /** The isolation of the sandbox. Null when no sandbox could be created, so that nothing ran. */
   readonly isolation: Isolation | null
   readonly stdout: CapturedText
   readonly stderr: CapturedText
-  /** Of the beginning and of the end. */
+  /** The ids of the begin and end receipts. */
   readonly receiptIds: readonly [string, string]
   readonly receiptId: string
 }
@@ -63,7 +68,10 @@ const DEFAULT_TIMEOUT_MS = 30_000
 const DEFAULT_OUTPUT_BYTES = 8 * 1024 * 1024
 const GRACE_MS = 1000
 
-/** `onOutput` gets redacted text as it comes. A denial is an outcome; only the unexpected throws. */
+/**
+ * Runs a command reference. `onOutput` gets redacted text as it arrives. A denial is returned as an outcome. Only
+ * unexpected errors are thrown.
+ */
 export async function runCommandReference(
   context: CommandContext,
   request: CommandRequest,
@@ -121,7 +129,10 @@ export async function runCommandReference(
   }
 }
 
-/** A place that cannot be made is a command that never started. What breaks while it runs ends the receipt as failed. */
+/**
+ * Runs the command in a new sandbox. If the sandbox cannot be created, the command counts as not started. If an error
+ * is thrown while it runs, the receipt ends as failed.
+ */
 async function runIn(
   context: CommandContext,
   spec: { readonly isolation: Isolation; readonly workspace: string },
@@ -148,7 +159,7 @@ async function runIn(
   }
 }
 
-/** Sizes, hashes and how it ended; never what it said. */
+/** Returns sizes, hashes and how the command ended. Never contains its output. */
 function outcomeOf(
   status: 'passed' | 'failed',
   run: RunResult,

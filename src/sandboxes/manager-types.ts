@@ -1,4 +1,4 @@
-/** What the rooms above ask of the sandboxes: every call is decided, receipted and only then done. */
+/** The interface of the sandbox manager. It first decides every call, then begins its receipt, and only then acts. */
 import type { Duplex, Readable } from 'node:stream'
 import type { JobId, SandboxId, SnapshotId } from '../lib/ids.ts'
 import type {
@@ -37,54 +37,60 @@ import type { Capacity } from './lifecycle/admission.ts'
 import type { SandboxState } from './lifecycle/transitions.ts'
 import type { SnapshotManifest } from './snapshots/snapshot-manifest.ts'
 
-/** Who asks, and with which grant; without one, a usable grant of theirs for the very request is looked up. */
+/**
+ * The operator who makes the request, and the grant to use. Without a grant id, the manager looks for a usable grant of
+ * the operator.
+ */
 export interface ManagerCaller {
   readonly operator: string
   readonly grantId?: string
-  /** Aborts when the caller is gone: what was begun for them alone is given up, never a job. */
+  /** Aborts when the caller disconnects. Work for this caller alone is then given up, but never a job. */
   readonly signal: AbortSignal
 }
 
 export interface CreateRequest {
   readonly name?: string
   readonly backend: BackendName
-  /** The isolation asked for. `none` only when the caller named it. */
+  /** The requested isolation. `none` only if the caller named it. */
   readonly isolation: Isolation
-  /** Without it, a copy. A container's request says it, as it says everything else up to `container.image`. */
+  /** The default is a copy. A request for a container must set this field and the others up to `container.image`. */
   readonly workspace?: WorkspaceSpec
   readonly limits: Partial<LimitSpec>
   readonly environment?: Readonly<Record<string, string>>
-  /** Without it, `none`. */
+  /** The default is `none`. */
   readonly credentials?: CredentialMode
-  /** Agents' command lines that it is to have, by name. */
+  /** The names of the harnesses to mount. */
   readonly harnesses?: readonly string[]
   readonly network?: (typeof NETWORKS)[number]
   readonly mounts?: readonly (MountSpec & { readonly mode: (typeof MOUNT_MODES)[number] })[]
-  /** Each belongs to one sandbox at a time, and is made when it is first asked for. */
+  /** A volume belongs to one sandbox at a time. It is created on first use. */
   readonly volumes?: readonly VolumeSpec[]
   /** Only for backends with images. */
   readonly container?: ContainerRequest
   readonly policyEnvelopeId?: string
-  /** A snapshot, by id or name: its disk becomes that of the sandbox, and what is left out above is as it says. */
+  /**
+   * The id or name of a snapshot. The sandbox starts with the snapshot's disk, and missing fields above default to the
+   * snapshot's values.
+   */
   readonly from?: string
-  /** The sandbox that this is a fork of, whose mounts it keeps; never from a client. */
+  /** The sandbox that this one is a fork of. The fork keeps its mounts. Never set by a client. */
   readonly forkOf?: SandboxId
-  /** What is left out has its default; null: never. */
+  /** Missing fields have their defaults. Null means never. */
   readonly ends?: Partial<SandboxEnds>
 }
 
-/** When it is stopped and, once it is, removed without being told to; null: never. */
+/** When Craik stops the sandbox without a request, and when it removes the stopped sandbox. Null means never. */
 export interface SandboxEnds {
-  /** So long after anything last happened in it. */
+  /** Stopped this long after the last activity. */
   readonly idleMs: number | null
-  /** So long after it was started. */
+  /** Stopped this long after its start. */
   readonly lifetimeMs: number | null
-  /** Removed, with its disk, so long after it was stopped. */
+  /** Removed, with its disk, this long after it stopped. */
   readonly keepMs: number | null
 }
 
 export interface StopRequest {
-  /** How long its jobs have after SIGTERM; 0: none are asked. */
+  /** How long its jobs get after SIGTERM. With 0, they get no SIGTERM. */
   readonly graceMs?: number
 }
 
@@ -94,11 +100,11 @@ export interface SnapshotRequest {
 
 export interface ForkRequest {
   readonly name?: string
-  /** A snapshot of the sandbox, by id or name; without one it is made now. */
+  /** The id or name of a snapshot of the sandbox. If missing, Craik takes one now. */
   readonly from?: string
 }
 
-/** A sandbox as it is shown. No path of the host that the caller did not give. */
+/** A sandbox as shown to clients. Contains no host path except those that the caller passed. */
 export interface SandboxView {
   readonly id: SandboxId
   readonly name: string
@@ -107,37 +113,40 @@ export interface SandboxView {
   readonly isolation: Isolation
   readonly hostUid: number | null
   readonly workspace: WorkspaceSpec
-  /** Other folders of the host that it can read. */
+  /** Other host folders that the sandbox can read. */
   readonly mounts: readonly (MountSpec & { readonly mode: 'read_only' })[]
-  /** What it keeps in its home beyond its own life, and where there. */
+  /** The volumes, which outlive the sandbox, and their locations in its home. */
   readonly volumes: readonly VolumeSpec[]
-  /** What it is made of, when it is a container. */
+  /** The resolved image and runtime of the container. Null for other backends. */
   readonly container: Omit<ContainerSpec, 'engine' | 'harnesses'> | null
   readonly harnesses: readonly { readonly name: string; readonly version: string }[]
   readonly credentials: CredentialMode
-  /** The logins that it was given when it last began to run; null: none was put in place since Craik itself did. */
+  /** The logins that it got when it last started. Null when Craik has not copied any since Craik itself started. */
   readonly accounts: readonly { readonly id: string; readonly who: string | null }[] | null
   readonly limits: LimitSpec
-  /** How each limit is held; null while it is being created. */
+  /** How each limit is enforced. Null while the sandbox is being created. */
   readonly enforced: LimitReport | null
   readonly operator: string
   readonly policyEnvelopeId: string
   readonly createdAtMs: number
   readonly ends: SandboxEnds
-  /** When something last happened in it, to within a minute; null while it is created. */
+  /** The time of the last activity, to within a minute. Null while the sandbox is being created. */
   readonly activeAtMs: number | null
   readonly startedAtMs: number | null
   readonly stoppedAtMs: number | null
-  /** When it will be stopped if nothing happens in it until then; null: not by itself. */
+  /** When Craik stops it unless something happens in it. Null when it does not stop by itself. */
   readonly stopsAtMs: number | null
   /** Whether its sidecar is connected now. */
   readonly connected: boolean
   readonly runningJobs: number
-  /** Why it is lost, or what it last complained of. */
+  /** Why it is lost, or the last problem that it reported. */
   readonly notice: string | null
 }
 
-/** One whose record was changed outside Craik, or cannot be read: nothing else of it is believed. It can be deleted. */
+/**
+ * A sandbox whose record was changed outside Craik, or cannot be read. Craik trusts nothing else in the record. It can
+ * be deleted.
+ */
 interface DamagedSandbox {
   readonly id: SandboxId
   readonly name: string
@@ -148,26 +157,26 @@ interface DamagedSandbox {
 export interface SandboxManager {
   create(caller: ManagerCaller, request: CreateRequest): Promise<SandboxView>
   list(): Promise<readonly (SandboxView | DamagedSandbox)[]>
-  /** What all of them may have together, and how much of it is taken. */
+  /** Returns the total limits of all sandboxes, and how much of each is in use. */
   capacity(): Promise<readonly Capacity[]>
-  /** By id, or by name. */
+  /** Finds a sandbox by id or name. */
   get(idOrName: string): Promise<SandboxView>
-  /** Nothing runs afterwards; disk, policy and grants stay. One that is stopped already is left as it is. */
+  /** Stops everything in the sandbox. Its disk, policy and grants stay. Does nothing if it is stopped already. */
   stop(caller: ManagerCaller, id: SandboxId, request?: StopRequest): Promise<SandboxView>
-  /** Starts it again on its disk, or lets a paused one go on. */
+  /** Starts a stopped sandbox on its disk, or continues a paused one. */
   resume(caller: ManagerCaller, id: SandboxId): Promise<SandboxView>
-  /** Everything in it stands still until it is resumed. */
+  /** Freezes everything in the sandbox until it is resumed. */
   pause(caller: ManagerCaller, id: SandboxId): Promise<SandboxView>
-  /** Its disk is archived, and what it is made of pinned; what runs in it stands still meanwhile where it can. */
+  /** Archives the disk and pins the image. The sandbox's processes are frozen meanwhile where that is possible. */
   snapshot(caller: ManagerCaller, id: SandboxId, request?: SnapshotRequest): Promise<SnapshotView>
-  /** Its disk is that of the snapshot afterwards; it runs if it ran. */
+  /** Replaces the disk with that of the snapshot. A running sandbox runs again afterwards. */
   restore(caller: ManagerCaller, id: SandboxId, snapshotIdOrName: string): Promise<SandboxView>
-  /** Another sandbox with the same disk, limits and policy, and without its logins. */
+  /** Creates another sandbox with the same disk, limits and policy, but without the logins. */
   fork(caller: ManagerCaller, id: SandboxId, request?: ForkRequest): Promise<SandboxView>
   delete(caller: ManagerCaller, id: SandboxId): Promise<void>
-  /** API keys from the environment of who asks count as logins of this machine, in place of those offered before. */
+  /** Adds API keys from the caller's environment to the host's logins. They replace the keys of the previous call. */
   offerKeys(keys: Readonly<Record<string, string>>, until: AbortSignal): Promise<void>
-  /** What happened to it, oldest first, then on as it happens while `follow`: lines of JSON. */
+  /** Returns the sandbox's events as lines of JSON, oldest first. With `follow`, continues with new ones. */
   events(id: SandboxId, follow: boolean, until: AbortSignal): AsyncIterable<SandboxEvent>
   readonly jobs: ManagedJobs
   readonly files: ManagedFiles
@@ -176,27 +185,27 @@ export interface SandboxManager {
   readonly volumes: ManagedVolumes
 }
 
-/** A volume as it is shown. */
+/** A volume as shown to clients. */
 export interface VolumeView {
   readonly name: string
-  /** What it takes on the disk of this machine; null when that takes too long to find out. */
+  /** The space that it uses on the host's disk. Null when measuring it takes too long. */
   readonly sizeBytes: number | null
-  /** The name of the sandbox that has it; null: none. */
+  /** The name of the sandbox that uses it. Null when none does. */
   readonly usedBy: string | null
   readonly createdAtMs: number
 }
 
 export interface ManagedVolumes {
   list(until: AbortSignal): Promise<readonly VolumeView[]>
-  /** Refused while a sandbox has it. */
+  /** Refuses while a sandbox uses the volume. */
   delete(caller: ManagerCaller, name: string): Promise<void>
 }
 
-/** A snapshot as it is shown. */
+/** A snapshot as shown to clients. */
 export interface SnapshotView {
   readonly id: SnapshotId
   readonly name: string
-  /** Of everything in it. */
+  /** The digest of the whole snapshot. */
   readonly digest: string
   readonly createdAtMs: number
   readonly createdBy: 'user' | 'auto'
@@ -209,13 +218,13 @@ export interface SnapshotView {
   readonly isolation: Isolation
   readonly workspace: 'copy' | 'in-place'
   readonly limits: LimitSpec
-  /** The names of the environment's variables, whose values are in it. */
+  /** The names of the environment variables, whose values the snapshot contains. */
   readonly variables: readonly string[]
   readonly content: SnapshotManifest['content']
   readonly archiveBytes: number
 }
 
-/** One whose record was changed outside Craik: nothing else of it is believed. */
+/** A snapshot whose record was changed outside Craik. Craik trusts nothing else in the record. */
 interface DamagedSnapshot {
   readonly id: string
   readonly name: string
@@ -225,14 +234,14 @@ interface DamagedSnapshot {
 
 export interface ManagedSnapshots {
   list(): Promise<readonly (SnapshotView | DamagedSnapshot)[]>
-  /** By id, or by name. */
+  /** Finds a snapshot by id or name. */
   get(idOrName: string): Promise<SnapshotView>
   delete(caller: ManagerCaller, idOrName: string): Promise<SnapshotId>
-  /** All of it as one file. Its receipt ends with the stream. */
+  /** Opens the whole snapshot as one file. Its receipt ends with the stream. */
   open(caller: ManagerCaller, idOrName: string): Promise<OpenedSnapshot>
-  /** Sends the same file to where the destination says. */
+  /** Sends the same file to the destination. */
   export(caller: ManagerCaller, idOrName: string, destination: ExportRequest): Promise<Exported>
-  /** Nothing is listed before all of it was checked. */
+  /** Checks the whole file before the snapshot is listed. */
   import(caller: ManagerCaller, body: Readable, request: ImportRequest): Promise<SnapshotView>
 }
 
@@ -243,23 +252,23 @@ export interface OpenedSnapshot {
 }
 
 export interface ImportRequest {
-  /** Without one, as it is called in the file. */
+  /** The default is the name in the file. */
   readonly name?: string
-  /** What `craik snapshot show` said of it where it comes from. */
+  /** The digest that `craik snapshot show` printed where the snapshot comes from. */
   readonly digest?: string
 }
 
 export interface ExportRequest {
   /** `https://…` or `s3://bucket/key`. */
   readonly destination: string
-  /** Of the S3-compatible store; without one, Amazon's own. */
+  /** The endpoint of an S3-compatible store. The default is Amazon's. */
   readonly endpoint?: string
   readonly region?: string
   /** Names of secrets. */
   readonly accessKeyRef?: string
   readonly secretKeyRef?: string
   readonly sessionTokenRef?: string
-  /** Also to addresses that are not of the public internet. */
+  /** Also allows addresses that are not of the public internet. */
   readonly allowPrivateAddress?: boolean
 }
 
@@ -279,8 +288,9 @@ export interface SandboxEvent {
 }
 
 /**
- * Starting is decided. Reading, feeding, resizing and acknowledging belong to what was decided, and to who started it,
- * for as long as the grant of then lasts or another allows the same. Who started it may always cancel it.
+ * A decision is needed to start a job. Reading, feeding, resizing and acknowledging need no new one. They are allowed
+ * for the operator who started the job, as long as its grant lasts or another grant allows the same. That operator may
+ * always cancel the job.
  */
 export interface ManagedJobs {
   start(caller: ManagerCaller, id: SandboxId, job: JobId, request: JobRequest): Promise<StartedJob>
@@ -300,20 +310,20 @@ export interface ManagedJobs {
   ): Promise<{ readonly offset: number }>
   acknowledge(caller: ManagerCaller, id: SandboxId, job: JobId, position: number): Promise<void>
   control(caller: ManagerCaller, id: SandboxId, job: JobId, what: JobControl): Promise<void>
-  /** Ends it if it runs, and forgets its output. */
+  /** Ends the job if it runs, and deletes its output. */
   cancel(caller: ManagerCaller, id: SandboxId, job: JobId): Promise<void>
 }
 
 export interface JobRequest {
   readonly spec: JobSpec
-  /** A registered command: its argv is looked up in the transaction that decides, and `spec.argv` must be empty. */
+  /** A registered command. The deciding transaction reads its argv, and `spec.argv` must be empty. */
   readonly commandRef?: string
-  /** It is ended when nobody has read it or fed it for so long; without it, it goes on. */
+  /** Craik ends the job when no client has read or fed it for this time. If missing, the job continues. */
   readonly endsWhenLeftMs?: number
 }
 
 export interface StartedJob {
-  /** False when the id was known: it was not started again. */
+  /** False when the id was known, so that the job was not started again. */
   readonly created: boolean
   readonly receiptId: string
   readonly output: Readable
@@ -348,17 +358,17 @@ export interface ManagedFiles {
 }
 
 export interface ManagedProcesses {
-  /** Rejects, with a denial on record, when `connect` would be denied now. Nothing reaches the sandbox. */
+  /** Rejects, with a denial on record, when `connect` would be denied now. Sends nothing to the sandbox. */
   mayConnect(caller: ManagerCaller, id: SandboxId, port: number): Promise<void>
   connect(caller: ManagerCaller, id: SandboxId, port: number): Promise<Duplex>
   processes(caller: ManagerCaller, id: SandboxId): Promise<readonly ProcessInfo[]>
   signal(caller: ManagerCaller, id: SandboxId, pid: number, signal: string): Promise<void>
-  /** Puts in place what it gets of the logins of this machine, as they are now; tells their names. */
+  /** Copies the host's current logins that the sandbox gets into it. Returns their names. */
   putLogins(caller: ManagerCaller, id: SandboxId): Promise<readonly string[]>
   stats(caller: ManagerCaller, id: SandboxId): Promise<SandboxStats>
 }
 
-/** `observed` by the host, `claimed` by the inside. */
+/** The host measures `observed`. The sandbox reports `claimed`. */
 interface SandboxStats {
   readonly observed: ObservedUse
   readonly claimed: Metrics

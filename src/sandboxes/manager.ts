@@ -1,4 +1,7 @@
-/** The sandboxes of one home, as one process holds them: every call is decided, receipted and only then done. */
+/**
+ * Manages the sandboxes of one home in one process. It first decides every call, then begins its receipt, and only then
+ * acts.
+ */
 import { CraikError } from '../errors.ts'
 import type { SandboxId } from '../lib/ids.ts'
 import { capacityOf, UNBOUNDED } from './lifecycle/admission.ts'
@@ -36,17 +39,19 @@ import type { ManagerCaller, SandboxEvent, SandboxManager, SandboxView } from '.
 import type { SnapshotRecord } from './snapshots/snapshot-record.ts'
 
 export interface SupervisedSandboxes extends SandboxManager {
-  /** Once, before anything else: takes over what an earlier process left. */
+  /** Takes over what an earlier process left. Call it once, before anything else. */
   recover(): Promise<void>
-  /** Lets go of all of them. They go on; the next process finds them again. Idempotent. */
+  /** Disconnects from all sandboxes. They continue, and the next process finds them again. Idempotent. */
   close(): Promise<void>
-  /** Ends all of them and records nothing: their home was removed, so no other process can find them again. */
+  /** Ends all sandboxes and records nothing. For a removed home, whose sandboxes no other process can find again. */
   endAll(): Promise<void>
-  /** Whether there is a reason to stay: a sandbox is held, made, removed, or to be found again. */
+  /**
+   * Whether the process must continue, because a sandbox is active, being created or removed, or waits for recovery.
+   */
   readonly busy: boolean
-  /** Places that wait for a sandbox: no reason to stay. */
+  /** The number of warm instances. They are no reason to continue the process. */
   readonly warm: number
-  /** Looks once for sandboxes, and places for them, whose time is over; happens by itself every half minute. */
+  /** Checks once for sandboxes and warm instances that have expired. Also runs every half minute by itself. */
   reap(): Promise<void>
 }
 
@@ -54,36 +59,37 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
   const { clock, home, logger } = options
   const turns = new KeyedMutex()
   const retries = new RecoveryRetries(
-    (id) => inTurn(id, () => recoverAgain(options, holder, id)),
+    (id) => withSandboxLock(id, () => recoverAgain(options, holder, id)),
     options.recoveryPauseMs,
   )
   const holder = new SandboxRegistry(options, turns, (id) => retries.reasonFor(id))
   const reaper = new Reaper(options, holder, {
-    stop: (caller, id, reason) => inTurn(id, () => stopSandbox(options, holder, caller, id, { reason })),
+    stop: (caller, id, reason) =>
+      withSandboxLock(id, () => stopSandbox(options, holder, caller, id, { reason })),
     delete: (caller, id) =>
-      inTurn(id, () => deleteSandbox(options, holder, retries, caller, id, 'retention')),
+      withSandboxLock(id, () => deleteSandbox(options, holder, retries, caller, id, 'retention')),
   })
   const working = new Set<Promise<unknown>>()
   const pool = new WarmPool(options, holder, () => working.size > 0)
   const controller = new AbortController()
   let closing: Promise<void> | undefined
 
-  /** Closing waits for it: half of it would have to be undone by the next process. */
-  function whole<T>(work: Promise<T>): Promise<T> {
+  /** Closing waits for this work, because the next process would have to undo an unfinished part. */
+  function trackWork<T>(work: Promise<T>): Promise<T> {
     working.add(work)
     const over = () => working.delete(work)
     work.then(over, over)
     return work
   }
 
-  function inTurn<T>(id: SandboxId, work: () => Promise<T>): Promise<T> {
-    return whole(turns.take(id, work))
+  function withSandboxLock<T>(id: SandboxId, work: () => Promise<T>): Promise<T> {
+    return trackWork(turns.take(id, work))
   }
 
-  /** What could not be taken over yet is neither stopped nor started. */
+  /** A sandbox that is not recovered yet is neither stopped nor started. */
   async function transitionView(id: SandboxId, work: () => Promise<SandboxRecord>): Promise<SandboxView> {
     return viewRecord(
-      await inTurn(id, async () => {
+      await withSandboxLock(id, async () => {
         retries.require(id)
         return work()
       }),
@@ -95,14 +101,14 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
     id: SandboxId,
     request: Parameters<typeof snapshotSandbox>[4],
   ): Promise<SnapshotRecord> {
-    return inTurn(id, async () => {
+    return withSandboxLock(id, async () => {
       retries.require(id)
       return snapshotSandbox(options, holder, caller, id, request)
     })
   }
 
-  /** What takes long is given up when the process leaves. */
-  function whileHere(caller: ManagerCaller): ManagerCaller {
+  /** Long work is given up when the process shuts down. */
+  function untilClosing(caller: ManagerCaller): ManagerCaller {
     return { ...caller, signal: AbortSignal.any([caller.signal, controller.signal]) }
   }
 
@@ -125,7 +131,7 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
       return pool.size
     },
     async create(caller, request) {
-      return viewRecord(await whole(createSandbox(options, holder, retries, pool, caller, request)))
+      return viewRecord(await trackWork(createSandbox(options, holder, retries, pool, caller, request)))
     },
     async list() {
       return (await listSandboxes(options)).map((listed) => {
@@ -145,29 +151,29 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
     resume: (caller, id) => transitionView(id, () => resumeSandbox(options, holder, retries, caller, id)),
     pause: (caller, id) => transitionView(id, () => pauseSandbox(options, holder, caller, id)),
     snapshot: async (caller, id, request = {}) =>
-      snapshotView(await snapshotInTurn(whileHere(caller), id, request)),
+      snapshotView(await snapshotInTurn(untilClosing(caller), id, request)),
     restore: (caller, id, snapshot) =>
-      transitionView(id, () => restoreSandbox(options, holder, retries, whileHere(caller), id, snapshot)),
+      transitionView(id, () => restoreSandbox(options, holder, retries, untilClosing(caller), id, snapshot)),
     async fork(caller, id, request = {}) {
-      const forked = forkSandbox(options, whileHere(caller), id, request, {
+      const forked = forkSandbox(options, untilClosing(caller), id, request, {
         snapshot: (by) => snapshotInTurn(by, id, { createdBy: 'auto' }),
         create: (by, request) => createSandbox(options, holder, retries, pool, by, request),
         drop: (by, snapshot) => deleteSnapshot(options, by, snapshot),
       })
-      return viewRecord(await whole(forked))
+      return viewRecord(await trackWork(forked))
     },
-    delete: (caller, id) => inTurn(id, () => deleteSandbox(options, holder, retries, caller, id)),
+    delete: (caller, id) => withSandboxLock(id, () => deleteSandbox(options, holder, retries, caller, id)),
     offerKeys: async (keys, until) => options.logins?.offer(keys, until),
     events,
     jobs: createManagedJobs(options, holder),
     files: createManagedFiles(options, holder),
     inside: createManagedProcesses(options, holder),
-    snapshots: createManagedSnapshots(options, whole, whileHere),
-    volumes: createManagedVolumes(options, holder, whole),
+    snapshots: createManagedSnapshots(options, trackWork, untilClosing),
+    volumes: createManagedVolumes(options, holder, trackWork),
     async recover() {
-      await whole(recoverSnapshots(options))
-      await whole(recoverVolumes(options))
-      await whole(recoverSandboxes(options, holder, retries))
+      await trackWork(recoverSnapshots(options))
+      await trackWork(recoverVolumes(options))
+      await trackWork(recoverSandboxes(options, holder, retries))
       await pool.recover()
       reaper.start()
     },
@@ -188,7 +194,7 @@ export function createSandboxManager(options: ManagerOptions): SupervisedSandbox
         await reaper.close()
         await Promise.allSettled([...working])
         await pool.close()
-        await Promise.all(holder.all().map((held) => holder.letGo(held)))
+        await Promise.all(holder.all().map((held) => holder.release(held)))
         await options.closing?.()
       })()
       return closing

@@ -1,11 +1,11 @@
-/** Every operation on a sandbox, with the capability that it needs. What is not in this table cannot be done. */
+/** Every operation on a sandbox, with the capability that it needs. No other operation exists. */
 import type { Capability } from '../policy/capabilities.ts'
 
 interface OperationSpec {
   readonly capability: Capability
-  /** What a grant names, and what the receipt says. */
+  /** The name in grants and receipts. */
   readonly operation: string
-  /** Which of the boundary's own counts goes up by one; none: it never crosses the boundary. */
+  /** The boundary counter that the operation increments. `undefined` when it never crosses the boundary. */
   readonly counted: 'jobs' | 'reads' | 'writes' | 'forwards' | 'looks' | 'signals' | undefined
 }
 
@@ -37,19 +37,19 @@ export const OPERATIONS = {
   signal: { capability: 'sandbox.signal', operation: 'signal', counted: 'signals' },
 } as const satisfies Record<string, OperationSpec>
 
-/** What a new sandbox may be given a folder of this machine for: asked once, when it is made. */
+/** The uses of a host folder that a new sandbox can request. Decided once, when the sandbox is created. */
 export const FOLDER_USES = {
   write: { capability: 'sandbox.mount', operation: 'write' },
   read: { capability: 'sandbox.mount', operation: 'read' },
 } as const satisfies Record<string, Omit<OperationSpec, 'counted'>>
 
-/** And for volumes, which outlive the sandboxes that are given them. */
+/** The same for volumes, which outlive the sandboxes that use them. */
 export const VOLUME_USES = {
   mount: { capability: 'sandbox.mount', operation: 'volume' },
   delete: { capability: 'sandbox.delete', operation: 'delete_volume' },
 } as const satisfies Record<string, Omit<OperationSpec, 'counted'>>
 
-/** And what it may be given of the logins of this machine. */
+/** The uses of the host's logins that a new sandbox can request. */
 export const LOGIN_USES = {
   broker: { capability: 'login.use', operation: 'broker' },
   forward: { capability: 'login.use', operation: 'forward' },

@@ -1,5 +1,8 @@
-/** What is told where a folder itself cannot be worked on. Who knows better what was typed puts their own words in its place. */
+/**
+ * The hint when a sandbox cannot work on the folder itself. Callers that know the command line replace it with a more
+ * exact one.
+ */
 export const COPY_INSTEAD = 'work on a copy: leave out --in-place'
 
-/** The same of a sandbox that has to be made anew, by whoever it was made by. */
+/** The commands that recreate a sandbox, whichever command created it. */
 export const RECREATE_COMMAND = 'craik rebuild   or  craik sandbox delete ID'

@@ -1,8 +1,8 @@
-/** Variables that no sandbox and no job in one takes, whatever their value. */
+/** Variables that no sandbox and no job accepts, whatever their value. */
 import { CraikError } from '../errors.ts'
 import { REFUSED_VARIABLES } from '../sidecar/protocol.ts'
 
-/** `what` begins the message; the value is in none. */
+/** Refuses an environment with such a variable. `what` begins the message, which never contains the value. */
 export function refuseVariables(environment: Readonly<Record<string, string>>, what: string): void {
   const name = REFUSED_VARIABLES.find((one) => Object.hasOwn(environment, one))
   if (name === undefined) return

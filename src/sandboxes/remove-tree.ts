@@ -1,4 +1,4 @@
-/** Removes what a sandbox wrote, without following anything in it. */
+/** Removes what a sandbox wrote, without following links in it. */
 import { execFile } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -6,13 +6,13 @@ import { CraikError } from '../errors.ts'
 import { findSystemProgram } from '../lib/host-programs.ts'
 
 const run = promisify(execFile)
-/** A full disk of small files takes its time. */
+/** Removing a full disk of small files takes long. */
 const REMOVE_DEADLINE_MS = 10 * 60_000
 
 /**
- * Only when nothing runs there any more; nothing is there: fine. What was written inside may be closed to its owner, or
- * nested deeper than a path can spell: then the system's own programs, which walk by descriptors and follow no links, do
- * it.
+ * Removes a folder in which nothing runs any longer. Does nothing if it is missing. A sandbox can leave folders without
+ * permissions, or nested deeper than the longest path. Then the system's own programs remove them, because they walk by
+ * descriptors and follow no links.
  */
 export async function removeTree(path: string): Promise<void> {
   try {
@@ -20,7 +20,7 @@ export async function removeTree(path: string): Promise<void> {
     return
   } catch {}
   const options = { timeout: REMOVE_DEADLINE_MS, env: {} }
-  // Fails where something belongs to somebody else; removing then says which.
+  // `chmod` fails if another user owns something. `rm` then reports the file.
   await run(program('chmod'), ['-R', 'u+rwx', '--', path], options).catch(() => {})
   await run(program('rm'), ['-rf', '--', path], options)
 }

@@ -1,4 +1,4 @@
-/** Makes a recorded sandbox decision again, from what its receipt kept and the policy text of that digest. */
+/** Repeats a recorded sandbox decision with the input from its receipt and the policy text of the recorded digest. */
 import { isDeepStrictEqual } from 'node:util'
 import { policyDigest } from '../policy/cedar.ts'
 import { compare, type DecidedBody, type Replay } from '../policy/replay.ts'
@@ -9,7 +9,7 @@ import {
   sandboxFacts,
 } from './evaluate-sandbox-request.ts'
 
-/** Whether the receipt holds a decision of this kind; other rooms keep other inputs in the same place. */
+/** Returns whether the receipt contains a sandbox decision. Other modules store other inputs in the same field. */
 export function isSandboxDecision({ decision }: Pick<DecidedBody, 'decision'>): boolean {
   const input = decision?.input
   return (
@@ -20,7 +20,7 @@ export function isSandboxDecision({ decision }: Pick<DecidedBody, 'decision'>): 
   )
 }
 
-/** `documents` gives the text kept under a digest. */
+/** `documents` returns the stored text for a digest. */
 export async function replaySandboxDecision(
   body: DecidedBody,
   documents: (digest: string) => string | undefined,
@@ -28,7 +28,7 @@ export async function replaySandboxDecision(
   const { decision, links } = body
   if (decision === undefined || !decision.replayable || !isSandboxDecision(body)) return 'not_replayable'
   const parsed = sandboxFacts.safeParse(decision.input)
-  if (!parsed.success || !describes(parsed.data, body)) return 'differs'
+  if (!parsed.success || !matchesReceipt(parsed.data, body)) return 'differs'
   const facts = parsed.data
   const { effect, rule, missing, policy_digest } = decision
   const then = { effect, rule, missing, grantOutcome: links.grant_outcome }
@@ -47,8 +47,8 @@ export async function replaySandboxDecision(
   return compare(body, facts.policy, text)
 }
 
-/** The receipt, what we looked at and what policy looked at tell of the same request. */
-function describes(
+/** Returns whether the receipt, the facts and the input of the policy describe the same request. */
+function matchesReceipt(
   facts: SandboxFacts,
   { operator, capability, operation, target, links }: DecidedBody,
 ): boolean {

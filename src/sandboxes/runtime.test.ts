@@ -18,7 +18,7 @@ let warmed: string[]
 beforeEach(() => {
   test = new TestFolder()
   warmed = []
-  // A small program stands for Node, which is large.
+  // A small program replaces Node, which is large.
   writeFileSync(test.path('node'), '#!/bin/sh\n', { mode: 0o755 })
 })
 afterEach(() => test[Symbol.dispose]())
@@ -36,8 +36,8 @@ const prepare = (): Promise<Runtime> =>
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 const all = () => readdirSync(test.path('cache/runtime'))
 
-describe('the runtime of sandboxes', () => {
-  it('holds a program that can be run but not read, and what everybody inside may read', async () => {
+describe('the sandbox runtime', () => {
+  it('contains a program that can be executed but not read, and files that every user can read', async () => {
     const { folder, digest } = await prepare()
     expect(folder).toBe(test.path('cache/runtime', digest))
     expect(modeOf(folder)).toBe('755')
@@ -49,19 +49,19 @@ describe('the runtime of sandboxes', () => {
     expect(modeOf(join(folder, 'compile-cache/deep'))).toBe('755')
   })
 
-  it('is made once', async () => {
+  it('is created once', async () => {
     const first = await prepare()
     expect(await prepare()).toEqual(first)
     expect(warmed).toHaveLength(1)
   })
 
-  it('is made whole by each of several at once, and one of them stays', async () => {
+  it('is created completely by each of several concurrent calls, and one of them is kept', async () => {
     const made = await Promise.all(Array.from({ length: 5 }, prepare))
     expect(new Set(made.map(({ folder }) => folder)).size).toBe(1)
     expect(all()).toEqual([made[0]!.digest])
   })
 
-  it('is made anew when it is damaged', async () => {
+  it('is created again if it is damaged', async () => {
     const { folder, digest } = await prepare()
     const bundle = join(folder, 'sidecar.mjs')
     const good = readFileSync(bundle)
@@ -75,7 +75,7 @@ describe('the runtime of sandboxes', () => {
     expect(all()).toEqual([digest])
   })
 
-  it('is another one for another program', async () => {
+  it('is a different one for a different program', async () => {
     const first = await prepare()
     writeFileSync(test.path('node'), '#!/bin/sh\nexit 0\n')
     const second = await prepare()
@@ -86,13 +86,13 @@ describe('the runtime of sandboxes', () => {
     expect(all()).toEqual([second.digest])
   })
 
-  it('is usable although the sidecar could not be run to warm it', async () => {
+  it('is usable even if the sidecar could not run to warm it', async () => {
     const options = { cache: test.path('cache'), node: test.path('node') }
     const { folder } = await prepareRuntime({ ...options, warm: () => Promise.reject(new Error('no')) })
     expect(existsSync(join(folder, 'manifest.json'))).toBe(true)
   })
 
-  it('loses what was begun and never finished, but not what is being made', async () => {
+  it('loses abandoned partial copies when pruned, but not those that are being created', async () => {
     const { digest } = await prepare()
     for (const name of ['.abandoned', '.fresh']) mkdirSync(test.path('cache/runtime', name))
     utimesSync(test.path('cache/runtime/.abandoned'), 1, 1)

@@ -1,6 +1,7 @@
 /**
- * What every sandbox has at /opt/craik: a Node that can be run but not read, the sidecar's bundle with its compile cache,
- * settings of the shell and of git, and git's hooks. Made once for each build and home, whole or not at all; nothing in a sandbox can write it.
+ * Builds the folder /opt/craik of every sandbox: an executable but unreadable Node, the sidecar's bundle with its
+ * compile cache, settings for the shell and git, and git hooks. Craik creates it once per build and home, completely or
+ * not at all. Sandboxes cannot write to it.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { constants, readFileSync, statSync } from 'node:fs'
@@ -17,21 +18,21 @@ export interface Runtime {
 }
 
 export interface RuntimeOptions {
-  /** The folder that runtimes are kept in. */
+  /** The folder that contains the runtimes. */
   readonly cache: string
-  /**
-   * Runs the sidecar once so that it fills the compile cache of that folder. A cache that stays empty costs time at
-   * every start, nothing else.
-   */
+  /** Runs the sidecar once to fill the compile cache of the folder. An empty cache only makes every start slower. */
   readonly warm: (folder: string) => Promise<void>
-  /** The program that runs the sidecar; the Node that runs us unless given. */
+  /** The program that runs the sidecar. The default is the Node of this process. */
   readonly node?: string
 }
 
-/** Same-uid code can then neither trace the sidecar nor read its memory: the kernel does not dump what cannot be read. */
+/**
+ * With this mode, code of the same user can neither trace the sidecar nor read its memory. The kernel makes a process
+ * undumpable when its program is unreadable.
+ */
 const NODE_MODE = 0o111
 const BUNDLE = ['sidecar.mjs', 'relay.mjs', 'pty.node'] as const
-/** Where a file of /etc leads to, relative to /opt/craik. They are in `image/inside/`, as are the hooks. */
+/** The targets of links in /etc, relative to /opt/craik. The files are in `image/inside/`, like the hooks. */
 export const INSIDE_ETC = {
   '/etc/gitconfig': 'etc/gitconfig',
   '/etc/profile': 'etc/profile',
@@ -41,7 +42,7 @@ const HOOKS = ['git-hooks/pre-push'] as const
 const COMPILE_CACHE = 'compile-cache'
 const MANIFEST = 'manifest.json'
 
-/** A folder under a temporary name that is older was left by a process that died. */
+/** A temporary folder that is older than this was left by a process that died. */
 const ABANDONED_AFTER_MS = 10 * 60_000
 
 const manifestSchema = z.strictObject({
@@ -53,17 +54,20 @@ type Manifest = z.infer<typeof manifestSchema>
 
 export interface RuntimeFile {
   readonly name: string
-  /** Where its bytes are on this machine. */
+  /** Its path on the host. */
   readonly path: string
   readonly mode: number
 }
 
-/** What of the runtime is the same wherever it lies: all but the compile cache. */
+/** Returns the part of the runtime that does not depend on its location: everything except the compile cache. */
 export function runtimeFiles(node = process.execPath): readonly RuntimeFile[] {
   return [{ name: 'node', path: node, mode: NODE_MODE }, ...ownFiles()]
 }
 
-/** The runtime of this build, made when it is not there or is damaged. Several processes may ask at once. */
+/**
+ * Returns the runtime of this build. Creates it if it is missing or damaged. Several processes may call this at the
+ * same time.
+ */
 export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> {
   const node = options.node ?? process.execPath
   const wanted = manifestOf(node)
@@ -83,7 +87,7 @@ export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> 
   return { digest: wanted.digest, folder }
 }
 
-/** Removes runtimes of other builds that no sandbox uses, and what was never finished. */
+/** Removes runtimes of other builds that no sandbox uses, and abandoned partial copies. */
 export async function pruneRuntimes(cache: string, inUse: ReadonlySet<string>): Promise<void> {
   const all = runtimesFolder(cache)
   for (const name of await readdir(all).catch(() => [])) {
@@ -99,7 +103,10 @@ function runtimesFolder(cache: string): string {
   return join(cache, 'runtime')
 }
 
-/** What the runtime of this build consists of. Node is told by version, size and time: reading all of it takes long. */
+/**
+ * Returns the content of this build's runtime. Node is identified by version, size and time, because reading all of it
+ * takes long.
+ */
 function manifestOf(node: string): Manifest {
   const { size, mtimeMs } = statSync(node)
   const files: Record<string, string> = {}
@@ -119,7 +126,7 @@ function readOwn(name: string, path: string): Buffer {
   }
 }
 
-/** All but Node. */
+/** Returns all files except Node. */
 function ownFiles(): readonly RuntimeFile[] {
   const bundle = BUNDLE.map((name) => ({ name, from: `build/sidecar/${name}`, mode: 0o444 }))
   const etc = Object.values(INSIDE_ETC).map((name) => ({ name, from: `image/inside/${name}`, mode: 0o444 }))
@@ -142,7 +149,7 @@ async function fill(
   await chmod(join(folder, 'node'), NODE_MODE)
   for (const { name, path, mode } of ownFiles()) {
     await mkdir(dirname(join(folder, name)), { recursive: true })
-    // Whatever the umask took away.
+    // The umask may have removed these bits.
     await chmod(dirname(join(folder, name)), 0o755)
     await copyFile(path, join(folder, name))
     await chmod(join(folder, name), mode)
@@ -151,7 +158,7 @@ async function fill(
   await warm(folder).catch(() => {})
   await openToReaders(join(folder, COMPILE_CACHE))
   await writeFile(join(folder, MANIFEST), JSON.stringify(manifest), { mode: 0o444 })
-  // Whatever the umask took away: other users reach it only through the mounts of their sandbox.
+  // The umask may have removed these bits. Other users reach the folder only through the mounts of their sandbox.
   await chmod(folder, 0o755)
 }
 
@@ -164,7 +171,7 @@ async function openToReaders(folder: string): Promise<void> {
   }
 }
 
-/** Whoever is first wins; a damaged one is moved out of the way. */
+/** Moves the runtime into place. The first process wins. A damaged runtime is moved aside. */
 async function publish(temporary: string, folder: string, manifest: Manifest): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {

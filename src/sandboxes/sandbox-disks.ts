@@ -1,4 +1,4 @@
-/** What a backend can do with the disk of a sandbox as a whole: archive it, and put another one in its place. */
+/** The operations of a backend on a whole sandbox disk: archive it, and replace it with another one. */
 import type { Readable } from 'node:stream'
 import type { Packing } from '../lib/safe-tar/pack.ts'
 import type { UnpackLimits, UnpackReport } from '../lib/safe-tar/unpack.ts'
@@ -17,25 +17,27 @@ export interface WriteDiskOptions {
 }
 
 /**
- * An archive holds the home, with the workspace in it unless that is in place: neither `/tmp` nor spilled output. Owners
- * are not in it. What is done here is done by the host, which follows no link of the sandbox's and trusts none of its
- * numbers.
+ * An archive contains the home, with the workspace unless that is in place. It does not contain `/tmp`, spilled output
+ * or owners. The host does all work here. It follows no link of the sandbox and trusts none of its numbers.
  */
 export interface SandboxDisks {
-  /** Of a place that runs, by its handle, or of one that does not. `done` lets go of the disk, and has to be called. */
+  /**
+   * Reads the disk of a running instance, by its handle, or of a stopped one. `finish` releases the disk. The caller
+   * must call it.
+   */
   read(
     spec: SandboxSpec,
     running: InstanceHandle | undefined,
     options: ReadDiskOptions,
   ): Promise<Packing & { finish(): Promise<void> }>
-  /** Makes another disk beside the one that is there, if there is one. Nothing uses it yet. */
+  /** Creates another disk beside the existing one, if there is one. Nothing uses the new disk yet. */
   write(spec: SandboxSpec, archive: Readable, options: WriteDiskOptions): Promise<UnpackReport>
-  /** Only of a place that does not run: what was written becomes its disk, and the one before is kept. */
+  /** Makes the written disk the current one, and keeps the previous one. The instance must not run. */
   exchange(spec: SandboxSpec): Promise<void>
-  /** Whether an exchange was neither reverted nor settled. */
+  /** Returns whether an exchange was neither reverted nor settled. */
   isExchanged(spec: SandboxSpec): Promise<boolean>
-  /** The disk before is the disk again, if one was exchanged; what else was written goes. Idempotent. */
+  /** Restores the previous disk if one was exchanged, and removes every other written disk. Idempotent. */
   revert(spec: SandboxSpec): Promise<void>
-  /** The disk is the one that it is: the one before, and what was written and never used, go. Idempotent. */
-  settle(spec: SandboxSpec): Promise<void>
+  /** Keeps the current disk. Removes the previous one and those that were written but never used. Idempotent. */
+  keepCurrent(spec: SandboxSpec): Promise<void>
 }

@@ -1,4 +1,6 @@
-/** Sandbox decisions in the writer thread: every reference is looked up, then policy decides, in one transaction. */
+/**
+ * Makes sandbox decisions in the writer thread. One transaction reads every reference and then evaluates the policy.
+ */
 import { hash } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
@@ -27,7 +29,7 @@ import {
   sandboxDecideProcedure,
 } from './tokens.ts'
 
-/** As long as a registered reference may be; leaves room for what receipts put before it. */
+/** The longest registered reference. It leaves room for the prefix that receipts add. */
 const MAX_REF_LENGTH = 128
 
 export function sandboxProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
@@ -48,10 +50,10 @@ async function decideSandbox(
   const { request } = input
   const serialized = 'command_ref' in request ? request.command_ref : request.action_ref
   const ref = commandReference(serialized)
-  // A browser's actions are its tool's own; everything else is an argv that somebody registered.
+  // A tool defines its own browser actions. Everything else is a registered argv.
   const argv =
     ref === undefined || request.kind === 'browser_tool' ? undefined : (await tables.commands.get(ref))?.argv
-  const facts = await lookUp(tables, input, ref, argv !== undefined || request.kind === 'browser_tool')
+  const facts = await readFacts(tables, input, ref, argv !== undefined || request.kind === 'browser_tool')
   const draft = draftOf(input, facts)
   const refusal = evaluateSandboxRequest(facts)
   if (refusal !== undefined) {
@@ -60,7 +62,8 @@ async function decideSandbox(
 
   const requested = policyRequest(request, ref!)
   const target = receiptTarget(facts)
-  // Policy's input becomes part of ours, so that one receipt holds everything that the decision rests on.
+  // The input of the policy becomes part of the facts, so that one receipt contains everything that the decision
+  // depends on.
   const whole = (provided: ReceiptDraft): ReceiptDraft =>
     provided.decision === undefined
       ? provided
@@ -88,13 +91,13 @@ async function decideSandbox(
   }
 }
 
-/** A command is one reference and nothing else. Blanks, operators, variables, quotes and globs are not part of one. */
+/** A command is exactly one reference. References contain no blanks, operators, variables, quotes or globs. */
 function commandReference(serialized: string): string | undefined {
   if (serialized.length > MAX_REF_LENGTH || !REFERENCE.test(serialized)) return undefined
   return redactText(serialized).labels.length === 0 ? serialized : undefined
 }
 
-async function lookUp(
+async function readFacts(
   tables: Tables,
   { request, reachable }: SandboxDecideInput,
   ref: string | undefined,
@@ -161,7 +164,7 @@ function specificsOf(
   }
 }
 
-/** A grant is for a command; on another machine, for a command on that machine. */
+/** A grant is for a command. On a remote host, it is for a command on that host. */
 function policyRequest(request: SandboxRequest, ref: string): DecisionRequest {
   const { operator, capability, operation, scope, policy_envelope_id, capability_grant_id } = request
   const remote = request.kind === 'remote_shell' ? request.target : undefined
@@ -220,7 +223,7 @@ function metadataOf(request: SandboxRequest, action: SandboxFacts['action']): Dr
   }
 }
 
-/** Nothing happened, so nothing is said of an isolation; what was asked, by whom and of whom, is. */
+/** Nothing ran, so a denial states no isolation. It states the request, the operator and the backend. */
 function denialOf(
   { isolation: _, kind, metadata, links, ...draft }: Draft,
   facts: SandboxFacts,

@@ -1,20 +1,23 @@
-/** What is asked of a sandbox: one schema per kind. Ids may be missing, which is then a denial and not a mistake. */
+/**
+ * The request for an action in a sandbox, with one schema per kind. A missing id leads to a denial, not to a parse
+ * error.
+ */
 import { z } from 'zod'
 import { capabilityName, parseInput, reference, refuseSecrets, scopeIds } from '../policy/decision-request.ts'
 import { isSecretKey } from '../receipts/redaction/redact.ts'
 
-/** Longer than any reference, so what was cut is still none: the decision refuses it, with a receipt. */
+/** Longer than any reference, so a truncated text is still not a reference. The decision refuses it, with a receipt. */
 const CARRIED_CHARACTERS = 256
 
-/** An empty id is a missing one. */
+/** An empty id counts as missing. */
 const id = z.union([z.literal('').transform(() => undefined), reference]).optional()
 
-/** A reference names a host or a login; it never carries one. */
+/** A reference names a host or a login. It never contains the host or login itself. */
 const plainReference = reference.refine((value) => !/@|token=/i.test(value), {
   message: 'must be the name of a reference, without @',
 })
 
-/** Part of what policy sees as the target, so it has no slash of its own. */
+/** Becomes part of the target for the policy, so it contains no slash. */
 const simpleName = plainReference
   .max(64)
   .refine((value) => !value.includes('/'), { message: 'must not contain /' })
@@ -25,11 +28,11 @@ const common = {
   scope: scopeIds.default({}),
   policy_envelope_id: id,
   capability_grant_id: id,
-  /** The receipt of what led here, such as the model's answer that asked for the command. */
+  /** The receipt of the cause, such as the model's answer that requested the command. */
   receipt_id: id,
 }
 
-/** Any text: whether it is the name of a registered command is for the decision to say. */
+/** Any text. The decision checks whether it names a registered command. */
 const commandRef = z.string().transform((text) => text.slice(0, CARRIED_CHARACTERS))
 
 const localProcess = z.strictObject({
@@ -38,7 +41,7 @@ const localProcess = z.strictObject({
   capability: capabilityName.default('shell.execute'),
   operation: reference.default('run'),
   command_ref: commandRef,
-  /** `none` has to be named: it is the host itself. */
+  /** A caller must name `none` explicitly, because it runs on the host itself. */
   isolation: z.enum(['process', 'none']).default('process'),
 })
 
@@ -96,7 +99,10 @@ export type SandboxRequest = z.infer<typeof sandboxRequest>
 export type SandboxRequestInput = z.input<typeof sandboxRequest>
 export type LocalProcessRequest = z.input<typeof localProcess>
 
-/** Parses a request. The command's text and a tool's results are not looked at here; neither is written down. */
+/**
+ * Parses a request. Does not check the command's text and a tool's results for secrets, because neither is recorded as
+ * it is.
+ */
 export function parseSandboxRequest(input: unknown): SandboxRequest {
   const request = parseInput(sandboxRequest, input, 'the sandbox request')
   const {
@@ -113,10 +119,10 @@ export function parseSandboxRequest(input: unknown): SandboxRequest {
   return request
 }
 
-/** What a browser or tool brings back that is content and not a fact about it. */
+/** The keys of a browser's or tool's result that contain content instead of facts about it. */
 const CONTENT_KEYS = new Set('body cookies dom headers html payload screenshot storagestate text'.split(' '))
 
-/** A copy without content and without what is named like a secret, at any depth. */
+/** Returns a copy without content and without keys that look like secrets, at any depth. */
 export function redactResultMetadata(metadata: unknown): Record<string, unknown> {
   return withoutContent(metadata, 0) as Record<string, unknown>
 }

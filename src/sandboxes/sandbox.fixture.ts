@@ -1,18 +1,25 @@
-/** What the sandboxes' tests start from: a store with an envelope, a receipt and registered commands, and requests that fit. */
+/**
+ * The common setup of sandbox tests: a store with an envelope, a receipt and registered commands, and matching
+ * requests.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { InProcessStore } from '../../test/in-process-store.ts'
 import type { GrantTerms } from '../policy/grant.ts'
 import { createGrant } from '../policy/grants.ts'
-import { type BuiltIn, OPERATOR, START_MS, storeWith, type TestClock } from '../policy/policy.fixture.ts'
+import {
+  type BuiltIn,
+  POLICY_OPERATOR,
+  START_MS,
+  storeWith,
+  type TestClock,
+} from '../policy/policy.fixture.ts'
 import { processCommands } from './backends/process/command-backend.ts'
 import { ensureFixtureAction } from './fixture-action.ts'
 import { type CommandContext, type CommandRequest, runCommandReference } from './local-process.ts'
 
-export { OPERATOR }
-
-/** A temporary folder with a workspace and what looks like Craik's home, both gone at the end. */
+/** A temporary folder for a workspace and a Craik home. Disposing it removes both. */
 export class TestFolder implements Disposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'craik-sandbox-'))
   path(...names: readonly string[]): string {
@@ -26,21 +33,21 @@ export class TestFolder implements Disposable {
 export interface SandboxScene {
   readonly store: InProcessStore
   readonly clock: TestClock
-  /** A receipt to refer to. */
+  /** The id of a receipt that requests can refer to. */
   readonly receiptId: string
   /** Registers an argv under a name. */
   register(ref: string, argv: readonly string[]): Promise<void>
-  /** A grant for one command, once. */
+  /** Creates a single-use grant for one command. */
   grant(ref: string, changes?: Partial<GrantTerms>): Promise<string>
 }
 
 export async function sandboxScene(profile: BuiltIn = 'automation'): Promise<SandboxScene> {
   const { store, clock } = await storeWith(profile)
-  await ensureFixtureAction(store, OPERATOR)
+  await ensureFixtureAction(store, POLICY_OPERATOR)
   const receipt = await store.log.append({
     kind: 'provider_action',
     status: 'passed',
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     capability: 'model.chat',
     links: { task_id: 'task-1' },
   })
@@ -52,11 +59,11 @@ export async function sandboxScene(profile: BuiltIn = 'automation'): Promise<San
     async grant(ref, changes = {}) {
       const { grant } = await createGrant(store, {
         capability: 'shell.execute',
-        subject: OPERATOR,
+        subject: POLICY_OPERATOR,
         scope: { task_id: 'task-1' },
         target: { ref },
         operations: ['run'],
-        approved_by: OPERATOR,
+        approved_by: POLICY_OPERATOR,
         ...changes,
       })
       return grant.id
@@ -64,7 +71,7 @@ export async function sandboxScene(profile: BuiltIn = 'automation'): Promise<San
   }
 }
 
-/** A complete request for a local command; what matters to a test is given. */
+/** Returns a complete request for a local command. `changes` overrides the fields that matter to a test. */
 export async function localRequest(
   scene: SandboxScene,
   command_ref: string,
@@ -73,7 +80,7 @@ export async function localRequest(
   return {
     kind: 'local_process',
     backend_id: 'sandbox_local_process',
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     scope: { task_id: 'task-1' },
     policy_envelope_id: 'policy_task-1',
     capability_grant_id: await scene.grant(command_ref),
@@ -96,7 +103,7 @@ export function contextFor(
   }
 }
 
-/** Registers an argv under a new name, grants it, runs it, and expects that it was allowed. */
+/** Registers an argv under a new name, grants it, runs it, and expects that it is allowed. */
 export async function runArgv(
   scene: SandboxScene,
   context: CommandContext,

@@ -17,12 +17,12 @@ describe('names of git’s own folder', () => {
   ])('%j is one', (name) => expect(isGitName(name)).toBe(true))
 
   it.each(['.g\u200cit', '\ufeff.git', '.\uff47\uff49\uff54', 'x\\.git', '.git\\hooks'])(
-    '%j is one elsewhere',
+    '%j is one on other file systems',
     (name) => expect(isGitName(name)).toBe(true),
   )
 
   it.each(['.github', '.gitignore', '.gitattributes', 'git', 'git~', '.git-x', 'x.git', '.gitmodules'])(
-    '%j is none',
+    '%j is not one',
     (name) => expect(isGitName(name)).toBe(false),
   )
 
@@ -46,7 +46,7 @@ describe('links', () => {
     ['a/link', '../b'],
     ['link', 'b/c'],
     ['a/b/link', '../../c'],
-  ])('%s to %s stays inside', (path, target) => expect(linkProblem(path, target)).toBeUndefined())
+  ])('%s to %s stays in the folder', (path, target) => expect(linkProblem(path, target)).toBeUndefined())
 
   it.each([
     ['link', '/etc/passwd'],
@@ -56,7 +56,7 @@ describe('links', () => {
     ['link', '.git/hooks'],
     ['a/link', '../.GIT/config'],
     ['link', 'x\u001b[2J'],
-  ])('%s to %j is left', (path, target) => expect(linkProblem(path, target)).toBeDefined())
+  ])('%s to %j is refused', (path, target) => expect(linkProblem(path, target)).toBeDefined())
 })
 
 describe('folders whose programs come first on PATH', () => {
@@ -69,7 +69,7 @@ describe('folders whose programs come first on PATH', () => {
     'env/pyvenv.cfg',
   ])('%s is held back', (path) => expect(findHeldBack(path)).toMatchObject({ kind: 'settings' }))
 
-  it.each(['node_modules/left-pad/index.js', 'bin/tool', 'src/venv.ts'])('%s is not', (path) =>
+  it.each(['node_modules/left-pad/index.js', 'bin/tool', 'src/venv.ts'])('%s is not held back', (path) =>
     expect(findHeldBack(path)).toBeUndefined(),
   )
 })

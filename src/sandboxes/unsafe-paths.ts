@@ -1,13 +1,15 @@
 /**
- * The rule for files of a sandbox that reach a folder of the host: which paths git, shells, editors and agents of the
- * host would run or trust without being asked. `craik run apply` and `craik sandbox cp` both apply it.
+ * Decides which paths of a sandbox may be copied to a folder of the host. It holds back those that git, shells, editors
+ * and agents of the host would run or trust without asking. `craik run apply` and `craik sandbox cp` both use it.
  */
 import { lstat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { nameProblem, staysInside } from '../lib/safe-tar/entry-names.ts'
 import { IN_WORKSPACE } from './backends/process/protected-paths.ts'
 
-/** Why a file is held back. `settings` are files that a project may well need: `run apply --with-settings` takes them. */
+/**
+ * Why a file is held back. `settings` are files that a project may well need: `run apply --with-settings` applies them.
+ */
 export interface HeldBack {
   readonly kind: 'never' | 'settings'
   readonly reason: string
@@ -18,13 +20,15 @@ const TRUSTED_BY_PROGRAMS: HeldBack = {
   reason: 'programs on the host run or trust it without asking',
 }
 
-/** Also without a name that git knows: its configuration and hooks are not a sandbox's to write. */
+/**
+ * Applies even if git does not know the file's name. A sandbox must not write a repository's configuration and hooks.
+ */
 export const REPOSITORY_FILE: HeldBack = {
   kind: 'settings',
   reason: 'its folder is a separate git repository',
 }
 
-/** Judges a path relative to a folder of the host, and the target of a symbolic link at that path. */
+/** Checks a path relative to a folder of the host, and the target of a symbolic link at that path. */
 export function findHeldBack(path: string, linkTarget?: string): HeldBack | undefined {
   const problem = pathProblem(path) ?? (linkTarget === undefined ? undefined : linkProblem(path, linkTarget))
   if (problem !== undefined) return { kind: 'never', reason: problem }
@@ -32,8 +36,8 @@ export function findHeldBack(path: string, linkTarget?: string): HeldBack | unde
 }
 
 /**
- * The first part of a path that the rule holds back: `.git` for `.git/hooks/pre-commit`. The path itself when only the
- * whole of it is a problem.
+ * Returns the first part of a path that is held back: `.git` for `.git/hooks/pre-commit`. Returns the path itself when
+ * only the whole path is a problem.
  */
 export function findHeldBackPrefix(path: string): string {
   const parts = path.split('/')
@@ -41,12 +45,12 @@ export function findHeldBackPrefix(path: string): string {
   return index === -1 ? path : parts.slice(0, index + 1).join('/')
 }
 
-/** The name of the file that makes a folder a repository, so that git obeys the configuration and hooks beside it. */
+/** The name of the file that makes a folder a repository. Git then uses the configuration and hooks beside it. */
 export const REPOSITORY_MARKER = 'HEAD'
 
 /**
- * Judges a folder of the host, by its real absolute path, before something of a sandbox is put in it. A bare repository
- * shows by no name of its path; the folders above tell.
+ * Checks a folder of the host, by its real absolute path, before Craik copies something of a sandbox into it. The
+ * path's names do not reveal a bare repository, so this also checks the parent folders.
  */
 export async function findHeldBackFolder(realPath: string): Promise<HeldBack | undefined> {
   const path = realPath.slice(1)
@@ -58,9 +62,9 @@ export async function findHeldBackFolder(realPath: string): Promise<HeldBack | u
   }
 }
 
-/** Whether a folder of the host is a repository, or becomes one when a sandbox adds the rest. */
+/** Returns whether a folder of the host is a repository, or becomes one when a sandbox adds the rest. */
 export async function isRepository(folder: string): Promise<boolean> {
-  // Not `join`: a folder that is held open is a link in /proc, which a shorter path would name.
+  // Does not use `join`, because the path of an open folder is a link in /proc, and `join` would shorten the path.
   return lstat(`${folder}/${REPOSITORY_MARKER}`).then(
     () => true,
     () => false,
@@ -69,7 +73,7 @@ export async function isRepository(folder: string): Promise<boolean> {
 
 const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
-/** Why a path is never brought over by `run apply`. */
+/** Returns why `run apply` never applies a path. */
 export function pathProblem(path: string): string | undefined {
   if (CONTROL.test(path)) return 'its name contains control characters'
   if (path.split('/').some(isGitName)) return 'it belongs to git'
@@ -77,14 +81,14 @@ export function pathProblem(path: string): string | undefined {
   return problem === undefined ? undefined : `its ${problem === 'too deep' ? 'folder is too deep' : problem}`
 }
 
-/** Why a symbolic link at that path is never brought over by `run apply`. */
+/** Returns why `run apply` never applies a symbolic link at that path. */
 export function linkProblem(path: string, target: string): string | undefined {
   if (CONTROL.test(target)) return 'its target contains control characters'
   if (!staysInside(target, path.split('/').length - 1)) return 'the link points outside the folder'
   return target.split('/').some(isGitName) ? 'the link points into a git folder' : undefined
 }
 
-/** Besides the files that Craik protects in a workspace that is used in place. */
+/** Trusted in addition to the protected files of a workspace in place. */
 const ALSO_TRUSTED = [
   '.devcontainer.json',
   '.claude.json',
@@ -148,7 +152,7 @@ const ALSO_TRUSTED = [
   'venv',
   '.direnv',
   'pyvenv.cfg',
-  // A copy may go to the home of the user, where shells and ssh read these.
+  // The target of a copy can be the user's home, where shells and ssh read these.
   '.bashrc',
   '.bash_profile',
   '.bash_login',
@@ -176,15 +180,15 @@ const ALSO_TRUSTED = [
 ]
 const TRUSTED = new Set([...IN_WORKSPACE.map(({ path }) => path), ...ALSO_TRUSTED])
 
-/** Whether programs of the host run or trust a file of that name as soon as somebody opens its folder. */
+/** Returns whether programs of the host run or trust a file of that name as soon as the user opens its folder. */
 function isTrustedHere(path: string): boolean {
   const names = path.split('/').map(plainName)
   return names.at(-1) === REPOSITORY_MARKER.toLowerCase() || names.some((name) => TRUSTED.has(name))
 }
 
 /**
- * Every spelling under which some file system finds `.git`: in other case, with the dots, blanks and streams that
- * Windows drops, by its short name there, and with the characters that macOS ignores.
+ * Returns whether some file system reads the name as `.git`: in another case, with the dots, blanks and streams that
+ * Windows drops, by its short name there, or with the characters that macOS ignores.
  */
 export function isGitName(name: string): boolean {
   return plainName(name)

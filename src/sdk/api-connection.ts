@@ -1,47 +1,53 @@
-/** A connection to the API that mends itself: the supervisor may die, be replaced, or be started anew at any time. */
+/** A connection to the API that repairs itself. The supervisor may die, be replaced, or be restarted at any time. */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
-import { type ApiRequest, discard, type Endpoint, jsonOf, LostConnection, Transport } from './transport.ts'
+import { type ApiEndpoint, type ApiRequest, discard, jsonOf, LostConnection, Transport } from './transport.ts'
 
-export interface LinkOptions {
-  /** Finds the supervisor, and starts it when there is none. Called again after each loss. */
-  readonly connect: (until: AbortSignal | undefined) => Promise<Endpoint>
-  /** How long to go on without any progress. */
+export interface ConnectionOptions {
+  /** Finds the supervisor, and starts it when none runs. Called again after each lost connection. */
+  readonly connect: (until: AbortSignal | undefined) => Promise<ApiEndpoint>
+  /** How long to continue without any progress. */
   readonly timeoutMs?: number
 }
 
-/** What has been carried out already is asked again only if that changes nothing: by default, reading. */
-export type LinkRequest = ApiRequest & { readonly idempotent?: boolean }
+/**
+ * A request that may have been executed is repeated only if that changes nothing. By default, this is true only of GET
+ * requests.
+ */
+export type ConnectionRequest = ApiRequest & { readonly idempotent?: boolean }
 
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 const FIRST_DELAY_MS = 10
 const LAST_DELAY_MS = 1_000
 
 export class ApiConnection {
-  readonly #options: LinkOptions
+  readonly #options: ConnectionOptions
   readonly #timeoutMs: number
   #transport: Promise<Transport> | undefined
-  /** Of the call that opens it: whoever else waits for it goes on when that one leaves. */
+  /**
+   * The signal of the call that opens the connection. When that call aborts, other calls that wait for the connection
+   * try again.
+   */
   #opener: AbortSignal | undefined
 
-  constructor(options: LinkOptions) {
+  constructor(options: ConnectionOptions) {
     this.#options = options
-    this.#timeoutMs = options.timeoutMs ?? PATIENCE_MS
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS
   }
 
-  /** Asks until it is answered; the answer's body is the caller's. */
-  send(request: LinkRequest): Promise<IncomingMessage> {
+  /** Repeats the request until there is a response. The caller reads the response's body. */
+  send(request: ConnectionRequest): Promise<IncomingMessage> {
     return this.persist(request.signal, (transport) => transport.send(request), repeatable(request))
   }
 
-  json<T>(request: LinkRequest): Promise<T> {
+  json<T>(request: ConnectionRequest): Promise<T> {
     const attempt = async (transport: Transport) => jsonOf<T>(await transport.send(request))
     return this.persist(request.signal, attempt, repeatable(request))
   }
 
-  order(request: LinkRequest): Promise<void> {
+  sendAndDiscard(request: ConnectionRequest): Promise<void> {
     const attempt = async (transport: Transport) => discard(await transport.send(request))
     return this.persist(request.signal, attempt, repeatable(request))
   }
@@ -50,7 +56,7 @@ export class ApiConnection {
     return this.persist(signal, (transport) => transport.upgrade(path, headers, signal))
   }
 
-  /** Repeats `attempt` while the supervisor is away, until patience ends. `progress()` in it starts patience anew. */
+  /** Repeats `attempt` while the supervisor is away, until the timeout. `progress()` in it restarts the timeout. */
   async persist<T>(
     signal: AbortSignal | undefined,
     attempt: (transport: Transport, progress: () => void) => Promise<T>,
@@ -77,7 +83,7 @@ export class ApiConnection {
         if (!isAway(error)) throw error
         this.#forget(opening, false)
         if (!mayRepeat(error)) throw unknownOutcome(error)
-        // Who held a request for so long was there: it is a new loss, not the same one again.
+        // A supervisor that worked on a request for so long was running. So this is a new loss, not the same one again.
         if (openedAt !== undefined && performance.now() - openedAt > this.#timeoutMs) progress()
         failingSince ??= performance.now()
         if (performance.now() - failingSince >= this.#timeoutMs) throw unreachable(error, this.#timeoutMs)
@@ -91,7 +97,7 @@ export class ApiConnection {
     if (this.#transport !== undefined) this.#forget(this.#transport, true)
   }
 
-  /** The connection in use, or a new one. */
+  /** Returns the connection in use, or a new one. */
   #open(signal: AbortSignal | undefined): Promise<Transport> {
     if (this.#transport !== undefined) return this.#transport
     const opened = this.#options.connect(signal).then((endpoint) => new Transport(endpoint))
@@ -101,7 +107,9 @@ export class ApiConnection {
     return opened
   }
 
-  /** Only the one that failed: another request may have found the supervisor again meanwhile. */
+  /**
+   * Drops only the connection that failed, because another request may have found the supervisor again in the meantime.
+   */
   #forget(failed: Promise<Transport>, all: boolean): void {
     if (this.#transport === failed) this.#transport = undefined
     failed.then(
@@ -111,16 +119,16 @@ export class ApiConnection {
   }
 }
 
-function repeatable({ method, idempotent = method === 'GET' }: LinkRequest): (error: Error) => boolean {
+function repeatable({ method, idempotent = method === 'GET' }: ConnectionRequest): (error: Error) => boolean {
   return (error) => idempotent || !(error instanceof LostConnection && error.sent)
 }
 
-/** Gone, leaving, or another one by now, which has another token. */
+/** Returns whether the supervisor is gone, is about to exit, or was replaced by one with another token. */
 function isAway(error: unknown): error is Error {
   if (error instanceof LostConnection) return true
   if (!(error instanceof CraikError)) return false
   if (error.code === 'unauthorized') return true
-  // One that ends in a fault each time it is started is no reason to try for a minute.
+  // A supervisor that fails each time it starts is no reason to try for a minute.
   const { draining, slow } = error.details ?? {}
   return error.code === 'supervisor_unreachable' && (draining === true || slow === true)
 }

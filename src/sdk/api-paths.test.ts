@@ -3,12 +3,12 @@ import { expect, it } from 'vitest'
 import { CraikError } from '../errors.ts'
 import { sandboxPath } from './api-paths.ts'
 
-it('leads to a sandbox by its id or its name', () => {
+it('builds the path of a sandbox from its id or its name', () => {
   expect(sandboxPath('parser.2_a-b', '/stats')).toBe('/api/sandboxes/parser.2_a-b/stats')
 })
 
 it.each(['', '-1', '..', '../x', 'a/b', 'a b', 'a\0b', 'x'.repeat(65), 'x'.repeat(1_000_000)])(
-  'refuses what names none, and shows it short',
+  'refuses what names no sandbox, and shortens it in the message',
   (name) => {
     expect(() => sandboxPath(name)).toThrow(
       expect.objectContaining({
@@ -20,7 +20,7 @@ it.each(['', '-1', '..', '../x', 'a/b', 'a b', 'a\0b', 'x'.repeat(65), 'x'.repea
   },
 )
 
-it('never leads anywhere else', () => {
+it('never builds a path to anything else', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary-ascii', maxLength: 70 }), (name) => {
       try {

@@ -1,14 +1,14 @@
-/** How the API's requests are spelled. */
+/** Builds the paths, queries and headers of API requests. */
 import { CraikError } from '../errors.ts'
 import { HEADER, SANDBOX_NAME } from '../operator/api/api-constants.ts'
 
 export interface CallOptions {
   readonly signal?: AbortSignal
-  /** The grant to decide with; without it a usable one is looked up. */
+  /** The grant for the decision. Without it, the supervisor looks up a usable one. */
   readonly grantId?: string
 }
 
-/** The part of a request that every call has. */
+/** Returns the part of a request that every call has. */
 export function common({ signal, grantId }: CallOptions = {}) {
   return {
     ...(signal && { signal }),
@@ -16,7 +16,7 @@ export function common({ signal, grantId }: CallOptions = {}) {
   }
 }
 
-/** Refuses what cannot name a sandbox: in a path it would lead elsewhere, or to an answer about paths. */
+/** Refuses what cannot name a sandbox. In a path it would lead elsewhere, or to a response about paths. */
 export function sandboxPath(sandbox: string, rest = ''): string {
   if (!SANDBOX_NAME.test(sandbox)) {
     const shown = sandbox.length > 40 ? `${sandbox.slice(0, 40)}…` : sandbox

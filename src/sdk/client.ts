@@ -1,4 +1,4 @@
-/** The typed client of the operator API. It knows what the API says, and nothing of what is behind it. */
+/** The typed client of the operator API. It depends on the API's definition, and on nothing behind it. */
 import type { Duplex } from 'node:stream'
 import type {
   CapacityBody,
@@ -18,7 +18,7 @@ import type {
   WatchBody,
 } from '../operator/api/bodies.ts'
 import type { CreateBody, ExecRequestBody, KeysBody, StopBody } from '../operator/api/requests.ts'
-import { ApiConnection, type LinkOptions } from './api-connection.ts'
+import { ApiConnection, type ConnectionOptions } from './api-connection.ts'
 import { type CallOptions, common, jobPath, query, sandboxPath } from './api-paths.ts'
 import { followChanges, followEvents } from './follow.ts'
 import { RetryDeadlines } from './retry-deadlines.ts'
@@ -33,7 +33,7 @@ export interface ApiClient extends Disposable {
   readonly files: FileCalls
   readonly snapshots: SnapshotCalls
   readonly volumes: VolumeCalls
-  /** For what resumes by itself: `runJob`, `readFile`, `writeFile`. */
+  /** For operations that resume by themselves: `runJob`, `readFile`, `writeFile`. */
   readonly link: ApiConnection
   close(): void
 }
@@ -41,30 +41,33 @@ export interface ApiClient extends Disposable {
 interface SupervisorCalls {
   version(options?: CallOptions): Promise<VersionBody>
   status(options?: CallOptions): Promise<SupervisorBody>
-  /** Asks it to leave; sandboxes go on. */
+  /** Asks the supervisor to exit. The sandboxes continue. */
   drain(options?: CallOptions): Promise<{ readonly draining: true; readonly pid: number }>
 }
 
 interface AccountCalls {
-  /** These API keys of the caller's environment count as logins of the machine, in place of those offered before. */
+  /**
+   * Makes these API keys of the caller's environment available as logins of the host. They replace those offered
+   * before.
+   */
   offer(keys: KeysBody['keys'], options?: CallOptions): Promise<void>
 }
 
-/** `sandbox` is an id or a name, everywhere. */
+/** Every `sandbox` is an id or a name. */
 interface SandboxCalls {
   create(body: CreateBody, options?: CallOptions): Promise<SandboxBody>
   list(options?: CallOptions): Promise<readonly ListedSandboxBody[]>
-  /** What all of them may have together, and how much of it is taken. */
+  /** Returns what all sandboxes together can have, and how much of it is in use. */
   capacity(options?: CallOptions): Promise<readonly CapacityBody[]>
   get(sandbox: string, options?: CallOptions): Promise<SandboxBody>
-  /** Nothing runs in it afterwards; its disk is kept. */
+  /** Stops everything in the sandbox. Its disk stays. */
   stop(sandbox: string, body?: StopBody, options?: CallOptions): Promise<SandboxBody>
-  /** Starts it again on its disk, or lets a paused one go on. */
+  /** Starts the sandbox again on its disk, or continues a paused one. */
   resume(sandbox: string, options?: CallOptions): Promise<SandboxBody>
-  /** Everything in it stands still until it is resumed. */
+  /** Freezes everything in the sandbox until it is resumed. */
   pause(sandbox: string, options?: CallOptions): Promise<SandboxBody>
   delete(sandbox: string, options?: CallOptions): Promise<void>
-  /** Runs a command to its end and hands over its output as a whole. */
+  /** Runs a command to its end and returns its output as a whole. */
   exec(sandbox: string, body: ExecRequestBody, options?: CallOptions): Promise<ExecBody>
   events(
     sandbox: string,
@@ -73,25 +76,27 @@ interface SandboxCalls {
   stats(sandbox: string, options?: CallOptions): Promise<StatsBody>
   processes(sandbox: string, options?: CallOptions): Promise<readonly ProcessBody[]>
   signalProcess(sandbox: string, pid: number, signal: string, options?: CallOptions): Promise<void>
-  /** Puts in place what it gets of the logins of the machine, as they are now; tells what they are called inside. */
+  /**
+   * Writes the host's current logins into the sandbox, as far as it may have them. Returns their names in the sandbox.
+   */
   putLogins(sandbox: string, options?: CallOptions): Promise<readonly string[]>
   /** Rejects when `connectPort` would be denied now. */
   checkPort(sandbox: string, port: number, options?: CallOptions): Promise<void>
-  /** A stream to a port on the loopback inside. */
+  /** Opens a stream to a port on the loopback interface of the sandbox. */
   connectPort(sandbox: string, port: number, options?: CallOptions): Promise<Duplex>
 }
 
-/** Jobs are started, read and fed by `runJob`. */
+/** `runJob` starts jobs, reads their output and sends their input. */
 interface JobCalls {
   list(sandbox: string, options?: CallOptions): Promise<readonly JobBody[]>
   get(sandbox: string, job: string, options?: CallOptions): Promise<JobBody>
   signal(sandbox: string, job: string, signal: string, options?: CallOptions): Promise<void>
   resize(sandbox: string, job: string, cols: number, rows: number, options?: CallOptions): Promise<void>
-  /** Ends it if it runs, and forgets its output. */
+  /** Stops the job if it runs, and deletes its output. */
   cancel(sandbox: string, job: string, options?: CallOptions): Promise<void>
 }
 
-/** Contents travel by `readFile` and `writeFile`. */
+/** `readFile` and `writeFile` transfer the contents. */
 interface FileCalls {
   stat(sandbox: string, path: string, options?: CallOptions): Promise<FileBody>
   list(
@@ -116,18 +121,18 @@ interface FileCalls {
 
 interface VolumeCalls {
   list(options?: CallOptions): Promise<readonly VolumeBody[]>
-  /** For good; refused while a sandbox has it. */
+  /** Deletes a volume permanently. Refused while a sandbox uses it. */
   delete(volume: string, options?: CallOptions): Promise<void>
 }
 
-export function createClient(options: LinkOptions): ApiClient {
+export function createClient(options: ConnectionOptions): ApiClient {
   const connection = new ApiConnection(options)
   const close = () => connection.close()
   return {
     supervisor: supervisorCalls(connection),
     accounts: {
       offer: (keys, options) =>
-        connection.order({
+        connection.sendAndDiscard({
           method: 'PUT',
           path: '/api/accounts/environment',
           json: { keys },
@@ -157,7 +162,7 @@ function volumeCalls(connection: ApiConnection): VolumeCalls {
         })
       ).volumes,
     delete: (volume, options) =>
-      connection.order({
+      connection.sendAndDiscard({
         method: 'DELETE',
         path: `/api/volumes/${encodeURIComponent(volume)}`,
         ...common(options),
@@ -177,7 +182,7 @@ function supervisorCalls(connection: ApiConnection): SupervisorCalls {
 function sandboxCalls(connection: ApiConnection): SandboxCalls {
   const get = <T>(path: string, options?: CallOptions) =>
     connection.json<T>({ method: 'GET', path, ...common(options) })
-  /** Done twice is as done once, so that it is sent again when nobody answered. */
+  /** Returns a request that has the same effect when it is repeated. So it is sent again when there is no response. */
   const post = (sandbox: string, verb: string) =>
     ({ method: 'POST', path: sandboxPath(sandbox, verb), idempotent: true }) as const
   return {
@@ -192,7 +197,7 @@ function sandboxCalls(connection: ApiConnection): SandboxCalls {
     resume: (sandbox, options) => connection.json({ ...post(sandbox, '/resume'), ...common(options) }),
     pause: (sandbox, options) => connection.json({ ...post(sandbox, '/pause'), ...common(options) }),
     delete: (sandbox, options) =>
-      connection.order({ method: 'DELETE', path: sandboxPath(sandbox), ...common(options) }),
+      connection.sendAndDiscard({ method: 'DELETE', path: sandboxPath(sandbox), ...common(options) }),
     exec: (sandbox, json, options) => execWhole(connection, sandbox, json, options),
     events: (sandbox, { follow = false, ...options } = {}) =>
       followEvents(connection, sandboxPath(sandbox, `/events${query({ follow })}`), options),
@@ -200,7 +205,7 @@ function sandboxCalls(connection: ApiConnection): SandboxCalls {
     processes: async (sandbox, options) =>
       (await get<{ processes: ProcessBody[] }>(sandboxPath(sandbox, '/processes'), options)).processes,
     signalProcess: (sandbox, pid, signal, options) =>
-      connection.order({
+      connection.sendAndDiscard({
         method: 'POST',
         path: sandboxPath(sandbox, `/processes/${pid}/signal`),
         json: { signal },
@@ -210,7 +215,7 @@ function sandboxCalls(connection: ApiConnection): SandboxCalls {
       (await connection.json<{ logins: string[] }>({ ...post(sandbox, '/logins'), ...common(options) }))
         .logins,
     checkPort: (sandbox, port, options) =>
-      connection.order({
+      connection.sendAndDiscard({
         method: 'GET',
         path: sandboxPath(sandbox, `/ports/${port}/check`),
         ...common(options),
@@ -224,7 +229,7 @@ function sandboxCalls(connection: ApiConnection): SandboxCalls {
   }
 }
 
-/** With an id of the client's own, a second try finds the job of the first, whatever came in between. */
+/** With an id from the client, a retry finds the job of the first attempt, whatever happened in between. */
 function execWhole(
   connection: ApiConnection,
   sandbox: string,
@@ -253,14 +258,14 @@ function jobCalls(connection: ApiConnection): JobCalls {
     get: (sandbox, job, options) =>
       connection.json({ method: 'GET', path: jobPath(sandbox, job), ...common(options) }),
     signal: (sandbox, job, signal, options) =>
-      connection.order({
+      connection.sendAndDiscard({
         method: 'POST',
         path: jobPath(sandbox, job, '/signal'),
         json: { signal },
         ...common(options),
       }),
     resize: (sandbox, job, cols, rows, options) =>
-      connection.order({
+      connection.sendAndDiscard({
         method: 'POST',
         path: jobPath(sandbox, job, '/resize'),
         json: { cols, rows },
@@ -268,7 +273,7 @@ function jobCalls(connection: ApiConnection): JobCalls {
         ...common(options),
       }),
     cancel: (sandbox, job, options) =>
-      connection.order({
+      connection.sendAndDiscard({
         method: 'DELETE',
         path: jobPath(sandbox, job),
         idempotent: true,
@@ -281,7 +286,7 @@ function fileCalls(connection: ApiConnection): FileCalls {
   const get = <T>(path: string, options?: CallOptions) =>
     connection.json<T>({ method: 'GET', path, ...common(options) })
   const change = (sandbox: string, verb: string, json: unknown, options?: CallOptions) =>
-    connection.order({
+    connection.sendAndDiscard({
       method: 'POST',
       path: sandboxPath(sandbox, `/files/${verb}`),
       json,

@@ -1,4 +1,4 @@
-/** Sends a job its input, from the byte that arrived last, as often as it takes. */
+/** Sends a job its input, from the last byte that arrived, and reconnects as often as necessary. */
 import { randomUUID } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 import { BYTES_TYPE } from '../operator/api/api-constants.ts'
@@ -8,20 +8,20 @@ import type { InputWindow } from './input-window.ts'
 import { RetryDeadlines } from './retry-deadlines.ts'
 import { bodyFrom, jsonOf, type Transport } from './transport.ts'
 
-/** The job is over, or wants no more: its output says the rest. */
+/** The job has ended or accepts no more input. Its output shows the rest. */
 const NO_MORE = new Set(['conflict', 'not_found', 'sandbox_stopped'])
 
 export interface FeedOptions extends CallOptions {
   readonly jobId: string
-  /** Nothing was sent to this job yet, so nobody has to be asked where it stands, and nobody has to give way. */
+  /** Nothing was sent to this job yet. So its offset is known, and no other client has to stop. */
   readonly isNew: boolean
-  /** From this offset of the job's input on, it is this client that feeds it. */
+  /** Called with the offset of the job's input from which this client feeds it. */
   readonly onInput?: (offset: number) => void
 }
 
 /**
- * Takes the input of a job over from whoever feeds it, then sends. When another client does the same, it fails with
- * `conflict` and does not come back.
+ * Takes the input of a job over from any client that feeds it, then sends. When another client takes it over in turn,
+ * this call fails with `conflict` and does not retry.
  */
 export async function feedJob(
   client: ApiClient,
@@ -35,7 +35,10 @@ export async function feedJob(
   const headers = { 'content-type': BYTES_TYPE, ...common(options).headers }
   let known = options.isNew ? 0 : undefined
   let isMine = options.isNew
-  /** Where the input stands. Asked for like this, nobody can have sent more of it meanwhile. */
+  /**
+   * Returns the offset of the input. The request also takes the input over, so no other client can send more in the
+   * meantime.
+   */
   const readInputOffset = async (transport: Transport): Promise<number> => {
     const path = jobPath(sandbox, jobId, `/input${query({ offset: 0, turn, take: !isMine })}`)
     const response = await transport.send({ method: 'POST', path, headers, signal })
@@ -81,12 +84,12 @@ export async function feedJob(
   }
 }
 
-/** The run ended because another client feeds its job now. */
+/** Returns whether the run ended because another client feeds its job now. */
 export function isTakeover(error: unknown): error is CraikError {
   return error instanceof CraikError && error.details?.taken_over !== undefined
 }
 
-/** What the sandbox says to whoever lost the input. */
+/** Returns whether the sandbox reports that this client lost the input. */
 function isLost(error: unknown): error is CraikError {
   return error instanceof CraikError && error.details?.inside === 'changed'
 }
@@ -94,7 +97,7 @@ function isLost(error: unknown): error is CraikError {
 function takenOverError(sandbox: string, jobId: string, input: InputWindow, cause: CraikError): CraikError {
   const reported = cause.details?.offset
   const left = input.unsentBytes(typeof reported === 'number' ? reported : undefined)
-  // Told while it sent, it knows to the byte. Who was away meanwhile does not.
+  // A client that loses the input while it sends gets the exact offset. A client that was disconnected does not.
   const rest = typeof reported === 'number' ? 'did not arrive' : 'may not have arrived'
   const lost = left === 0 ? '' : `; the last ${left.toLocaleString('en')} bytes from here ${rest}`
   return new CraikError('conflict', `another client took over the input of ${jobId}${lost}`, {

@@ -1,4 +1,4 @@
-/** Streams of lines that go on after the supervisor went away, without a line lost or told twice. */
+/** Streams of lines that continue after the supervisor disconnected, without a line lost or repeated. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxEventBody, WatchBody } from '../operator/api/bodies.ts'
 import type { ApiConnection } from './api-connection.ts'
@@ -6,25 +6,27 @@ import { type CallOptions, common } from './api-paths.ts'
 import { jsonLines } from './json-lines.ts'
 import { LostConnection } from './transport.ts'
 
-/** So that a supervisor that dies again and again is not asked in a tight loop. */
+/** Prevents a tight loop of requests when the supervisor dies again and again. */
 const PAUSE_MS = 100
 
-/** Events have a time and no number: of those at the last time, as many as were told are skipped. */
+/**
+ * Follows events, which have a time and no number. Of the events at the last time, it skips as many as were reported.
+ */
 export async function* followEvents(
   connection: ApiConnection,
   path: string,
   options: CallOptions,
 ): AsyncGenerator<SandboxEventBody> {
   let lastMs = -1
-  let reportedThen = 0
+  let reportedAtLast = 0
   for (;;) {
-    let toSkip = reportedThen
+    let toSkip = reportedAtLast
     try {
       const response = await connection.send({ method: 'GET', path, ...common(options) })
       for await (const event of jsonLines<SandboxEventBody>(response)) {
         if (event.at_ms < lastMs) continue
         if (event.at_ms === lastMs && toSkip-- > 0) continue
-        reportedThen = event.at_ms === lastMs ? reportedThen + 1 : 1
+        reportedAtLast = event.at_ms === lastMs ? reportedAtLast + 1 : 1
         lastMs = event.at_ms
         yield event
       }

@@ -11,8 +11,8 @@ async function collect(source: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-describe('the window of input', () => {
-  it('gives the rest from any offset that is not acknowledged, however the input came', async () => {
+describe('the input window', () => {
+  it('returns the rest from any offset that is not acknowledged, however the input arrived', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.uint8Array({ minLength: 0, maxLength: 50 }), { maxLength: 20 }),
@@ -35,7 +35,7 @@ describe('the window of input', () => {
     )
   })
 
-  it('reads no more than it may keep', async () => {
+  it('reads no more than its limit', async () => {
     let produced = 0
     const source = new Readable({
       highWaterMark: 1,
@@ -56,16 +56,16 @@ describe('the window of input', () => {
     await reader.return(undefined)
   })
 
-  it('begins where the job stands when others fed it before', async () => {
+  it('begins at the job’s current offset when other clients fed it before', async () => {
     const window = new InputWindow(Readable.from([Buffer.from('abc')]), undefined)
-    // An acknowledgement of what others sent says nothing of this input.
+    // An acknowledgement of other clients' input means nothing for this input.
     window.acknowledge(500)
     window.resumeAt(500)
     window.acknowledge(501)
     expect((await collect(window.from(501, never()))).toString()).toBe('bc')
   })
 
-  it('stops waiting when it is told to', async () => {
+  it('stops waiting when the signal aborts', async () => {
     const window = new InputWindow(new Readable({ read() {} }), 0)
     const controller = new AbortController()
     const waiting = collect(window.from(0, controller.signal))
@@ -74,7 +74,7 @@ describe('the window of input', () => {
     window.close()
   })
 
-  it('knows how much of it has not arrived, wherever in a job’s input it begins', async () => {
+  it('reports how much of it has not arrived, wherever in a job’s input it begins', async () => {
     for (const base of [0, 100]) {
       const window = new InputWindow(Readable.from([Buffer.from('abc'), Buffer.from('def')]), undefined)
       expect(window.resumeAt(base)).toBe(true)

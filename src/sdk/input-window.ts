@@ -1,4 +1,7 @@
-/** What was read of a job's input and has not arrived yet: kept, so that it can be sent again, and bounded. */
+/**
+ * The part of a job's input that was read and has not arrived yet. It is kept so that it can be sent again, and its
+ * size is limited.
+ */
 import type { Readable } from 'node:stream'
 
 const WINDOW_BYTES = 1024 * 1024
@@ -11,9 +14,9 @@ interface Piece {
 export class InputWindow {
   readonly #source: Readable
   #pieces: Piece[] = []
-  /** Where in the job's input this one begins; undefined until that is known. */
+  /** The offset in the job's input where this input begins, or `undefined` until that is known. */
   #base: number | undefined
-  /** Everything before it has arrived. Offsets in here count from the base. */
+  /** Everything before it has arrived. This offset, `#end` and the pieces count from the base. */
   #acknowledged = 0
   /** Everything before it was read. */
   #end = 0
@@ -28,12 +31,12 @@ export class InputWindow {
     void this.#fill()
   }
 
-  /** Why the input could not be read. */
+  /** The reason why the input could not be read. */
   get failure(): Error | undefined {
     return this.#failure
   }
 
-  /** The other end has everything before `offset`. */
+  /** Records that the job has everything before `offset`. */
   acknowledge(offset: number): void {
     if (this.#base === undefined || offset - this.#base <= this.#acknowledged) return
     this.#acknowledged = offset - this.#base
@@ -41,7 +44,7 @@ export class InputWindow {
     this.#notify()
   }
 
-  /** The other end stands at `offset`. True the first time: that is where this input begins, or goes on. */
+  /** Records that the job's input is at `offset`. Returns true the first time: this input begins or continues there. */
   resumeAt(offset: number): boolean {
     const isFirst = !this.#resumed
     this.#resumed = true
@@ -50,13 +53,13 @@ export class InputWindow {
     return isFirst
   }
 
-  /** How much was read that has not arrived; without an offset, as far as that was acknowledged. */
+  /** Returns how much was read that has not arrived. Without an offset, uses the last acknowledgement. */
   unsentBytes(offset: number | undefined): number {
     const arrived = offset === undefined ? this.#acknowledged : offset - (this.#base ?? offset)
     return this.#end - Math.min(Math.max(arrived, 0), this.#end)
   }
 
-  /** The input from `offset` on, as it comes, to its end. */
+  /** Yields the input from `offset` on, as it arrives, to its end. */
   async *from(offset: number, signal: AbortSignal): AsyncGenerator<Buffer> {
     let at = offset - (this.#base ?? 0)
     const stop = () => this.#notify()
@@ -78,7 +81,7 @@ export class InputWindow {
     throw signal.reason
   }
 
-  /** Nobody wants the rest. */
+  /** Ends the input, because nothing reads the rest. */
   close(): void {
     this.#source.destroy()
     this.#ended = true

@@ -1,4 +1,4 @@
-/** A stream of JSON values, one on each line. */
+/** Reads a stream of JSON values, one on each line. */
 import type { IncomingMessage } from 'node:http'
 import { StringDecoder } from 'node:string_decoder'
 import { CraikError } from '../errors.ts'

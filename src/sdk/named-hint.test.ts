@@ -5,7 +5,7 @@ import { addSandboxName } from './named-hint.ts'
 const hintOf = (error: Error) => (error as CraikError).hint
 
 describe('the hint of an error', () => {
-  it('names the sandbox that was asked about', () => {
+  it('names the sandbox of the request', () => {
     const error = new CraikError('limit_reached', 'too many jobs')
     expect(hintOf(addSandboxName(error, '/api/sandboxes/parser/jobs/job_1'))).toBe(
       'show the usage:  craik sandbox stats parser',
@@ -16,11 +16,11 @@ describe('the hint of an error', () => {
     ['/api/sandboxes/parser/files/content?path=a', 'craik sandbox exec parser -- ls -la'],
     ['/api/sandboxes/parser/processes/99999/signal', 'craik sandbox ps parser'],
     ['/api/sandboxes/parser/jobs/job_1', 'craik sandbox logs parser'],
-  ])('says where to look for what was not found: %s', (path, command) => {
+  ])('shows where to search for what was not found: %s', (path, command) => {
     expect(hintOf(addSandboxName(new CraikError('not_found', 'nothing there'), path))).toContain(command)
   })
 
-  it('stays when it is an own one, or nothing was asked about a sandbox', () => {
+  it('stays when it is a specific one, or when the request was not about a sandbox', () => {
     const own = new CraikError('not_found', 'unknown sandbox', { hint: 'see them:  craik sandbox list' })
     expect(addSandboxName(own, '/api/sandboxes/parser/files/stat')).toBe(own)
     const general = new CraikError('sandbox_stopped', 'stopped')

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => api[Symbol.asyncDispose]())
 
-/** Not evenly spread, so that cuts fall into heads, bodies and the middle of frames. */
+/** Returns lengths that are not evenly distributed, so that cuts fall into heads, bodies and the middle of frames. */
 function somewhere(least: number, most: number): () => number {
   return () => Math.floor(least * (most / least) ** Math.random())
 }
@@ -39,7 +39,7 @@ async function run(client: ApiScene['client'], argv: readonly string[], stdin?: 
     {
       jobId: job(),
       ...(stdin && { stdin }),
-      // Copied, as a frame's bytes are only lent.
+      // The chunk is copied, because its bytes are valid only during the call.
       onStdout: (chunk) => void out.push(Buffer.from(chunk)),
       onStderr: (chunk) => void err.push(Buffer.from(chunk)),
       onStarted: (reported) => started.push(reported),
@@ -48,8 +48,8 @@ async function run(client: ApiScene['client'], argv: readonly string[], stdin?: 
   return { ...end, stdout: Buffer.concat(out), stderr: Buffer.concat(err), started }
 }
 
-describe('a job over a connection that holds', () => {
-  it('hands over both streams, the end and the receipt', async () => {
+describe('a job over a stable connection', () => {
+  it('delivers both streams, the end and the receipt', async () => {
     const ran = await run(api.client, ['sh', '-c', 'echo out; echo err >&2; exit 7'])
     expect(ran.stdout.toString()).toBe('out\n')
     expect(ran.stderr.toString()).toBe('err\n')
@@ -64,7 +64,7 @@ describe('a job over a connection that holds', () => {
     expect(endless.destroyed).toBe(true)
   })
 
-  it('says when its input cannot be read', async () => {
+  it('reports that its input cannot be read', async () => {
     const broken = new Readable({ read: () => broken.destroy(new Error('no such tape')) })
     await expect(run(api.client, ['cat'], broken)).rejects.toMatchObject({
       code: 'usage',
@@ -87,7 +87,7 @@ describe('a job over a connection that holds', () => {
     await expect(failing).rejects.toThrow('the reader left')
   })
 
-  it('leaves a job that goes on, and finds it again', async () => {
+  it('continues when its client stops, and a client can attach to it again', async () => {
     const jobId = job()
     const controller = new AbortController()
     const left = runJob(
@@ -109,7 +109,7 @@ describe('a job over a connection that holds', () => {
 })
 
 describe('a connection that breaks again and again', () => {
-  it('loses and doubles no byte of a job’s input and output', async () => {
+  it('loses and duplicates no byte of a job’s input and output', async () => {
     const client = await api.breakingClient(somewhere(500, 2_000_000))
     const input = randomBytes(6 * 1024 * 1024)
     const ran = await run(client, ['cat'], pieces(input, 50_000))
@@ -118,7 +118,7 @@ describe('a connection that breaks again and again', () => {
     expect(client.breaks()).toBeGreaterThan(3)
   })
 
-  it('leaves only the end of what it took in the sandbox', async () => {
+  it('leaves only the end of the delivered output in the sandbox', async () => {
     const client = await api.breakingClient(somewhere(50_000, 3_000_000))
     const jobId = job()
     let bytes = 0
@@ -138,7 +138,7 @@ describe('a connection that breaks again and again', () => {
     const { first, position } = await api.client.jobs.get('place', jobId)
     expect(position).toBe(end.position)
     expect(position - first).toBeLessThan(1_000_000)
-    // Who only looks is told what is missing, and takes nothing away.
+    // A client that only attaches gets the number of missing bytes, and removes nothing.
     for (let looks = 0; looks < 2; looks++)
       expect(await attachJob(api.client, 'place', { jobId })).toMatchObject({ position, lostBytes: first })
   })
@@ -151,7 +151,7 @@ describe('a connection that breaks again and again', () => {
     }
   })
 
-  it('brings a file in and out whole', async () => {
+  it('copies a file in and out completely', async () => {
     const client = await api.breakingClient(somewhere(5_000, 3_000_000))
     const bytes = randomBytes(8 * 1024 * 1024)
     await writeFile(client, 'place', 'file.bin', {
@@ -172,7 +172,7 @@ describe('a connection that breaks again and again', () => {
     })
   })
 
-  it('brings a folder in and out whole', async () => {
+  it('copies a folder in and out completely', async () => {
     const client = await api.breakingClient(somewhere(5_000, 2_000_000))
     await run(api.client, ['sh', '-c', 'mkdir -p from/a && head -c 6000000 /dev/urandom > from/a/b'])
     const archive: Buffer[] = []
@@ -191,7 +191,7 @@ describe('a connection that breaks again and again', () => {
     expect(client.breaks()).toBeGreaterThan(2)
   })
 
-  it('follows events without telling one twice', async () => {
+  it('follows events without reporting one twice', async () => {
     const wanted: unknown[] = []
     for await (const event of api.client.sandboxes.events('place')) wanted.push(event)
     const client = await api.breakingClient(somewhere(300, 100_000))
@@ -201,8 +201,8 @@ describe('a connection that breaks again and again', () => {
   })
 })
 
-describe('what does not come back', () => {
-  it('is given up when patience ends, and says so', async () => {
+describe('a supervisor that does not come back', () => {
+  it('is reported as unreachable after the timeout', async () => {
     const { createClient } = await import('./client.ts')
     using client = createClient({
       connect: async () => ({ socketPath: '/nonexistent/craik.sock', token: 'none' }),
@@ -211,7 +211,7 @@ describe('what does not come back', () => {
     await expect(client.sandboxes.list()).rejects.toMatchObject({ code: 'supervisor_unreachable' })
   })
 
-  it('is not asked twice to make a sandbox that it may have made', async () => {
+  it('gets no second request to create a sandbox that it may have created', async () => {
     const client = await api.breakingClient(() => 250)
     await expect(client.sandboxes.create({ name: 'x'.repeat(60) })).rejects.toMatchObject({
       code: 'supervisor_unreachable',
@@ -220,7 +220,7 @@ describe('what does not come back', () => {
   })
 })
 
-it('imports no schema, so that a command that uses it starts fast', () => {
+it('the SDK imports no schema, so that a command that uses it starts fast', () => {
   const source = [
     'client',
     'run-job',

@@ -1,4 +1,4 @@
-/** Which failures of a sandbox are worth waiting for. */
+/** Decides which failures of a sandbox are worth waiting for. */
 import { expect, it } from 'vitest'
 import { CraikError } from '../errors.ts'
 import { RetryDeadlines } from './retry-deadlines.ts'
@@ -9,17 +9,17 @@ it('a sandbox that does not answer counts as a lost connection', () => {
   expect(new RetryDeadlines().checkError(silent)).toBeInstanceOf(LostConnection)
 })
 
-it('a sandbox that answers no has answered: nothing is tried again', () => {
+it('a sandbox that answers with an error has answered: nothing is retried', () => {
   const no = new CraikError('boundary_failed', 'failed inside', { details: { inside: 'internal' } })
   expect(new RetryDeadlines().checkError(no)).toBe(no)
 })
 
-it('any other error is what it is', () => {
+it('any other error stays as it is', () => {
   const missing = new CraikError('not_found', 'does not exist')
   expect(new RetryDeadlines().checkError(missing)).toBe(missing)
 })
 
-it('a sandbox that stays out of reach is an error after half a minute, however often it is asked', () => {
+it('a sandbox that stays unreachable is an error after half a minute, however often it gets a request', () => {
   let nowMs = 1_000_000
   const deadlines = new RetryDeadlines(() => nowMs)
   const silent = new CraikError('boundary_failed', 'the sandbox did not answer')
@@ -28,7 +28,7 @@ it('a sandbox that stays out of reach is an error after half a minute, however o
   expect(deadlines.checkError(silent)).toBe(silent)
 })
 
-it('a sandbox that was in reach for a long quiet time is waited for anew', () => {
+it('a sandbox that was reachable for a long quiet time gets a new deadline', () => {
   let nowMs = 1_000_000
   const deadlines = new RetryDeadlines(() => nowMs)
   const silent = new CraikError('boundary_failed', 'the sandbox did not answer')

@@ -1,9 +1,9 @@
-/** How long a job that was followed already may be out of reach before that is an error. */
+/** Limits how long a job that was already followed may be unreachable before that is an error. */
 import { CraikError } from '../errors.ts'
 import { LostConnection } from './transport.ts'
 
-/** After its supervisor died, a sandbox has to find the new one, which happens about once a second. */
-const PATIENCE_MS = 30_000
+/** After its supervisor died, a sandbox has to find the new one, which it tries about once a second. */
+const DEADLINE_MS = 30_000
 
 export class RetryDeadlines {
   readonly #nowMs: () => number
@@ -14,22 +14,22 @@ export class RetryDeadlines {
     this.#nowMs = nowMs
   }
 
-  /** Something of the job arrived. */
+  /** Called when a part of the job's output arrived. */
   reset(): void {
     this.#failingSince = undefined
   }
 
-  /** What to throw: a sandbox that does not answer counts as a lost connection, for a while. */
+  /** Returns the error to throw. For a while, a sandbox that does not answer counts as a lost connection. */
   checkError(error: unknown): unknown {
     if (!(error instanceof CraikError) || error.code !== 'boundary_failed') return error
-    // What runs inside did answer, and said no.
+    // The sidecar did answer, with an error.
     if (error.details?.inside !== undefined) return error
     const nowMs = this.#nowMs()
-    // Each failure comes soon after the one before, or it was in reach meanwhile, with nothing to say.
-    if (nowMs - this.#failedAt > PATIENCE_MS) this.#failingSince = undefined
+    // If the last failure was long ago, the sandbox was reachable in the meantime and had nothing to send.
+    if (nowMs - this.#failedAt > DEADLINE_MS) this.#failingSince = undefined
     this.#failedAt = nowMs
     this.#failingSince ??= nowMs
-    const over = nowMs - this.#failingSince > PATIENCE_MS
+    const over = nowMs - this.#failingSince > DEADLINE_MS
     return over ? error : new LostConnection(error, true)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Runs a job in a sandbox and stays with it: when the supervisor dies or is replaced, output continues at the byte
- * where it broke off, and input at the byte that arrived last.
+ * Runs a job in a sandbox and follows it. When the supervisor dies or is replaced, output continues at the byte where
+ * it broke off, and input at the last byte that arrived.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -19,21 +19,21 @@ import { TransferAttempts } from './transfer-attempts.ts'
 import { LostConnection, responseChunks, type Transport } from './transport.ts'
 
 export interface RunJobOptions extends CallOptions {
-  /** Made by the client (`newId('job', …)`), so that a second try finds the job of the first. */
+  /** Created by the client (`newId('job', …)`), so that a retry finds the job of the first attempt. */
   readonly jobId: string
   /**
-   * What the job reads. Without it, a job that is new has no input. A job has one client that feeds it, the last one
-   * that came with an input: for the one before, the run ends with `conflict` at once.
+   * The input of the job. Without it, a new job has no input. Only one client feeds a job: the last one that came with
+   * an input. The run of the client before it ends with `conflict` at once.
    */
   readonly stdin?: Readable
-  /** The input goes to the job from this offset of all that it was sent. */
+  /** Called with the offset at which this input begins, in all the input that the job was sent. */
   readonly onInput?: (offset: number) => void
-  /** Output is not read on until what they return settles. */
+  /** No more output is read until the returned promise settles. */
   readonly onStdout?: (chunk: Buffer) => void | Promise<void>
   readonly onStderr?: (chunk: Buffer) => void | Promise<void>
-  /** So many bytes of the log were dropped before they were read. */
+  /** This many bytes of the log were dropped before they were read. */
   readonly onGap?: (lostBytes: number) => void
-  /** The job was started, or found: `created` is false when its id was known. */
+  /** Called when the job was started or found. `created` is false when its id was known. */
   readonly onStarted?: (started: { readonly receiptId: string; readonly created: boolean }) => void
 }
 
@@ -43,13 +43,13 @@ export interface JobEnd {
   readonly lostBytes: number
 }
 
-/** Output is acknowledged in steps of this size; smaller ones where the job waits for it. */
+/** Output is acknowledged in steps of this size, and in smaller ones when the job waits for it. */
 const STEP_BYTES = 1024 * 1024
 const WINDOW_STEP_BYTES = 256 * 1024
 
 /**
- * Starts the job and follows it to its end. What was handed over is acknowledged, and the sandbox keeps only the end of
- * it. Aborting `signal` leaves it; the job goes on.
+ * Starts the job and follows it to its end. Output that was delivered is acknowledged, and the sandbox keeps only the
+ * end of it. Aborting `signal` stops the following, and the job continues.
  */
 export function runJob(
   client: ApiClient,
@@ -60,7 +60,10 @@ export function runJob(
   return new JobRun(client, sandbox, spec, options).follow(0)
 }
 
-/** Follows a job that was started before, from a position of its log on. It only looks: what it read is kept. */
+/**
+ * Follows a job that was started before, from a position of its log on. It acknowledges nothing, so the output stays in
+ * the sandbox.
+ */
 export function attachJob(
   client: ApiClient,
   sandbox: string,
@@ -72,11 +75,11 @@ export function attachJob(
 class JobRun {
   readonly #client: ApiClient
   readonly #sandbox: string
-  /** Undefined: it was started before. */
+  /** `undefined` when the job was started before. */
   readonly #spec: JobRequestBody | undefined
   readonly #options: RunJobOptions
   readonly #input: InputWindow | undefined
-  /** Aborts when the end is known, or the caller left: what was begun for this run stops. */
+  /** Aborts when the end is known or the caller has stopped. It ends everything that was started for this run. */
   readonly #over = new AbortController()
   readonly #signal: AbortSignal
   #started: boolean
@@ -93,9 +96,9 @@ class JobRun {
     this.#spec = spec
     this.#options = options
     this.#started = spec === undefined
-    // A job that was started before has had input from others: this one's begins where that stands.
+    // A job that was started before may have input from other clients. This input begins at the current offset.
     this.#input = options.stdin && new InputWindow(options.stdin, spec === undefined ? undefined : 0)
-    // A terminal keeps its newest output whoever reads it.
+    // A terminal keeps its newest output for every reader, so nothing is acknowledged.
     if (spec !== undefined && spec.kind !== 'terminal')
       this.#acknowledgements = new Acknowledgements({
         send: (position) => this.#acknowledge(position),
@@ -107,7 +110,7 @@ class JobRun {
 
   async follow(after: number): Promise<JobEnd> {
     this.#position = after
-    // Only an input that fails by itself ends the run before its job does.
+    // Only an input that fails by itself ends the run before its job ends.
     const inputFailed = Promise.withResolvers<never>()
     inputFailed.promise.catch(() => {})
     let feeding: Promise<void> | undefined
@@ -134,7 +137,7 @@ class JobRun {
     }
   }
 
-  /** One connection's worth of output. */
+  /** Reads the output of one connection. */
   async #read(transport: Transport, progress: () => void, feed: () => void): Promise<JobResult> {
     const response = await this.#open(transport)
     progress()
@@ -190,7 +193,7 @@ class JobRun {
     else if (frame.type === FRAME.ack)
       this.#input?.acknowledge(parseFrame<{ offset: number }>(payload).offset)
     else if (frame.type === FRAME.gap) this.#skip(parseFrame<{ to: number }>(payload).to)
-    // Only what was handed over counts as read, so that nothing is lost when it breaks off in between.
+    // Only delivered output counts as read, so that nothing is lost when the connection breaks in between.
     if (isInLog(frame.type)) this.#position += FRAME_HEADER_BYTES + payload.length
     this.#acknowledgements?.acknowledge(this.#position)
     if (frame.type !== FRAME.exit) return undefined
@@ -207,7 +210,7 @@ class JobRun {
   }
 
   #acknowledge(position: number): Promise<void> {
-    return this.#client.link.order({
+    return this.#client.link.sendAndDiscard({
       method: 'POST',
       path: jobPath(this.#sandbox, this.#options.jobId, '/ack'),
       json: { position },

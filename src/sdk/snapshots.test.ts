@@ -5,7 +5,7 @@ import { tempFolder } from '../../test/temp-folder.ts'
 import { CraikError } from '../errors.ts'
 import { createClient } from './client.ts'
 
-/** Of a hundred bytes ten are sent; then `afterwards` is called. */
+/** Sends ten of a hundred bytes, then calls `afterwards`. Returns the error of the read. */
 async function readBroken(signal: AbortSignal, afterwards: (breakOff: () => void) => void): Promise<unknown> {
   const socketPath = join(tempFolder('craik-bundle-'), 'api.sock')
   const server = createServer((_request, response) => {
@@ -26,7 +26,7 @@ async function readBroken(signal: AbortSignal, afterwards: (breakOff: () => void
   }
 }
 
-it('says how far it came when the supervisor goes away in the middle of a snapshot', async () => {
+it('reports how far it got when the supervisor disconnects in the middle of a snapshot', async () => {
   const error = await readBroken(new AbortController().signal, (breakOff) => breakOff())
   expect(error).toMatchObject({
     code: 'supervisor_unreachable',
@@ -35,7 +35,7 @@ it('says how far it came when the supervisor goes away in the middle of a snapsh
   })
 })
 
-it('ends for the reason of whoever gives it up', async () => {
+it('ends with the reason of the caller that aborts it', async () => {
   const controller = new AbortController()
   const reason = new CraikError('interrupted', 'interrupted')
   expect(await readBroken(controller.signal, () => controller.abort(reason))).toBe(reason)

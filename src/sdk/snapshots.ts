@@ -1,4 +1,4 @@
-/** Calls about what was kept of sandboxes. */
+/** The API calls for snapshots. */
 import type { Readable } from 'node:stream'
 import { CraikError } from '../errors.ts'
 import { BYTES_TYPE, HEADER } from '../operator/api/api-constants.ts'
@@ -8,10 +8,10 @@ import type { ApiConnection } from './api-connection.ts'
 import { type CallOptions, common, query, sandboxPath } from './api-paths.ts'
 import { jsonOf, LostConnection, responseChunks } from './transport.ts'
 
-/** `snapshot` is an id or a name, everywhere. */
+/** Every `snapshot` is an id or a name. */
 export interface SnapshotCalls {
   make(sandbox: string, body?: { readonly name?: string }, options?: CallOptions): Promise<SnapshotBody>
-  /** The sandbox goes back to it; it runs afterwards if it ran. */
+  /** Restores the sandbox's disk from the snapshot. The sandbox runs afterwards if it ran before. */
   restore(sandbox: string, snapshot: string, options?: CallOptions): Promise<SandboxBody>
   fork(
     sandbox: string,
@@ -21,11 +21,11 @@ export interface SnapshotCalls {
   list(options?: CallOptions): Promise<readonly ListedSnapshotBody[]>
   get(snapshot: string, options?: CallOptions): Promise<SnapshotBody>
   delete(snapshot: string, options?: CallOptions): Promise<{ readonly id: string }>
-  /** All of it as one file. */
+  /** Returns the whole snapshot as one file. */
   read(snapshot: string, options?: CallOptions): Promise<SnapshotFile>
-  /** To a destination that the supervisor sends it to. */
+  /** Exports the snapshot to a destination, to which the supervisor sends it. */
   export(snapshot: string, body: ExportBody, options?: CallOptions): Promise<ExportedBody>
-  /** `open` is called again when nothing of it was sent yet. */
+  /** `open` is called again when none of the snapshot was sent yet. */
   import(
     open: () => Readable,
     about: { readonly name?: string; readonly digest?: string },
@@ -36,7 +36,7 @@ export interface SnapshotCalls {
 interface SnapshotFile {
   readonly bytes: number
   readonly digest: string
-  /** Throws when it breaks off. */
+  /** Throws when the transfer breaks off. */
   readonly chunks: AsyncIterable<Buffer>
 }
 
@@ -69,7 +69,7 @@ export function snapshotCalls(connection: ApiConnection): SnapshotCalls {
       return {
         bytes,
         digest: String(response.headers[HEADER.digest]),
-        chunks: whole(responseChunks(response), bytes, options?.signal),
+        chunks: requireWhole(responseChunks(response), bytes, options?.signal),
       }
     },
     export: (snapshot, body, options) => post(at(snapshot, '/export'), body, options),
@@ -91,7 +91,7 @@ export function snapshotCalls(connection: ApiConnection): SnapshotCalls {
   }
 }
 
-async function* whole(
+async function* requireWhole(
   chunks: AsyncIterable<Buffer>,
   bytes: number,
   signal: AbortSignal | undefined,

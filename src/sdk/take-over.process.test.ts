@@ -18,7 +18,7 @@ afterAll(() => api[Symbol.asyncDispose]())
 
 const CAT = { kind: 'exec' as const, argv: ['cat'], stdin: true }
 
-/** Somebody who types into a job and sees what it says. */
+/** A client that types into a job and reads its output. */
 class TakeOverClient {
   readonly jobId: string
   readonly stdin = new PassThrough()
@@ -53,8 +53,8 @@ class TakeOverClient {
 const begin = (client = api.client) => new TakeOverClient(client, newId('job', Date.now()), false)
 const attach = (to: TakeOverClient, client = api.client) => new TakeOverClient(client, to.jobId, true)
 
-describe('of two clients that feed one job', () => {
-  it('the first, though silent, is told at once when the second comes, and the second goes on', async () => {
+describe('with two clients that feed one job', () => {
+  it('the first, though silent, gets an error at once when the second attaches, and the second continues', async () => {
     const first = begin()
     await until(() => first.begins === 0)
     const second = attach(first)
@@ -72,7 +72,7 @@ describe('of two clients that feed one job', () => {
     expect(await second.end).toMatchObject({ result: { exitCode: 0, stdinBytes: 3 } })
   })
 
-  it('all that arrived before it was told is there, and nothing it sends later', async () => {
+  it('all that arrived before the takeover is in the output, and nothing that the first sends later', async () => {
     const first = begin()
     await first.types('one ')
     const second = attach(first)
@@ -85,13 +85,13 @@ describe('of two clients that feed one job', () => {
     expect(second.screen).toBe('one two three')
   })
 
-  it('each in a long row takes over, and every byte is there once', async () => {
+  it('each client in a long row takes over, and every byte arrives once', async () => {
     let last = begin()
-    // Of two requests at once either may come first, and nobody takes over what is not there yet.
+    // Two requests at once may arrive in either order, and no client can take over a job that does not exist yet.
     await until(() => last.begins === 0)
     let expected = ''
     for (let turn = 0; turn < 10; turn++) {
-      // Written when the one after it comes: whether it arrives before is a race that either side may win, for all of it.
+      // This is written while the next client attaches. Either side may win this race, for the whole text.
       last.stdin.write(`<${turn}>`)
       const next = attach(last)
       const reported = await last.end
@@ -105,7 +105,7 @@ describe('of two clients that feed one job', () => {
     expect(last.screen).toBe(`${expected}end`)
   })
 
-  it('the first does not come back after it was away while the second came', async () => {
+  it('the first does not take over again after it was disconnected while the second attached', async () => {
     using away = disconnectingClient()
     const first = begin(away.client)
     await first.types('one ')
@@ -124,7 +124,7 @@ describe('of two clients that feed one job', () => {
     expect(second.screen).toBe('one two three')
   })
 
-  it('the second goes on after it was away, and the first stays where it is', async () => {
+  it('the second continues after it was disconnected, and the first does not take over again', async () => {
     using away = disconnectingClient()
     const first = begin()
     await first.types('one ')
@@ -140,7 +140,7 @@ describe('of two clients that feed one job', () => {
     expect(second.screen).toBe('one two three four')
   })
 
-  it('one whose input has ended is left in peace', async () => {
+  it('a client whose input has ended is not interrupted', async () => {
     const first = begin()
     first.stdin.end('whole')
     await until(() => first.screen === 'whole')
@@ -150,7 +150,7 @@ describe('of two clients that feed one job', () => {
   })
 })
 
-/** A client whose supervisor goes away and comes back when the test says. */
+/** Creates a client whose supervisor disconnects and comes back when the test says so. */
 function disconnectingClient(): Disposable & { client: ApiClient; disconnect(): void; comeBack(): void } {
   const { endpoint } = api
   let back = Promise.withResolvers<void>()

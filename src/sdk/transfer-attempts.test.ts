@@ -1,4 +1,4 @@
-/** What breaks off every time comes to an end, and what only takes long does not. */
+/** Transfers that break off every time come to an end, and those that only take long do not. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { readFile, writeFile } from './transfer.ts'
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => unknown
 
-/** Something that answers at the supervisor's place. */
+/** Starts a server in place of the supervisor. */
 async function serve(handle: Handler, timeoutMs?: number) {
   const folder = mkdtempSync(join(tmpdir(), 'craik-tries-'))
   const socketPath = join(folder, 'api.sock')
@@ -36,7 +36,7 @@ async function serve(handle: Handler, timeoutMs?: number) {
   }
 }
 
-/** Its head arrives, and nothing of its body. */
+/** Sends the head of a response, and nothing of its body. */
 function breakOff(response: ServerResponse, headers: Record<string, string> = {}): void {
   response.writeHead(200, headers)
   response.flushHeaders()
@@ -46,12 +46,12 @@ function breakOff(response: ServerResponse, headers: Record<string, string> = {}
 const GIVEN_UP = { code: 'supervisor_unreachable', message: expect.stringContaining('times in a row') }
 
 describe('a supervisor that breaks off each time', () => {
-  it('is not asked for ever for a file', async () => {
+  it('does not get requests for a file forever', async () => {
     using scene = await serve((_, response) => breakOff(response, { [HEADER.size]: '10', etag: 'same' }))
     await expect(whole(readFile(scene.client, 'place', 'file'))).rejects.toMatchObject(GIVEN_UP)
   })
 
-  it('is not sent a file for ever', async () => {
+  it('does not get a file forever', async () => {
     using scene = await serve((request, response) => {
       if (request.method === 'PUT') request.destroy()
       else response.end(JSON.stringify({ offset: 0, committed: false }))
@@ -59,13 +59,13 @@ describe('a supervisor that breaks off each time', () => {
     await expect(writeFile(scene.client, 'place', 'file', file(10))).rejects.toMatchObject(GIVEN_UP)
   })
 
-  it('is not asked for ever for the output of a job', async () => {
+  it('does not get requests for the output of a job forever', async () => {
     using scene = await serve((_, response) => breakOff(response))
     const jobId = newId('job', Date.now())
     await expect(attachJob(scene.client, 'place', { jobId })).rejects.toMatchObject(GIVEN_UP)
   })
 
-  it('is asked on as long as each time a part arrives', async () => {
+  it('gets further requests as long as a part arrives each time', async () => {
     const bytes = Buffer.alloc(110, 'x')
     using scene = await serve((request, response) => {
       const offset = Number(new URL(request.url ?? '', 'http://craik').searchParams.get('offset'))
@@ -78,7 +78,7 @@ describe('a supervisor that breaks off each time', () => {
 })
 
 describe('a supervisor that is replaced now and then', () => {
-  it('runs a command to its end that outlasts patience each time', async () => {
+  it('runs a command to its end that takes longer than the timeout each time', async () => {
     let requestCount = 0
     using scene = await serve(async (_, response) => {
       await sleep(100)
@@ -89,7 +89,7 @@ describe('a supervisor that is replaced now and then', () => {
     expect(requestCount).toBe(4)
   })
 
-  it('is found again by who still waits when who began to look for it leaves', async () => {
+  it('is found again for a waiting call when the call that started the search aborts', async () => {
     using scene = await serve((_, response) => response.end(JSON.stringify({ exit_code: 0 })))
     const { endpoint } = await scene.client.link.persist(undefined, async (transport) => transport)
     const controller = new AbortController()
@@ -106,7 +106,7 @@ describe('a supervisor that is replaced now and then', () => {
     expect(await waiting).toEqual({ exit_code: 0 })
   })
 
-  it('is given up when it does not come back', async () => {
+  it('is reported as unreachable when it does not come back', async () => {
     using scene = await serve((request) => request.destroy(), 20)
     await expect(exec(scene.client)).rejects.toMatchObject({ code: 'supervisor_unreachable' })
   })

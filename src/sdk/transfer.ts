@@ -1,4 +1,6 @@
-/** Files into and out of a sandbox: what was carried over is not carried again when the supervisor goes away. */
+/**
+ * Copies files into and out of a sandbox. When the supervisor disconnects, bytes that have arrived are not sent again.
+ */
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,7 +21,7 @@ export interface TransferOptions extends CallOptions {
 
 const PAUSE_MS = 20
 
-/** The bytes of a file. When it changes while it is read, the reading fails with `conflict`. */
+/** Yields the bytes of a file. When the file changes during the transfer, the transfer fails with `conflict`. */
 export async function* readFile(
   client: ApiClient,
   sandbox: string,
@@ -77,11 +79,11 @@ export interface FileSource {
   readonly bytes: number
   /** Such as 0o644. */
   readonly mode: number
-  /** The content from that byte on; called again when the transfer broke off. */
+  /** Returns the content from that byte on. Called again when the transfer broke off. */
   open(offset: number): Readable
 }
 
-/** Puts a file in place, whole or not at all. */
+/** Writes a file, completely or not at all. */
 export async function writeFile(
   client: ApiClient,
   sandbox: string,
@@ -89,7 +91,7 @@ export async function writeFile(
   source: FileSource,
   options: TransferOptions = {},
 ): Promise<void> {
-  // The server keeps it as it keeps a job: a retry continues under the same receipt.
+  // The supervisor remembers this id like that of a job, so a retry continues under the same receipt.
   const upload = newId('job', Date.now())
   const { bytes } = source
   const mode = source.mode.toString(8).padStart(3, '0')
@@ -100,7 +102,7 @@ export async function writeFile(
   const attempt = async (transport: Transport, progress: () => void) => {
     const { offset, committed }: UploadBody = first
       ? { offset: 0, committed: false }
-      : await client.files.getUpload(sandbox, upload, options).catch(unknownIsNothing)
+      : await client.files.getUpload(sandbox, upload, options).catch(emptyUploadIfUnknown)
     if (!first) progress()
     first = false
     if (committed) return true
@@ -122,7 +124,7 @@ export async function writeFile(
         headers: { 'content-type': BYTES_TYPE, ...common(options).headers },
       })
       .catch((error) => {
-        // A source that cannot be read looks like a connection that broke, and will not get better.
+        // A source that cannot be read looks like a broken connection, but a retry does not help.
         throw failure ?? error
       })
     return (await jsonOf<UploadBody>(response)).committed
@@ -160,8 +162,8 @@ async function* countingChunks(
   }
 }
 
-/** It broke off before anything of it arrived. */
-function unknownIsNothing(error: unknown): UploadBody {
+/** An unknown upload broke off before any of it arrived. */
+function emptyUploadIfUnknown(error: unknown): UploadBody {
   if (error instanceof CraikError && error.code === 'not_found') return { offset: 0, committed: false }
   throw error
 }
@@ -177,7 +179,7 @@ export function tarIn(
   return runJob(client, sandbox, { kind: 'tar-in', path }, { ...options, stdin: archive })
 }
 
-/** Packs a file or folder of the sandbox; the archive comes through `onStdout`. */
+/** Packs a file or folder of the sandbox. The archive comes through `onStdout`. */
 export function tarOut(
   client: ApiClient,
   sandbox: string,

@@ -23,7 +23,7 @@ class Connection implements Disposable {
 
   constructor() {
     const socketPath = join(this.#folder, 'api.sock')
-    // A name is there when this returns.
+    // The socket's name exists when this call returns.
     this.#server.listen(socketPath)
     this.transport = new Transport({ socketPath, token: 'none' })
   }
@@ -32,7 +32,7 @@ class Connection implements Disposable {
     return this.transport.send({ method: 'POST', path: '/x', body })
   }
 
-  /** The server's end. */
+  /** Returns the server's end of the connection. */
   nextConnection(): Promise<Socket> {
     return this.#accepted.promise
   }
@@ -45,7 +45,7 @@ class Connection implements Disposable {
   }
 }
 
-/** What was sent so far, once all of `texts` are in it. */
+/** Returns what was sent so far, once it contains all of `texts`. */
 async function readUntil(socket: Socket, ...texts: readonly string[]): Promise<string> {
   let all = ''
   for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
@@ -56,7 +56,7 @@ async function readUntil(socket: Socket, ...texts: readonly string[]): Promise<s
 }
 
 describe('a request whose body is open', () => {
-  it('is begun before the first byte of its body', async () => {
+  it('starts before the first byte of its body', async () => {
     const body = new PassThrough()
     using own = new Connection()
     const sent = own.post(body)
@@ -67,7 +67,7 @@ describe('a request whose body is open', () => {
     body.end()
   })
 
-  it('ends with the error that answers it, however that arrives, and sends nothing after it', async () => {
+  it('ends with the error of its response, however that arrives, and sends nothing after it', async () => {
     const error = JSON.stringify({ code: 'conflict', error: 'taken', details: { inside: 'changed' } })
     const answer = `HTTP/1.1 409 Conflict\r\ncontent-length: ${error.length}\r\n\r\n${error}`
     const head = answer.indexOf('{')
@@ -97,7 +97,7 @@ describe('a request whose body is open', () => {
     }
   })
 
-  it('breaks off when its body does, with the reason where that is ours', async () => {
+  it('breaks off when its body does, with the reason when that is an error of Craik', async () => {
     for (const [reason, expected] of [
       [new CraikError('usage', 'no such tape'), CraikError],
       [new Error('EIO'), LostConnection],
@@ -117,7 +117,7 @@ describe('a request whose body is open', () => {
     }
   })
 
-  it('is lost with its connection, and its body is not read on', async () => {
+  it('fails when its connection is lost, and its body is no longer read', async () => {
     const body = new PassThrough()
     using own = new Connection()
     const failed = own.post(body).catch((thrown) => thrown)
@@ -128,7 +128,7 @@ describe('a request whose body is open', () => {
     expect(body.destroyed).toBe(true)
   })
 
-  it('carries a body of any length whole', async () => {
+  it('transfers a body of any length completely', async () => {
     const parts = Array.from({ length: 50 }, (_, index) => Buffer.alloc(30_000, index))
     using own = new Connection()
     const sent = own.post(Readable.from(parts, { objectMode: false }))

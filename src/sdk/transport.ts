@@ -1,4 +1,4 @@
-/** One request over the supervisor's socket, and what its failure means. */
+/** Sends one request over the supervisor's socket, and translates its failure. */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { Readable } from 'node:stream'
@@ -8,12 +8,12 @@ import { PORT_PROTOCOL } from '../operator/api/api-constants.ts'
 import type { ErrorBody } from '../operator/api/bodies.ts'
 import { addSandboxName } from './named-hint.ts'
 
-// An import would read every name of the module, and one of them makes Node load all of `fetch`, which is a good part
-// of a command's start.
+// An import would read every name of the module. One of them makes Node load all of `fetch`, which takes a good part of
+// a command's start.
 const { Agent, request } = process.getBuiltinModule('node:http')
 
-/** Where the API is, and what it wants to see. Both change when the supervisor is started anew. */
-export interface Endpoint {
+/** The address of the API, and the token that it requires. Both change when the supervisor restarts. */
+export interface ApiEndpoint {
   readonly socketPath: string
   readonly token: string
 }
@@ -27,11 +27,11 @@ export interface ApiRequest {
   readonly signal?: AbortSignal
 }
 
-/** Of an error's body; more than this is no error of ours. */
+/** An error body is smaller than this. A larger one is not an error of Craik. */
 const MAX_ERROR_BYTES = 64 * 1024
 const MAX_JSON_BYTES = 16 * 1024 * 1024
 
-/** The connection broke, or there was none. `sent`: the other end may have seen the request. */
+/** The connection broke, or there was none. `sent` means that the supervisor may have received the request. */
 export class LostConnection extends Error {
   readonly sent: boolean
 
@@ -42,24 +42,27 @@ export class LostConnection extends Error {
   }
 }
 
-/** Connections to one endpoint, kept open between requests. */
+/** Keeps connections to one endpoint open between requests. */
 export class Transport {
-  readonly endpoint: Endpoint
+  readonly endpoint: ApiEndpoint
   readonly #agent: SocketAgent
 
-  constructor(endpoint: Endpoint) {
+  constructor(endpoint: ApiEndpoint) {
     this.endpoint = endpoint
     this.#agent = new SocketAgent(endpoint.socketPath)
   }
 
-  /** Resolves with the answer's head; a status of 400 and above is thrown as the error that its body tells. */
+  /**
+   * Resolves with the head of the response. For a status of 400 and above, throws the error that the body describes.
+   */
   async send(requested: ApiRequest): Promise<IncomingMessage> {
     const response = await this.#exchange(requested)
     if ((response.statusCode ?? 500) < 400) return response
     try {
       throw addSandboxName(await errorOf(response), requested.path)
     } finally {
-      // Not before the error is read: a body that breaks off takes its connection with it, and the answer's rest too.
+      // The body is destroyed only after the error is read. A body that breaks off closes its connection, and the rest
+      // of the response would be lost.
       requested.body?.destroy()
     }
   }
@@ -68,7 +71,7 @@ export class Transport {
   upgrade(path: string, headers: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<Duplex> {
     return new Promise((done, fail) => {
       const outgoing = request({
-        // With an agent, even none of one's own, this would not be asked.
+        // Node calls this function only when `agent` is not set. With `agent: false`, Node ignores it.
         createConnection: () => connectUnixSocket(this.endpoint.socketPath),
         path,
         headers: { ...this.#headers(), ...headers, connection: 'Upgrade', upgrade: PORT_PROTOCOL },
@@ -86,7 +89,7 @@ export class Transport {
     })
   }
 
-  /** Ends the connections that carry nothing; what runs goes on, unless all of them are to end. */
+  /** Closes idle connections. Running requests continue, unless all connections are closed. */
   close(all: boolean): void {
     if (all) this.#agent.destroy()
     for (const sockets of Object.values(this.#agent.freeSockets))
@@ -115,7 +118,7 @@ export class Transport {
         ...(signal && { signal }),
       })
       outgoing.once('response', (response) => {
-        // An answer before the body is through is the last word: what is left of the body is not wanted.
+        // An error that arrives before the body is sent is final, so the rest of the body is not needed.
         if ((response.statusCode ?? 500) >= 400) body?.unpipe(outgoing)
         done(response)
       })
@@ -127,9 +130,10 @@ export class Transport {
         outgoing.end(text)
         return
       }
-      // The head would wait for the first byte of the body, which may be a key that somebody presses in an hour.
+      // Without this call, the head would wait for the first byte of the body, which may be a key that the user presses
+      // in an hour.
       outgoing.flushHeaders()
-      // A body that breaks off breaks the request off, so that the other end never takes a part for the whole.
+      // A body that breaks off aborts the request, so that the supervisor never mistakes a part for the whole.
       body.once('error', (error) => outgoing.destroy(error))
       body.once('close', () => body.readableEnded || outgoing.destroy())
       body.pipe(outgoing)
@@ -137,7 +141,7 @@ export class Transport {
   }
 }
 
-/** How a request shows the token. */
+/** Returns the header that contains the token. */
 export function authorizationHeader(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` }
 }
@@ -155,7 +159,7 @@ class SocketAgent extends Agent {
   }
 }
 
-/** The answer's JSON, which must be complete. */
+/** Returns the JSON of a response, which must be complete. */
 export async function jsonOf<T>(response: IncomingMessage): Promise<T> {
   return JSON.parse((await bodyOf(response, MAX_JSON_BYTES)).toString()) as T
 }
@@ -175,7 +179,10 @@ async function bodyOf(response: IncomingMessage, maxBytes: number): Promise<Buff
   return Buffer.concat(chunks)
 }
 
-/** The answer's bytes. What breaks the connection is told apart from what the reader itself throws. */
+/**
+ * Yields the bytes of a response. A broken connection throws `LostConnection`, which distinguishes it from an error of
+ * the reader.
+ */
 export async function* responseChunks(response: IncomingMessage): AsyncGenerator<Buffer> {
   const chunks = (response as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   try {
@@ -187,7 +194,7 @@ export async function* responseChunks(response: IncomingMessage): AsyncGenerator
       yield next.value
     }
   } finally {
-    // One that was read to its end gives its connection back; of any other the rest is not wanted.
+    // A response that was read to its end releases its connection. The rest of any other response is not needed.
     if (!response.readableEnded) response.destroy()
   }
 }
@@ -198,7 +205,7 @@ async function errorOf(response: IncomingMessage): Promise<Error> {
   try {
     body = JSON.parse(text) as Partial<ErrorBody>
   } catch {
-    // Not of our making; the status has to do.
+    // The body is not from Craik, so the error contains only the status.
   }
   const code = isErrorCode(body.code) ? body.code : 'internal'
   return new CraikError(code, body.error ?? `the supervisor answered ${response.statusCode}`, {
@@ -211,7 +218,7 @@ function isErrorCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(ERRORS, code)
 }
 
-/** What happened while no connection stood was not sent. */
+/** These errors occur before there is a connection, so the request was not sent. */
 const NOT_SENT = new Set(['ENOENT', 'ECONNREFUSED'])
 
 function connectionError(error: Error, signal: AbortSignal | undefined): Error {
@@ -220,7 +227,7 @@ function connectionError(error: Error, signal: AbortSignal | undefined): Error {
   return new LostConnection(error, !NOT_SENT.has((error as NodeJS.ErrnoException).code ?? ''))
 }
 
-/** A body that is at hand. */
+/** Creates a request body from data that is available. */
 export function bodyFrom(source: Iterable<Buffer> | AsyncIterable<Buffer>): Readable {
   return Readable.from(source, { objectMode: false })
 }

@@ -1,4 +1,4 @@
-/** The key that stored values are sealed with: one private file, made once. */
+/** The key that stored values are sealed with: one private file, created once. */
 import { randomBytes } from 'node:crypto'
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,8 +18,8 @@ export function readAtRestKey(home: Home): Buffer {
   return key
 }
 
-/** Makes the key when nothing was ever sealed with one; a lost key is not replaced while values depend on it. */
-export async function readOrMakeAtRestKey(store: Store, home: Home): Promise<Buffer> {
+/** Creates the key when it is missing and no value is stored. A lost key is not replaced while values depend on it. */
+export async function readOrCreateAtRestKey(store: Store, home: Home): Promise<Buffer> {
   if (lstatSync(keyPath(home), { throwIfNoEntry: false }) === undefined && !(await hasStoredValues(store))) {
     ensurePrivateFolder(home.secrets, 'secrets folder of this home')
     createPrivateFile(keyPath(home), randomBytes(KEY_BYTES), LABEL)

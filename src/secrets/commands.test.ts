@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { forgetCommand, listCommands, nameCommand } from './commands.ts'
-import { failure, OPERATOR, type SecretsFixture, secretsFixture } from './secrets.fixture.ts'
+import { addNamedCommand, deleteCommand, listCommands } from './commands.ts'
+import { expectFailure, type SecretsFixture, secretsFixture, TESTER } from './secrets.fixture.ts'
 
 let fixture: SecretsFixture
 beforeEach(async () => {
@@ -8,9 +8,9 @@ beforeEach(async () => {
 })
 afterEach(() => fixture[Symbol.asyncDispose]())
 
-const register = (ref: string, ...argv: string[]) => nameCommand(fixture.store, OPERATOR, ref, argv)
+const register = (ref: string, ...argv: string[]) => addNamedCommand(fixture.store, TESTER, ref, argv)
 
-it('keeps the arguments as they are', async () => {
+it('stores the arguments unchanged', async () => {
   await register('tool', 'op', 'read', 'op://vault/item/field', '', 'a  b', '--flag')
   expect(await listCommands(fixture.store)).toEqual([
     {
@@ -21,9 +21,9 @@ it('keeps the arguments as they are', async () => {
   ])
 })
 
-it('refuses a reference that is taken, and keeps what it stands for', async () => {
+it('refuses a reference that is taken, and keeps its command', async () => {
   await register('tool', 'first')
-  expect(await failure(register('tool', 'second'))).toMatchObject({ code: 'conflict' })
+  expect(await expectFailure(register('tool', 'second'))).toMatchObject({ code: 'conflict' })
   expect((await listCommands(fixture.store))[0]?.argv).toEqual(['first'])
 })
 
@@ -33,7 +33,7 @@ it.each([
   ['a header', ['curl', '-H', 'Authorization: Bearer abcdef1234567890']],
   ['a password in a URL', ['curl', 'https://me:hunter22@example.test/']],
 ])('refuses %s without repeating it', async (_what, argv) => {
-  const error = await failure(register('tool', ...argv))
+  const error = await expectFailure(register('tool', ...argv))
   expect(error.code).toBe('usage')
   expect(error.hint).toContain('craik secret bind')
   for (const argument of argv.slice(1)) expect(`${error.message}${error.hint}`).not.toContain(argument)
@@ -46,11 +46,13 @@ it.each([
   ['65 arguments', 'too_large', Array.from({ length: 65 }, () => 'x')],
   ['17 KiB of arguments', 'too_large', ['echo', 'x'.repeat(17 * 1024)]],
 ])('refuses %s', async (_what, code, argv) => {
-  expect(await failure(register('tool', ...argv))).toMatchObject({ code })
+  expect(await expectFailure(register('tool', ...argv))).toMatchObject({ code })
 })
 
-it('forgets a command, and refuses to forget it twice', async () => {
+it('removes a command, and refuses to remove it twice', async () => {
   await register('tool', 'true')
-  expect(await forgetCommand(fixture.store, OPERATOR, 'tool')).toEqual([])
-  expect(await failure(forgetCommand(fixture.store, OPERATOR, 'tool'))).toMatchObject({ code: 'not_found' })
+  expect(await deleteCommand(fixture.store, TESTER, 'tool')).toEqual([])
+  expect(await expectFailure(deleteCommand(fixture.store, TESTER, 'tool'))).toMatchObject({
+    code: 'not_found',
+  })
 })

@@ -1,16 +1,16 @@
-/** Registered commands: an argv under a reference, so that records and bindings name it instead of spelling it. */
+/** Registered commands: argument lists with a reference, which records and bindings use instead of the arguments. */
 import { CraikError } from '../errors.ts'
 import { parseReference } from '../lib/ids.ts'
 import type { CommandRow, Store } from '../store/store.ts'
 import { looksSecret } from './detect-secret.ts'
 import { registerCommand, removeCommand } from './secret-writes.ts'
 
-/** Leaves room for what receipts put before it. */
+/** Leaves space for what receipts put before it. */
 const MAX_REF_LENGTH = 128
 const MAX_ARGUMENTS = 64
 const MAX_ARGV_BYTES = 16 * 1024
 
-export async function nameCommand(
+export async function addNamedCommand(
   store: Store,
   operator: string,
   ref: string,
@@ -20,8 +20,8 @@ export async function nameCommand(
   return store.write(registerCommand, { operator, ref: parseCommandRef(ref), argv })
 }
 
-/** Answers with the names of the secrets that were read from it. */
-export async function forgetCommand(store: Store, operator: string, ref: string): Promise<readonly string[]> {
+/** Returns the names of the secrets that used the command. */
+export async function deleteCommand(store: Store, operator: string, ref: string): Promise<readonly string[]> {
   const { orphans } = await store.write(removeCommand, { operator, ref: parseCommandRef(ref) })
   return orphans
 }
@@ -43,7 +43,7 @@ function parseCommandRef(ref: string): string {
   return parseReference<string>(ref, 'command reference')
 }
 
-/** Arguments are seen by every user of the machine, and a registered one is kept: no secret may be among them. */
+/** Every user of the host can see arguments, and registered ones are stored. So no secret may be among them. */
 function requireArgv(argv: readonly string[]): void {
   if (argv.length === 0 || argv[0] === '')
     throw new CraikError('usage', 'the program to register is missing', {

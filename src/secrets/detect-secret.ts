@@ -1,4 +1,4 @@
-/** Whether the redactor would mask a part of this text: then it is not fit to be a name or an argument. */
+/** Detects text that the redactor would mask in part. Such text must not be a name or an argument. */
 import { redactValue } from '../receipts/redaction/redact.ts'
 
 export function looksSecret(text: string | readonly string[]): boolean {

@@ -12,12 +12,12 @@ function type(...chunks: (string | Uint8Array)[]): { state: LineState; text: str
   return { state, text: line.finish().toString() }
 }
 
-it('takes what is typed until Enter', () => {
+it('reads what is typed until Enter', () => {
   expect(type('s', 'e', 'cret', '\r')).toEqual({ state: 'entered', text: 'secret' })
   expect(type('secret\n')).toEqual({ state: 'entered', text: 'secret' })
 })
 
-it('takes away one whole character with backspace, and everything with Ctrl-U', () => {
+it('removes one whole character with backspace, and everything with Ctrl-U', () => {
   expect(type('añ\x7f\x7f\x7fb€\x08c\r').text).toBe('bc')
   expect(type('wrong\x15right\r').text).toBe('right')
 })
@@ -45,11 +45,11 @@ it('refuses an unmarked paste of several lines instead of leaving the rest to th
   expect(type('one\r\n')).toEqual({ state: 'entered', text: 'one' })
 })
 
-it('refuses more than it has room for', () => {
+it('refuses more than its limit', () => {
   expect(type('x'.repeat(1001)).state).toBe('too_long')
 })
 
-it('does not depend on how the bytes of a paste are cut into chunks', () => {
+it('does not depend on how the bytes of a paste are split into chunks', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 40 }).filter((value) => !/[\p{Cc}]/u.test(value))
   fc.assert(
     fc.property(text, fc.array(fc.nat(200), { maxLength: 10 }), (value, cuts) => {

@@ -1,4 +1,6 @@
-/** What is typed at a terminal in raw mode, byte by byte, until Enter: editing keys and pastes understood. */
+/**
+ * Processes what the user types at a terminal in raw mode, byte by byte, until Enter. Handles editing keys and pastes.
+ */
 
 const CTRL_C = 0x03
 const CTRL_D = 0x04
@@ -9,7 +11,7 @@ const CTRL_U = 0x15
 const ESCAPE = 0x1b
 const DELETE = 0x7f
 
-/** Asks the terminal to mark pastes, so that a line break in one is not taken for Enter. */
+/** Asks the terminal to mark pastes, so that a line break in one does not count as Enter. */
 export const MARK_PASTES = '\x1b[?2004h'
 export const PASTE_MODE_OFF = '\x1b[?2004l'
 const PASTE_BEGINS = '[200~'
@@ -20,7 +22,7 @@ export type LineState = 'typing' | 'entered' | 'interrupted' | 'several_lines' |
 export class HiddenLine {
   #typed: Buffer
   #length = 0
-  /** The bytes of an escape sequence after ESC, while one is coming in. */
+  /** The bytes of an incomplete escape sequence, after ESC. */
   #escape: string | undefined
   #pasting = false
   #afterReturn = false
@@ -29,7 +31,7 @@ export class HiddenLine {
     this.#typed = Buffer.alloc(maxBytes)
   }
 
-  /** Takes what the terminal sent. Input goes on only while it answers `typing`. */
+  /** Processes what the terminal sent. Input continues only while this returns `typing`. */
   feed(chunk: Uint8Array): LineState {
     for (const [at, byte] of chunk.entries()) {
       const state = this.#take(byte)
@@ -40,7 +42,7 @@ export class HiddenLine {
     return 'typing'
   }
 
-  /** A copy of what was entered; the typed bytes are wiped. */
+  /** Returns a copy of what was entered, and wipes the typed bytes. */
   finish(): Buffer {
     const value = Buffer.from(this.#typed.subarray(0, this.#length))
     this.wipe()
@@ -71,7 +73,7 @@ export class HiddenLine {
     return 'typing'
   }
 
-  /** Terminals send the line breaks of a paste as returns. */
+  /** Terminals send the line breaks of a paste as carriage returns. */
   #takePasted(byte: number): LineState {
     const secondOfPair = byte === LINE_FEED && this.#afterReturn
     this.#afterReturn = byte === RETURN
@@ -79,7 +81,9 @@ export class HiddenLine {
     return this.#append(byte === RETURN ? LINE_FEED : byte)
   }
 
-  /** Arrow keys and the like are dropped whole; only the marks around a paste mean something here. */
+  /**
+   * Drops escape sequences completely, such as those of arrow keys. Only the marks around a paste have a meaning here.
+   */
   #takeEscape(byte: number): LineState {
     if (byte === CTRL_C && !this.#pasting) return 'interrupted'
     this.#escape += String.fromCharCode(byte)
@@ -99,7 +103,7 @@ export class HiddenLine {
     return 'typing'
   }
 
-  /** One character, which in UTF-8 is a first byte and its continuation bytes. */
+  /** Removes one character, which in UTF-8 is a first byte and its continuation bytes. */
   #dropCharacter(): void {
     while (this.#length > 0) {
       const byte = this.#typed[--this.#length]!

@@ -1,13 +1,16 @@
 /** The login keyring: libsecret on Linux, the keychain on macOS, each through its own command-line tool. */
 import { findHostProgram } from '../lib/host-programs.ts'
-import { type Reading, runTool, type ToolStop, toolFailure } from './run-tool.ts'
+import { runTool, type SourceResult, type ToolStop, toolFailure } from './run-tool.ts'
 import { keyringItem, stripNewline } from './secret.ts'
 
 interface KeyringTool {
   readonly program: 'secret-tool' | 'security'
   readonly argv: (service: string, account: string) => readonly string[]
   readonly install: string
-  /** The exit code for an item that is not there; silence tells it from a keyring that cannot be reached. */
+  /**
+   * The exit code for an item that does not exist. With `notFoundIsSilent`, the tool then writes no message, and a
+   * message means that the keyring is not reachable.
+   */
   readonly notFoundExit: number
   readonly notFoundIsSilent: boolean
 }
@@ -35,7 +38,7 @@ export async function readKeyring(
   mounted: readonly string[],
   stop: ToolStop,
   platform: NodeJS.Platform = process.platform,
-): Promise<Reading> {
+): Promise<SourceResult> {
   const tool = TOOLS[platform]
   const item = keyringItem(reference)
   if (tool === undefined) return { reason: `Craik does not support keyrings on ${platform}` }

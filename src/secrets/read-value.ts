@@ -1,4 +1,4 @@
-/** Gets a secret's value from a person or a pipe; never from the command line, which others can see. */
+/** Reads a secret's value from the user or a pipe, never from the command line, which others can see. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
 import { HiddenLine, type LineState, MARK_PASTES, PASTE_MODE_OFF } from './hidden-line.ts'
@@ -6,17 +6,17 @@ import { MAX_VALUE_BYTES, stripNewline } from './secret.ts'
 
 /** A value may be followed by one line break. */
 const MAX_INPUT_BYTES = MAX_VALUE_BYTES + 2
-/** How long the rest of a refused paste is swallowed, so that the shell does not run it. */
+/** How long the rest of a refused paste is discarded, so that the shell does not run it. */
 const SWALLOW_MS = 200
 
 export interface ValueStreams {
   readonly stdin: NodeJS.ReadStream
-  /** Where the question goes: standard output is for results. */
+  /** Where the prompt goes, because standard output is for results. */
   readonly stderr: NodeJS.WritableStream
   readonly signal: AbortSignal
 }
 
-/** Without one trailing line break. Empty when nothing was given. */
+/** Returns the value without one trailing line break. It is empty when there was no input. */
 export async function readValue(streams: ValueStreams, name: string): Promise<Buffer> {
   const input = streams.stdin.isTTY ? await readTyped(streams, name) : await readPiped(streams)
   return stripNewline(input)
@@ -77,7 +77,7 @@ async function readTyped({ stdin, stderr, signal }: ValueStreams, name: string):
     signal.removeEventListener('abort', onStop)
     stdin.off('data', onData).off('end', onStop).pause()
     stdin.setRawMode(false)
-    // Whoever reports an interruption ends the line.
+    // The code that reports an interruption also ends the line.
     stderr.write(state === 'interrupted' ? PASTE_MODE_OFF : `${PASTE_MODE_OFF}\n`)
   }
 }

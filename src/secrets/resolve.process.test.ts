@@ -1,12 +1,13 @@
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { nameCommand } from './commands.ts'
+import { NEVER_ABORTED } from '../lib/never-aborted.fixture.ts'
+import { addNamedCommand } from './commands.ts'
 import { readKeyring } from './keyring.ts'
 import { resolveSecret } from './resolve.ts'
 import { runTool, toolFailure } from './run-tool.ts'
 import { type BindingSource, MAX_VALUE_BYTES } from './secret.ts'
-import { failure, NEVER, OPERATOR, type SecretsFixture, secretsFixture } from './secrets.fixture.ts'
+import { expectFailure, type SecretsFixture, secretsFixture, TESTER } from './secrets.fixture.ts'
 import { bindSecret, storeSecret } from './secrets.ts'
 
 const CANARY = 'canary-4f1d9b-value'
@@ -20,8 +21,9 @@ beforeEach(async () => {
 afterEach(() => fixture[Symbol.asyncDispose]())
 
 const bind = (source: BindingSource, reference: string) =>
-  bindSecret(fixture.store, OPERATOR, 'KEY', { source, reference })
-const resolve = (signal = NEVER) => resolveSecret(fixture.store, fixture.home, environment, 'KEY', signal)
+  bindSecret(fixture.store, TESTER, 'KEY', { source, reference })
+const resolve = (signal = NEVER_ABORTED) =>
+  resolveSecret(fixture.store, fixture.home, environment, 'KEY', signal)
 const resolveText = async () => (await resolve()).toString()
 
 function file(content: string | Buffer, mode = 0o600): string {
@@ -31,7 +33,7 @@ function file(content: string | Buffer, mode = 0o600): string {
   return path
 }
 
-/** An executable on the PATH that the secret is resolved with. */
+/** Creates an executable on the PATH with which the secret is resolved. */
 function program(name: string, script: string): string {
   const folder = join(fixture.folder, 'bin')
   mkdirSync(folder, { recursive: true })
@@ -40,27 +42,27 @@ function program(name: string, script: string): string {
   return path
 }
 
-it('says that a name is unknown', async () => {
-  expect(await failure(resolve())).toMatchObject({ code: 'not_found', message: 'unknown secret KEY' })
+it('reports that a name is unknown', async () => {
+  expect(await expectFailure(resolve())).toMatchObject({ code: 'not_found', message: 'unknown secret KEY' })
 })
 
-it('reads back what was stored', async () => {
-  await storeSecret(fixture.store, fixture.home, OPERATOR, 'KEY', Buffer.from(CANARY))
+it('returns what was stored', async () => {
+  await storeSecret(fixture.store, fixture.home, TESTER, 'KEY', Buffer.from(CANARY))
   expect(await resolveText()).toBe(CANARY)
 })
 
 describe('an environment variable', () => {
-  it('is read as it is', async () => {
+  it('is read unchanged', async () => {
     await bind('env', 'SOME_VAR')
     environment.SOME_VAR = `${CANARY}\n`
     expect(await resolveText()).toBe(`${CANARY}\n`)
   })
 
-  it('is unavailable when it is missing or empty, and is named', async () => {
+  it('is unavailable when it is missing or empty, and the error names it', async () => {
     await bind('env', 'SOME_VAR')
     for (const value of [undefined, '']) {
       environment.SOME_VAR = value
-      const error = await failure(resolve())
+      const error = await expectFailure(resolve())
       expect(error.code).toBe('unavailable')
       expect(error.message).toContain('env SOME_VAR')
     }
@@ -73,18 +75,18 @@ describe('a file', () => {
     expect(await resolveText()).toBe(`one\n${CANARY}`)
   })
 
-  it('may hold exactly 64 KiB, and no byte more', async () => {
+  it('can contain exactly 64 KiB, and not one byte more', async () => {
     await bind('file', file(`${'x'.repeat(MAX_VALUE_BYTES)}\r\n`))
     expect(await resolve()).toHaveLength(MAX_VALUE_BYTES)
     file('x'.repeat(MAX_VALUE_BYTES + 1))
-    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+    expect(await expectFailure(resolve())).toMatchObject({ code: 'unavailable' })
     file('x'.repeat(MAX_VALUE_BYTES + 10))
-    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+    expect(await expectFailure(resolve())).toMatchObject({ code: 'unavailable' })
   })
 
   it.each([0o644, 0o640, 0o604, 0o620, 0o610, 0o601])('is refused with mode %o', async (mode) => {
     await bind('file', file(CANARY, mode))
-    const error = await failure(resolve())
+    const error = await expectFailure(resolve())
     expect(error.code).toBe('key_exposed')
     expect(JSON.stringify([error.message, error.hint])).not.toContain(CANARY)
     chmodSync(join(fixture.folder, 'key.txt'), 0o400)
@@ -95,21 +97,24 @@ describe('a file', () => {
     const link = join(fixture.folder, 'link')
     symlinkSync(file(CANARY), link)
     await bind('file', link)
-    expect(await failure(resolve())).toMatchObject({ code: 'key_exposed' })
+    expect(await expectFailure(resolve())).toMatchObject({ code: 'key_exposed' })
   })
 
   it('is unavailable when it is missing or empty', async () => {
     await bind('file', join(fixture.folder, 'absent'))
-    const error = await failure(resolve())
+    const error = await expectFailure(resolve())
     expect(error.code).toBe('unavailable')
     expect(error.hint).not.toContain('backup')
     await bind('file', file('\n'))
-    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+    expect(await expectFailure(resolve())).toMatchObject({ code: 'unavailable' })
   })
 })
 
 describe('a keyring item', () => {
-  /** Answers as libsecret's tool does: the bare value, exit 1 in silence when absent, a complaint when locked out. */
+  /**
+   * Behaves like libsecret's tool. It prints the bare value, exits with 1 in silence when the item is missing, and
+   * prints an error when the keyring is locked.
+   */
   const secretTool = `
 [ "$1" = lookup ] && [ "$2" = service ] && [ "$4" = account ] && [ $# -eq 5 ] || exit 2
 [ "$3" = locked ] && { echo 'secret-tool: Cannot spawn a message bus ${CANARY}' >&2; exit 1; }
@@ -120,54 +125,61 @@ printf '%s' "$DBUS_SESSION_BUS_ADDRESS ${CANARY}"`
     program('secret-tool', `${secretTool}\nprintf '%s' "$OPENAI_API_KEY"`)
     environment.DBUS_SESSION_BUS_ADDRESS = 'unix:path=/bus'
     environment.OPENAI_API_KEY = 'not for the tool'
-    expect(await readKeyring('my service/me', environment, [], { signal: NEVER }, 'linux')).toEqual({
+    expect(await readKeyring('my service/me', environment, [], { signal: NEVER_ABORTED }, 'linux')).toEqual({
       value: Buffer.from(`unix:path=/bus ${CANARY}`),
     })
   })
 
-  it('is found through the macOS keychain with security', async () => {
+  it('is found in the macOS keychain with security', async () => {
     program(
       'security',
       `[ "$*" = "find-generic-password -s my service -a me -w" ] && echo ${CANARY} || exit 44`,
     )
-    expect(await readKeyring('my service/me', environment, [], { signal: NEVER }, 'darwin')).toEqual({
+    expect(await readKeyring('my service/me', environment, [], { signal: NEVER_ABORTED }, 'darwin')).toEqual({
       value: Buffer.from(CANARY),
     })
-    expect(await readKeyring('my service/other', environment, [], { signal: NEVER }, 'darwin')).toEqual({
+    expect(
+      await readKeyring('my service/other', environment, [], { signal: NEVER_ABORTED }, 'darwin'),
+    ).toEqual({
       reason: 'the keyring has no such item',
     })
   })
 
-  it.runIf(process.platform === 'linux')('is unavailable, and named, when it is not there', async () => {
-    program('secret-tool', secretTool)
-    await bind('keyring', 'my service/other')
-    const error = await failure(resolve())
-    expect(error.code).toBe('unavailable')
-    expect(error.message).toContain('keyring my service/other: the keyring has no such item')
-  })
+  it.runIf(process.platform === 'linux')(
+    'is unavailable when it does not exist, and the error names it',
+    async () => {
+      program('secret-tool', secretTool)
+      await bind('keyring', 'my service/other')
+      const error = await expectFailure(resolve())
+      expect(error.code).toBe('unavailable')
+      expect(error.message).toContain('keyring my service/other: the keyring has no such item')
+    },
+  )
 
-  it.runIf(process.platform === 'linux')('never shows what the tool complains about', async () => {
+  it.runIf(process.platform === 'linux')('never shows the error output of the tool', async () => {
     program('secret-tool', secretTool)
     await bind('keyring', 'locked/me')
-    const error = await failure(resolve())
+    const error = await expectFailure(resolve())
     expect(error.message).toContain('could not read the keyring')
     expect(`${error.message}${error.hint}${error.stack}`).not.toContain(CANARY)
   })
 
-  it('is unavailable without the tool, and says how to install it', async () => {
+  it('is unavailable without the tool, and the hint shows how to install it', async () => {
     environment.PATH = join(fixture.folder, 'nothing-here')
-    expect(await readKeyring('a/b', environment, [], { signal: NEVER }, 'linux')).toEqual({
+    expect(await readKeyring('a/b', environment, [], { signal: NEVER_ABORTED }, 'linux')).toEqual({
       reason: 'secret-tool is not installed',
       hint: expect.stringContaining('apt install libsecret-tools'),
     })
-    expect(await readKeyring('a/b', environment, [], { signal: NEVER }, 'win32')).toHaveProperty('reason')
+    expect(await readKeyring('a/b', environment, [], { signal: NEVER_ABORTED }, 'win32')).toHaveProperty(
+      'reason',
+    )
   })
 })
 
 describe('a registered command', () => {
-  const register = (ref: string, ...argv: string[]) => nameCommand(fixture.store, OPERATOR, ref, argv)
+  const register = (ref: string, ...argv: string[]) => addNamedCommand(fixture.store, TESTER, ref, argv)
 
-  it('gives what it prints, without its last line break and without our environment', async () => {
+  it('returns what it prints, without its last line break and without Craik’s environment', async () => {
     await register('manager', program('manager', `printf '%s\\n' "${CANARY} $1 [$OPENAI_API_KEY]"`), 'a b')
     await bind('command', 'manager')
     environment.OPENAI_API_KEY = 'not for the command'
@@ -182,25 +194,25 @@ describe('a registered command', () => {
   ])('is unavailable when it %s', async (_how, script, reason) => {
     await register('manager', program('manager', script))
     await bind('command', 'manager')
-    const error = await failure(resolve())
+    const error = await expectFailure(resolve())
     expect(error.code).toBe('unavailable')
     expect(error.message).toContain('command manager')
     expect(error.message).toContain(reason)
     expect(`${error.message}${error.hint}${error.stack}`).not.toContain(CANARY)
   })
 
-  it('is unavailable when its program is gone', async () => {
+  it('is unavailable when its program is missing', async () => {
     await register('manager', join(fixture.folder, 'absent'))
     await bind('command', 'manager')
-    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+    expect(await expectFailure(resolve())).toMatchObject({ code: 'unavailable' })
   })
 
-  it('is stopped when it takes longer than it may', async () => {
+  it('is stopped when it exceeds its time limit', async () => {
     const { result } = await runTool(
       { argv: [program('manager', 'exec sleep 60')], argv0: 'manager' },
       [],
       environment,
-      { signal: NEVER },
+      { signal: NEVER_ABORTED },
       100,
     )
     expect(result.end).toBe('timeout')
@@ -210,6 +222,6 @@ describe('a registered command', () => {
   it('is stopped by Ctrl-C', async () => {
     await register('manager', program('manager', 'exec sleep 60'))
     await bind('command', 'manager')
-    expect(await failure(resolve(AbortSignal.timeout(200)))).toMatchObject({ code: 'interrupted' })
+    expect(await expectFailure(resolve(AbortSignal.timeout(200)))).toMatchObject({ code: 'interrupted' })
   })
 })

@@ -1,4 +1,4 @@
-/** Finds a secret by name and reads its value from where it is. */
+/** Finds a secret by name and reads its value from its source. */
 import { CraikError } from '../errors.ts'
 import { findNamedProgram } from '../lib/host-programs.ts'
 import { readPrivateFile } from '../lib/private-files.ts'
@@ -7,7 +7,7 @@ import { listMountedFolders } from '../store/mounted-folders.ts'
 import type { CommandRow, SecretRow, Store } from '../store/store.ts'
 import { readAtRestKey } from './at-rest-key.ts'
 import { readKeyring } from './keyring.ts'
-import { type Reading, runTool, type ToolStop, toolFailure } from './run-tool.ts'
+import { runTool, type SourceResult, type ToolStop, toolFailure } from './run-tool.ts'
 import { openValue } from './seal.ts'
 import {
   describeSource,
@@ -19,8 +19,8 @@ import {
 } from './secret.ts'
 
 /**
- * The value, between 1 byte and 64 KiB; the caller wipes it after use. Errors name the secret and its source,
- * and hold nothing of what the source gave.
+ * Returns the value, between 1 byte and 64 KiB. The caller wipes it after use. Errors name the secret and its source,
+ * and contain nothing that the source returned.
  */
 export async function resolveSecret(
   store: Store,
@@ -62,7 +62,7 @@ interface SecretLocation {
   readonly stop: ToolStop
 }
 
-const READERS: Record<SecretSource, (where: SecretLocation) => Promise<Reading>> = {
+const READERS: Record<SecretSource, (where: SecretLocation) => Promise<SourceResult>> = {
   async env({ row, environment }) {
     const value = environment[row.reference!]
     if (value === undefined) return { reason: 'the variable is not set' }
@@ -72,10 +72,10 @@ const READERS: Record<SecretSource, (where: SecretLocation) => Promise<Reading>>
   async file({ row }) {
     const path = row.reference!
     try {
-      // Room for the value's line break.
+      // The limit leaves space for the line break after the value.
       return { value: stripNewline(readPrivateFile(path, MAX_VALUE_BYTES + 2, `file ${path}`)) }
     } catch (error) {
-      // Its hint is about Craik's own keys.
+      // The hint of this error is about Craik's own keys.
       if (error instanceof CraikError && error.code === 'key_unreadable') return { reason: error.message }
       throw error
     }

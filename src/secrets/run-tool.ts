@@ -1,32 +1,38 @@
-/** Runs a program whose output is a secret value: short, quiet, and without our environment. */
+/**
+ * Runs a program whose output is a secret value: with a short timeout, without showing its messages, and without
+ * Craik's environment.
+ */
 import { CraikError } from '../errors.ts'
 import { hostEnvironment, type RunResult, runChild } from '../lib/child.ts'
 import type { FoundProgram } from '../lib/host-programs.ts'
 import { MAX_VALUE_BYTES } from './secret.ts'
 
 const TIMEOUT_MS = 10_000
-/** The value, and as much again for what a tool says on its way. */
+/** The size of a value, and as much again for other output of a tool. */
 const MAX_OUTPUT_BYTES = 2 * MAX_VALUE_BYTES
-/** Where password managers find the session's agent and keyring. */
+/** The variables with which password managers find the session's agent and keyring. */
 const SESSION_VARIABLES = ['DBUS_SESSION_BUS_ADDRESS', 'XDG_RUNTIME_DIR']
 
-/** What a source gave: the value, or why there is none. Neither holds what a tool wrote to stderr. */
-export type Reading = { readonly value: Buffer } | { readonly reason: string; readonly hint?: string }
+/** The result of reading a source: the value, or why none exists. Neither contains what a tool wrote to stderr. */
+export type SourceResult = { readonly value: Buffer } | { readonly reason: string; readonly hint?: string }
 
 interface ToolOutput {
   readonly result: RunResult
   readonly stdout: Buffer
-  /** Whether it complained. What it said may hold anything, and is dropped. */
+  /** Whether the tool wrote to stderr. That text can contain anything, so it is dropped. */
   readonly complained: boolean
 }
 
-/** The first asks a tool to end, the second ends it at once. */
+/** `signal` asks a tool to stop, and `killSignal` kills it at once. */
 export interface ToolStop {
   readonly signal: AbortSignal
   readonly killSignal?: AbortSignal | undefined
 }
 
-/** A program that was found by the rule of `lib/host-programs.ts`, in the root folder, so that the answer does not depend on where the caller stands. */
+/**
+ * Runs a program that `lib/host-programs.ts` found. It runs in the root folder, so that the result does not depend on
+ * the caller's working folder.
+ */
 export async function runTool(
   program: FoundProgram,
   args: readonly string[],
@@ -56,7 +62,7 @@ export async function runTool(
   return { result, stdout: Buffer.concat(chunks), complained }
 }
 
-/** Why a run gave no value, or undefined when it ended well. */
+/** Returns why a run produced no value, or `undefined` when it succeeded. */
 export function toolFailure(result: RunResult): string | undefined {
   switch (result.end) {
     case 'exited':

@@ -1,4 +1,4 @@
-/** A stored value at rest: AES-256-GCM, as version byte | 96-bit nonce | 128-bit tag | ciphertext. */
+/** Encrypts stored values with AES-256-GCM. The format is version byte | 96-bit nonce | 128-bit tag | ciphertext. */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 
@@ -12,7 +12,7 @@ const NONCE_AT = 1
 const TAG_AT = NONCE_AT + NONCE_BYTES
 const CIPHERTEXT_AT = TAG_AT + TAG_BYTES
 
-/** Under a fresh random nonce, so that sealing the same value twice shows nothing. */
+/** Encrypts with a fresh random nonce, so that equal values do not look equal. */
 export function sealValue(key: Uint8Array, name: string, value: Uint8Array): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES }).setAAD(associatedData(name))
@@ -20,7 +20,7 @@ export function sealValue(key: Uint8Array, name: string, value: Uint8Array): Buf
   return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), ciphertext])
 }
 
-/** Throws `store_damaged` unless these are the bytes that were sealed, under this key and for this name. */
+/** Throws `store_damaged` unless these are the bytes that were sealed, with this key and for this name. */
 export function openValue(key: Uint8Array, name: string, sealed: Uint8Array): Buffer {
   if (sealed[0] !== VERSION || sealed.length < CIPHERTEXT_AT) throw damagedError(name)
   const nonce = sealed.subarray(NONCE_AT, TAG_AT)
@@ -36,7 +36,7 @@ export function openValue(key: Uint8Array, name: string, sealed: Uint8Array): Bu
   }
 }
 
-/** The name is authenticated with the value, so that a row cannot be passed off as another. */
+/** Authenticates the name with the value, so that a row cannot be passed off as another. */
 function associatedData(name: string): Buffer {
   return Buffer.from(`craik-secret/1\0${name}`)
 }

@@ -1,4 +1,7 @@
-/** Secrets and command references in the writer thread: each change and its receipt, in one transaction. */
+/**
+ * The writer thread's procedures for secrets and command references. Each change and its receipt are in one
+ * transaction.
+ */
 import { CraikError } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { ReceiptWriter } from '../receipts/receipt-writer.ts'
@@ -17,7 +20,7 @@ export function secretProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
       const replaced = (await tables.secrets.get(name)) !== undefined
       await tables.secrets.put({ name, source, reference, sealed, updatedAtMs: clock.nowMs() })
       const operation = source === 'stored' ? 'set' : replaced ? 'rebind' : 'bind'
-      await receipts.append(tables, secretChanged(operator, name, operation, source))
+      await receipts.append(tables, secretReceipt(operator, name, operation, source))
       return { replaced }
     },
 
@@ -25,7 +28,7 @@ export function secretProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
       const row = await tables.secrets.get(input.name)
       if (row === undefined) throw unknownSecret(input.name)
       await tables.secrets.remove(input.name)
-      await receipts.append(tables, secretChanged(input.operator, input.name, 'remove', row.source))
+      await receipts.append(tables, secretReceipt(input.operator, input.name, 'remove', row.source))
     },
 
     async [registerCommand.name](tables: Tables, input: InputOf<typeof registerCommand>) {
@@ -34,12 +37,12 @@ export function secretProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
           hint: `show it with  craik command list  or remove it first:  craik command remove ${input.ref}`,
         })
       await tables.commands.insert({ ref: input.ref, argv: input.argv, createdAtMs: clock.nowMs() })
-      await receipts.append(tables, commandChanged(input.operator, input.ref, 'register'))
+      await receipts.append(tables, commandReceipt(input.operator, input.ref, 'register'))
     },
 
     async [removeCommand.name](tables: Tables, input: InputOf<typeof removeCommand>) {
       if (!(await tables.commands.remove(input.ref))) throw unknownCommand(input.ref)
-      await receipts.append(tables, commandChanged(input.operator, input.ref, 'remove'))
+      await receipts.append(tables, commandReceipt(input.operator, input.ref, 'remove'))
       const secrets = await tables.secrets.list()
       const bound = secrets.filter((row) => row.source === 'command' && row.reference === input.ref)
       return { orphans: bound.map((row) => row.name) }
@@ -48,10 +51,10 @@ export function secretProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
 }
 
 /**
- * The name and the kind of source; what the source is called stays out of the log. The target has a slash, because
- * redaction takes what follows `secret:` for the value.
+ * Records the name and the kind of source. The reference to the source stays out of the log. The target has a slash,
+ * because redaction takes what follows `secret:` for the value.
  */
-function secretChanged(operator: string, name: string, operation: string, source: string): ReceiptDraft {
+function secretReceipt(operator: string, name: string, operation: string, source: string): ReceiptDraft {
   return {
     kind: 'environment_decision',
     phase: 'point',
@@ -65,7 +68,7 @@ function secretChanged(operator: string, name: string, operation: string, source
   }
 }
 
-function commandChanged(operator: string, ref: string, operation: string): ReceiptDraft {
+function commandReceipt(operator: string, ref: string, operation: string): ReceiptDraft {
   return {
     kind: 'environment_decision',
     phase: 'point',

@@ -1,9 +1,9 @@
-/** The durable changes to secrets and command references, as the names by which the writer thread knows them. */
+/** The definitions of the writer thread's procedures that change secrets and command references. */
 import { procedure } from '../store/store.ts'
 import type { SecretSource } from './secret.ts'
 
 interface Change {
-  /** Who makes it, for the receipt. */
+  /** The operator who makes the change, for the receipt. */
   readonly operator: string
 }
 
@@ -30,12 +30,12 @@ interface RemoveCommand extends Change {
 export const putSecret = procedure<PutSecret, { readonly replaced: boolean }>('secrets.put')
 export const removeSecret = procedure<RemoveSecret, void>('secrets.remove')
 export const registerCommand = procedure<RegisterCommand, void>('commands.register')
-/** Answers with the names of the secrets that were read from it, and now have no source. */
+/** Returns the names of the secrets that used the command and now have no source. */
 export const removeCommand = procedure<RemoveCommand, { readonly orphans: readonly string[] }>(
   'commands.remove',
 )
 
-/** The input of a procedure, taken from its token. */
+/** The input type of a procedure, from its definition. */
 export type InputOf<Token> = Token extends { readonly __types?: (input: infer Input) => unknown }
   ? Input
   : never

@@ -1,4 +1,4 @@
-/** What a secret is: a name, and where its value comes from. */
+/** Defines a secret: a name, and the source of its value. */
 import { isAbsolute } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { REFERENCE } from '../lib/ids.ts'
@@ -8,7 +8,10 @@ import { looksSecret } from './detect-secret.ts'
 export type BindingSource = 'env' | 'file' | 'keyring' | 'command'
 export type SecretSource = BindingSource | 'stored'
 
-/** A value that lives elsewhere: the variable, the absolute path, `service/account`, or the command reference. */
+/**
+ * The location of a value that Craik does not store: the variable, the absolute path, `service/account`, or the command
+ * reference.
+ */
 export interface Binding {
   readonly source: BindingSource
   readonly reference: string
@@ -16,13 +19,16 @@ export interface Binding {
 
 export const MAX_VALUE_BYTES = 64 * 1024
 
-/** Every name is also a reference in receipts, which start with a letter or digit. */
+/** Every name is also a reference in receipts, and a reference starts with a letter or digit. */
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,127}$/
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,254}$/
-/** The account is what follows the last slash; neither part may be taken for a flag. */
+/** The account is what follows the last slash. Neither part may look like a flag. */
 const KEYRING_ITEM = /^(?<service>[^-\p{Cc}][^\p{Cc}]{0,254})\/(?<account>[^-/\p{Cc}][^/\p{Cc}]{0,254})$/u
 
-/** Never repeats what it refuses: a value typed in the wrong place would otherwise reach the screen and its log. */
+/**
+ * Parses a name. Errors never repeat the text: a value typed in the wrong place would otherwise reach the screen and
+ * its log.
+ */
 export function parseSecretName(name: string): string {
   if (!NAME.test(name))
     throw new CraikError('usage', 'the secret name is invalid', {
@@ -47,7 +53,7 @@ export function keyringItem(
   return KEYRING_ITEM.exec(reference)?.groups as { service: string; account: string } | undefined
 }
 
-/** Tools and files end their text with a line break that is not part of it. */
+/** Removes the line break that tools and files put at the end of their text. It is not part of the value. */
 export function stripNewline(value: Buffer): Buffer {
   if (value.at(-1) !== 0x0a) return value
   return value.subarray(0, value.at(-2) === 0x0d ? -2 : -1)
@@ -65,7 +71,7 @@ export function requireValueSize(value: Uint8Array): void {
     )
 }
 
-/** `env OPENAI_API_KEY`, `file /run/key`, `stored`: the source as it is shown. */
+/** Formats the source for display: `env OPENAI_API_KEY`, `file /run/key`, `stored`. */
 export function describeSource({ source, reference }: Pick<SecretRow, 'source' | 'reference'>): string {
   return reference === null ? source : `${source} ${reference}`
 }
@@ -76,7 +82,7 @@ export function unknownSecret(name: string): CraikError {
   })
 }
 
-/** Why a reference is refused, or undefined. The message never repeats it. */
+/** Returns why a reference is refused, or `undefined`. The message never repeats it. */
 const BINDING_RULES: Record<BindingSource, (reference: string) => string | undefined> = {
   env(variable) {
     if (!VARIABLE.test(variable)) return '--env takes the name of an environment variable'

@@ -1,4 +1,7 @@
-/** A temporary home with the real tables, procedures run in this thread, and receipts collected instead of sealed. */
+/**
+ * A temporary Craik home with the real tables. Procedures run in this thread, and receipts are collected instead of
+ * sealed.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,20 +11,19 @@ import type { ReceiptWriter } from '../receipts/receipt-writer.ts'
 import { type ReceiptDraft, receiptDraft } from '../receipts/schema.ts'
 import { type Home, homeAt } from '../store/home.ts'
 import { openDatabase } from '../store/sqlite/database.ts'
-import { tablesOver } from '../store/sqlite/tables.ts'
+import { createTables } from '../store/sqlite/tables.ts'
 import type { Procedure, Store } from '../store/store.ts'
 import { secretProcedures } from './secret-procedures.ts'
 
-export const OPERATOR = 'local-user:tester'
-export const NEVER = new AbortController().signal
+export const TESTER = 'local-user:tester'
 
 export interface SecretsFixture extends AsyncDisposable {
   readonly folder: string
   readonly home: Home
   readonly store: Store
-  /** What was appended, in order. */
+  /** The receipts that were appended, in order. */
   readonly receipts: readonly ReceiptDraft[]
-  /** Makes the next append fail, as a full disk would. */
+  /** Makes the next append fail, as on a full disk. */
   failNextReceipt(): void
 }
 
@@ -29,7 +31,7 @@ export async function secretsFixture(nowMs: () => number = Date.now): Promise<Se
   const folder = mkdtempSync(join(tmpdir(), 'craik-secrets-'))
   const home = homeAt(join(folder, 'home'))
   const database = await openDatabase(home)
-  const tables = tablesOver(database)
+  const tables = createTables(database)
   const receipts: ReceiptDraft[] = []
   let failing = false
   const writer: ReceiptWriter = {
@@ -77,8 +79,8 @@ export async function secretsFixture(nowMs: () => number = Date.now): Promise<Se
   }
 }
 
-/** The error that the work ends with. */
-export async function failure(work: Promise<unknown>): Promise<CraikError> {
+/** Returns the error that the work ends with. */
+export async function expectFailure(work: Promise<unknown>): Promise<CraikError> {
   const error = await work.then(
     () => undefined,
     (thrown: unknown) => thrown,

@@ -1,11 +1,12 @@
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { forgetCommand, nameCommand } from './commands.ts'
+import { NEVER_ABORTED } from '../lib/never-aborted.fixture.ts'
+import { addNamedCommand, deleteCommand } from './commands.ts'
 import { resolveSecret } from './resolve.ts'
 import { type BindingSource, MAX_VALUE_BYTES } from './secret.ts'
-import { failure, NEVER, OPERATOR, type SecretsFixture, secretsFixture } from './secrets.fixture.ts'
-import { bindSecret, forgetSecret, listSecrets, storeSecret } from './secrets.ts'
+import { expectFailure, type SecretsFixture, secretsFixture, TESTER } from './secrets.fixture.ts'
+import { bindSecret, deleteSecret, listSecrets, storeSecret } from './secrets.ts'
 
 const CANARY = 'canary-7c20e5-value'
 
@@ -16,11 +17,11 @@ beforeEach(async () => {
 afterEach(() => fixture[Symbol.asyncDispose]())
 
 const set = (name: string, value: string | Buffer = CANARY) =>
-  storeSecret(fixture.store, fixture.home, OPERATOR, name, Buffer.from(value))
+  storeSecret(fixture.store, fixture.home, TESTER, name, Buffer.from(value))
 const bind = (name: string, source: BindingSource, reference: string) =>
-  bindSecret(fixture.store, OPERATOR, name, { source, reference })
+  bindSecret(fixture.store, TESTER, name, { source, reference })
 const resolve = async (name: string) =>
-  (await resolveSecret(fixture.store, fixture.home, {}, name, NEVER)).toString()
+  (await resolveSecret(fixture.store, fixture.home, {}, name, NEVER_ABORTED)).toString()
 const row = (name: string) => fixture.store.read((tables) => tables.secrets.get(name))
 const keyPath = () => join(fixture.home.secrets, 'at-rest.key')
 
@@ -30,7 +31,7 @@ describe('names and references', () => {
   it.each(['', '1KEY', '-KEY', '_KEY', 'A B', 'A=b', 'A/b', 'ключ', 'A'.repeat(129), looksReal])(
     'refuses %j as a name without repeating it',
     async (name) => {
-      const error = await failure(set(name))
+      const error = await expectFailure(set(name))
       expect(error.code).toBe('usage')
       if (name.length > 4) expect(`${error.message}${error.hint}`).not.toContain(name)
       expect(fixture.receipts).toEqual([])
@@ -52,17 +53,17 @@ describe('names and references', () => {
     ['keyring', 'new\nline/account'],
     ['command', 'with blank'],
   ])('refuses %s %j', async (source, reference) => {
-    expect(await failure(bind('KEY', source, reference))).toMatchObject({ code: 'usage' })
+    expect(await expectFailure(bind('KEY', source, reference))).toMatchObject({ code: 'usage' })
     expect(await listSecrets(fixture.store)).toEqual([])
   })
 
   it('refuses to bind to a command that is not registered', async () => {
-    expect(await failure(bind('KEY', 'command', 'absent'))).toMatchObject({ code: 'not_found' })
+    expect(await expectFailure(bind('KEY', 'command', 'absent'))).toMatchObject({ code: 'not_found' })
   })
 })
 
 describe('the list', () => {
-  it('has names and sources, and nothing of a stored value', async () => {
+  it('contains names and sources, and nothing of a stored value', async () => {
     await bind('B', 'env', 'VAR')
     await set('A')
     expect(await listSecrets(fixture.store)).toEqual([
@@ -77,7 +78,7 @@ describe('every change', () => {
     kind: 'environment_decision',
     phase: 'point',
     status: 'passed',
-    operator: OPERATOR,
+    operator: TESTER,
     capability: 'secret.write',
     operation,
     target: 'secret/KEY',
@@ -85,12 +86,12 @@ describe('every change', () => {
     metadata: { source },
   })
 
-  it('leaves one receipt with the name and the kind of source', async () => {
+  it('is recorded in one receipt with the name and the kind of source', async () => {
     await bind('KEY', 'env', 'PRIVATE_VARIABLE')
     await bind('KEY', 'file', '/private/path')
     await set('KEY')
     await bind('KEY', 'keyring', 'private-service/account')
-    await forgetSecret(fixture.store, OPERATOR, 'KEY')
+    await deleteSecret(fixture.store, TESTER, 'KEY')
     expect(fixture.receipts).toEqual([
       receipt('bind', 'env'),
       receipt('rebind', 'file'),
@@ -100,26 +101,26 @@ describe('every change', () => {
     ])
   })
 
-  it('does not happen when its receipt cannot be written', async () => {
+  it('is not made when its receipt cannot be written', async () => {
     await bind('KEY', 'env', 'BEFORE')
     for (const change of [
       () => bind('KEY', 'env', 'AFTER'),
       () => set('KEY'),
-      () => forgetSecret(fixture.store, OPERATOR, 'KEY'),
-      () => nameCommand(fixture.store, OPERATOR, 'ref', ['true']),
+      () => deleteSecret(fixture.store, TESTER, 'KEY'),
+      () => addNamedCommand(fixture.store, TESTER, 'ref', ['true']),
     ]) {
       fixture.failNextReceipt()
-      expect(await failure(change())).toMatchObject({ code: 'disk_full' })
+      expect(await expectFailure(change())).toMatchObject({ code: 'disk_full' })
     }
     expect(await row('KEY')).toMatchObject({ source: 'env', reference: 'BEFORE', sealed: null })
     expect(await fixture.store.read((tables) => tables.commands.list())).toEqual([])
     expect(fixture.receipts).toHaveLength(1)
   })
 
-  it('of a command is recorded by its reference', async () => {
-    await nameCommand(fixture.store, OPERATOR, 'manager', ['/opt/manager/bin', 'show'])
+  it('to a command is recorded by its reference', async () => {
+    await addNamedCommand(fixture.store, TESTER, 'manager', ['/opt/manager/bin', 'show'])
     await bind('KEY', 'command', 'manager')
-    expect(await forgetCommand(fixture.store, OPERATOR, 'manager')).toEqual(['KEY'])
+    expect(await deleteCommand(fixture.store, TESTER, 'manager')).toEqual(['KEY'])
     expect(fixture.receipts.map((draft) => [draft.capability, draft.operation, draft.target])).toEqual([
       ['command.write', 'register', 'command/manager'],
       ['secret.write', 'bind', 'secret/KEY'],
@@ -128,23 +129,27 @@ describe('every change', () => {
     expect(JSON.stringify(fixture.receipts)).not.toContain('/opt/manager')
   })
 
-  it('to what does not exist is refused', async () => {
-    expect(await failure(forgetSecret(fixture.store, OPERATOR, 'KEY'))).toMatchObject({ code: 'not_found' })
+  it('to a secret that does not exist is refused', async () => {
+    expect(await expectFailure(deleteSecret(fixture.store, TESTER, 'KEY'))).toMatchObject({
+      code: 'not_found',
+    })
     expect(fixture.receipts).toEqual([])
   })
 })
 
 describe('a stored value', () => {
-  it('takes 1 byte to 64 KiB of anything', async () => {
+  it('can be any bytes, from 1 byte to 64 KiB', async () => {
     for (const value of [Buffer.of(0), Buffer.alloc(MAX_VALUE_BYTES, 255)]) {
       await set('KEY', value)
-      expect(await resolveSecret(fixture.store, fixture.home, {}, 'KEY', NEVER)).toEqual(value)
+      expect(await resolveSecret(fixture.store, fixture.home, {}, 'KEY', NEVER_ABORTED)).toEqual(value)
     }
-    expect(await failure(set('KEY', ''))).toMatchObject({ code: 'usage' })
-    expect(await failure(set('KEY', Buffer.alloc(MAX_VALUE_BYTES + 1)))).toMatchObject({ code: 'too_large' })
+    expect(await expectFailure(set('KEY', ''))).toMatchObject({ code: 'usage' })
+    expect(await expectFailure(set('KEY', Buffer.alloc(MAX_VALUE_BYTES + 1)))).toMatchObject({
+      code: 'too_large',
+    })
   })
 
-  it('is nowhere in the home in plain, while a plain value would be found', async () => {
+  it('is nowhere in the Craik home in plain text, while a plain value would be found', async () => {
     await set('KEY')
     await set('OTHER', `${CANARY} again`)
     await bind('PLAIN', 'env', 'PLANTED_REFERENCE')
@@ -169,23 +174,23 @@ describe('a stored value', () => {
       await tables.secrets.put({ ...prod!, sealed: dev!.sealed })
     })
     for (const name of ['DEV', 'PROD']) {
-      const error = await failure(resolve(name))
+      const error = await expectFailure(resolve(name))
       expect(error.code).toBe('store_damaged')
       expect(error.message).toContain(name)
     }
   })
 
-  it('is gone when its name is bound elsewhere or removed', async () => {
+  it('no longer exists when its name is bound elsewhere or removed', async () => {
     await set('KEY')
     await bind('KEY', 'env', 'VAR')
     expect((await row('KEY'))?.sealed).toBeNull()
-    await forgetSecret(fixture.store, OPERATOR, 'KEY')
-    expect(await failure(resolve('KEY'))).toMatchObject({ code: 'not_found' })
+    await deleteSecret(fixture.store, TESTER, 'KEY')
+    expect(await expectFailure(resolve('KEY'))).toMatchObject({ code: 'not_found' })
   })
 })
 
 describe('the key', () => {
-  it('is 32 bytes in a 0600 file, made once on first need', async () => {
+  it('is 32 bytes in a 0600 file, created once on first use', async () => {
     await bind('KEY', 'env', 'VAR')
     expect(existsSync(keyPath())).toBe(false)
     await set('KEY')
@@ -196,21 +201,21 @@ describe('the key', () => {
     expect(readFileSync(keyPath())).toEqual(key)
   })
 
-  it('is the same for all who need it at once', async () => {
+  it('is the same for all callers that need it at once', async () => {
     await Promise.all(Array.from({ length: 20 }, () => secretKeyOnce()))
     async function secretKeyOnce() {
-      const { readOrMakeAtRestKey } = await import('./at-rest-key.ts')
+      const { readOrCreateAtRestKey: readOrMakeAtRestKey } = await import('./at-rest-key.ts')
       expect(await readOrMakeAtRestKey(fixture.store, fixture.home)).toEqual(readFileSync(keyPath()))
     }
   })
 
-  it('is never made again while stored values depend on the lost one', async () => {
+  it('is never created again while stored values depend on the lost one', async () => {
     await set('KEY')
     rmSync(keyPath())
-    expect(await failure(resolve('KEY'))).toMatchObject({ code: 'key_unreadable' })
-    expect(await failure(set('OTHER'))).toMatchObject({ code: 'key_unreadable' })
+    expect(await expectFailure(resolve('KEY'))).toMatchObject({ code: 'key_unreadable' })
+    expect(await expectFailure(set('OTHER'))).toMatchObject({ code: 'key_unreadable' })
     expect(existsSync(keyPath())).toBe(false)
-    await forgetSecret(fixture.store, OPERATOR, 'KEY')
+    await deleteSecret(fixture.store, TESTER, 'KEY')
     await set('OTHER')
     expect(await resolve('OTHER')).toBe(CANARY)
   })
@@ -218,6 +223,6 @@ describe('the key', () => {
   it.each([31, 33, 0])('of %i bytes is refused', async (length) => {
     await set('KEY')
     writeFileSync(keyPath(), Buffer.alloc(length))
-    expect(await failure(resolve('KEY'))).toMatchObject({ code: 'key_unreadable' })
+    expect(await expectFailure(resolve('KEY'))).toMatchObject({ code: 'key_unreadable' })
   })
 })

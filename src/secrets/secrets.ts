@@ -1,15 +1,15 @@
-/** The operations on secrets: what the command line, and anything else that manages them, calls. */
+/** The operations on secrets, for the command line and anything else that manages them. */
 import type { Home } from '../store/home.ts'
 import type { SecretRow, Store } from '../store/store.ts'
-import { readOrMakeAtRestKey } from './at-rest-key.ts'
+import { readOrCreateAtRestKey } from './at-rest-key.ts'
 import { sealValue } from './seal.ts'
 import { type Binding, parseBinding, parseSecretName, requireValueSize } from './secret.ts'
 import { putSecret, removeSecret } from './secret-writes.ts'
 
-/** A secret as it may be shown: everything but the value. */
+/** The part of a secret that can be displayed: everything except the value. */
 export type SecretEntry = Omit<SecretRow, 'sealed'>
 
-/** Records where the value is found. The source is not read. */
+/** Records where to find the value. The source is not read. */
 export async function bindSecret(
   store: Store,
   operator: string,
@@ -20,7 +20,7 @@ export async function bindSecret(
   return store.write(putSecret, { operator, name: parseSecretName(name), source, reference, sealed: null })
 }
 
-/** Seals the value in this thread and stores it: the plain bytes go nowhere else. */
+/** Seals the value in this thread and stores it. The plain bytes go nowhere else. */
 export async function storeSecret(
   store: Store,
   home: Home,
@@ -30,13 +30,13 @@ export async function storeSecret(
 ): Promise<{ readonly replaced: boolean }> {
   parseSecretName(name)
   requireValueSize(value)
-  const key = await readOrMakeAtRestKey(store, home)
+  const key = await readOrCreateAtRestKey(store, home)
   const sealed = sealValue(key, name, value)
   key.fill(0)
   return store.write(putSecret, { operator, name, source: 'stored', reference: null, sealed })
 }
 
-export async function forgetSecret(store: Store, operator: string, name: string): Promise<void> {
+export async function deleteSecret(store: Store, operator: string, name: string): Promise<void> {
   return store.write(removeSecret, { operator, name: parseSecretName(name) })
 }
 

@@ -1,4 +1,4 @@
-/** The sidecar's own lines for whoever looks into its log; few enough that nobody can fill a disk with them. */
+/** Writes the sidecar's own log lines. Their number is limited, so that they cannot fill a disk. */
 
 const LINES_PER_MINUTE = 200
 const MAX_LINE_CHARACTERS = 2000

@@ -9,7 +9,7 @@ import { Dialler } from './dial.ts'
 import { PROTOCOL_HEADER } from './protocol.ts'
 import { Router } from './router.ts'
 import { serve } from './server.ts'
-import { collect, until } from './sidecar.fixture.ts'
+import { collectAnswer, until } from './sidecar.fixture.ts'
 
 let folder: string
 let dialler: Dialler | undefined
@@ -39,13 +39,13 @@ function startDialling(): void {
     socket: join(folder, 'host.sock'),
     serve: (socket) => serve(socket, router, () => {}),
     log: (line) => log.push(line),
-    onForgotten: () => forgotten.push('gone'),
+    onFolderRemoved: () => forgotten.push('gone'),
     minPauseMs: 1,
     maxPauseMs: 20,
   })
 }
 
-/** A host that takes the next connection. */
+/** Listens as the host, and resolves with the next connection. */
 async function listen(): Promise<Socket> {
   server = createServer().listen(join(folder, 'host.sock'))
   const [socket] = await once(server, 'connection')
@@ -60,7 +60,9 @@ async function hangUp(): Promise<void> {
 async function greet(socket: Socket): Promise<ClientHttp2Session> {
   const session = connect('http://sidecar', { createConnection: () => socket })
   session.on('error', () => {})
-  expect((await collect(session.request({ ':path': '/hello', [PROTOCOL_HEADER]: '1' }))).status).toBe(200)
+  expect((await collectAnswer(session.request({ ':path': '/hello', [PROTOCOL_HEADER]: '1' }))).status).toBe(
+    200,
+  )
   return session
 }
 
@@ -74,7 +76,7 @@ describe('the dialler', () => {
     expect(forgotten).toEqual(['gone'])
   })
 
-  it('waits for a host that is not there yet, and says so once', async () => {
+  it('waits for a host that does not listen yet, and logs that once', async () => {
     startDialling()
     await until(() => log.length > 0)
     const session = await greet(await listen())
@@ -82,7 +84,7 @@ describe('the dialler', () => {
     session.destroy()
   })
 
-  it('dials again when the host goes away, however it goes', async () => {
+  it('dials again when the host closes the connection, in whatever way', async () => {
     startDialling()
     for (const leave of [
       (_: ClientHttp2Session, socket: Socket) => socket.destroy(),
@@ -96,7 +98,7 @@ describe('the dialler', () => {
     }
   })
 
-  it('keeps away from a host that refuses it, and comes back', async () => {
+  it('waits after a host refuses it, and then reconnects', async () => {
     startDialling()
     for (let times = 0; times < 3; times++) {
       const socket = await listen()

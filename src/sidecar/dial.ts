@@ -1,4 +1,7 @@
-/** Dials the host's socket, serves the connection, and dials again when it is lost: for ever, with a growing pause. */
+/**
+ * Connects to the host's socket, serves the connection, and connects again when it is lost. It never gives up, and its
+ * pauses grow.
+ */
 import { statSync } from 'node:fs'
 import type { ServerHttp2Session } from 'node:http2'
 import { connect, type Socket } from 'node:net'
@@ -8,8 +11,8 @@ export interface SocketDialOptions {
   readonly socket: string
   readonly serve: (socket: Socket) => ServerHttp2Session
   readonly log: (line: string) => void
-  /** The folder of the socket was removed on the host: nobody will ever listen there again. */
-  readonly onForgotten: () => void
+  /** Called when the folder of the socket was removed on the host, because no process will ever listen there again. */
+  readonly onFolderRemoved: () => void
   readonly minPauseMs?: number
   readonly maxPauseMs?: number
 }
@@ -17,8 +20,8 @@ export interface SocketDialOptions {
 const MIN_PAUSE_MS = 10
 const MAX_PAUSE_MS = 1000
 
-/** A connection that lived this long was a good one: the next pause is short again. */
-const GOOD_AFTER_MS = 2000
+/** After a connection that lasted this long, the next pause is short again. */
+const STABLE_AFTER_MS = 2000
 
 /** Keeps exactly one connection to the host. */
 export class Dialler {
@@ -55,7 +58,7 @@ export class Dialler {
     socket.once('connect', () => {
       since = performance.now()
       this.#session = this.#options.serve(socket)
-      // A host that is done with the stream may leave the socket half open: nothing could come of it any more.
+      // A host that is done with the stream may leave the socket half open. No further request can arrive on it.
       this.#session.once('close', () => socket.destroy())
     })
     socket.on('error', (error) => {
@@ -64,23 +67,25 @@ export class Dialler {
     socket.once('close', () => {
       this.#session = undefined
       if (this.#closed) return
-      if (isRemoved(dirname(this.#options.socket))) return this.#options.onForgotten()
-      const good = since !== undefined && performance.now() - since >= GOOD_AFTER_MS
+      if (isRemoved(dirname(this.#options.socket))) return this.#options.onFolderRemoved()
+      const good = since !== undefined && performance.now() - since >= STABLE_AFTER_MS
       if (good) this.#pauseMs = this.#minPauseMs
-      this.#say(fault)
+      this.#logFault(fault)
       this.#timer = setTimeout(() => this.#dial(), this.#pauseMs)
       this.#pauseMs = Math.min(this.#maxPauseMs, this.#pauseMs * 2)
     })
   }
 
-  /** The same fault again and again is said once. */
-  #say(fault: string): void {
+  /** Logs a repeated fault only once. */
+  #logFault(fault: string): void {
     if (fault !== this.#lastFault) this.#options.log(`reconnecting: ${fault}`)
     this.#lastFault = fault
   }
 }
 
-/** A folder that is shown inside stays when the host removes it, and then has no name left. */
+/**
+ * When the host removes a folder that is mounted in the sandbox, the mount remains, but the folder has no name left.
+ */
 function isRemoved(folder: string): boolean {
   try {
     return statSync(folder).nlink === 0

@@ -46,7 +46,7 @@ async function hello(session: ClientHttp2Session): Promise<number> {
   return headers[':status']!
 }
 
-it('serves a host that connects, and the next one when that is gone', async () => {
+it('serves a host, and the next one when the first is gone', async () => {
   await start()
   for (let i = 0; i < 3; i++) {
     const { socket, session } = await reach()
@@ -55,7 +55,7 @@ it('serves a host that connects, and the next one when that is gone', async () =
   }
 })
 
-it('lets go of a connection when a newer one comes', async () => {
+it('closes a connection when a newer one comes', async () => {
   await start()
   const older = await reach()
   expect(await hello(older.session)).toBe(200)
@@ -66,7 +66,7 @@ it('lets go of a connection when a newer one comes', async () => {
   newer.socket.destroy()
 })
 
-it('takes the place of a socket that a sidecar before it left', async () => {
+it('replaces a socket that an earlier sidecar left', async () => {
   writeFileSync(path(), '')
   await start()
   const { socket, session } = await reach()

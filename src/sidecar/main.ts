@@ -1,4 +1,7 @@
-/** The program inside a sandbox: it dials the host, or waits for it, and does what it asks, until it is told to end. */
+/**
+ * The program that runs in a sandbox. It connects to the host, or listens for it, and carries out its requests until it
+ * is stopped.
+ */
 import { writeSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { Socket } from 'node:net'
@@ -11,14 +14,14 @@ import { readSettings } from './settings.ts'
 import { createSidecar } from './sidecar.ts'
 import { warm } from './warm.ts'
 
-/** Put in by the bundler. */
+/** The bundler sets this. */
 declare const CRAIK_VERSION: string | undefined
 const version = typeof CRAIK_VERSION === 'string' ? CRAIK_VERSION : 'source'
 
-/** Of sysexits.h: what was given cannot be used. */
+/** From sysexits.h: the input cannot be used. */
 const REFUSED_EXIT = 64
 
-/** More faults than this within a minute: whatever it is, it does not go away by itself. */
+/** With more faults than this within a minute, the cause does not go away by itself. */
 const MAX_FAULTS_PER_MINUTE = 100
 
 const refused = REFUSED_VARIABLES.find((name) => process.env[name])
@@ -27,23 +30,24 @@ if (refused !== undefined) {
   process.exit(REFUSED_EXIT)
 }
 
-/** The host starts it once like this to have everything compiled, and kept for the starts that count. */
+/** The host starts the sidecar once in this mode, so that Node compiles everything and caches it for later starts. */
 const isWarming = process.env.CRAIK_WARM === '1'
 
 if (isWarming) {
   await warm(readSettings(process.env), version)
   process.exit(0)
 }
-// As in a container: what runs here makes files that others can read, whatever the umask of who started the sandbox.
+// As in a container, programs here create files that others can read, whatever the umask of the process that started
+// the sandbox.
 process.umask(0o022)
 await run()
 
 async function run(): Promise<void> {
   const log = createBoundedLog((line) => process.stderr.write(`${line}\n`))
   process.stderr.on('error', () => {})
-  goOnAfterFaults(log)
+  continueAfterFaults(log)
   const settings = readSettings(process.env)
-  // The thread pool starts with its first work: later there may be no process left for its threads.
+  // The thread pool starts with its first work. Later there may be no process left for its threads.
   const [sidecar] = await Promise.all([createSidecar({ settings, version, env: process.env }), stat('/')])
   const release = () => {
     void sidecar.close().finally(() => {
@@ -54,16 +58,16 @@ async function run(): Promise<void> {
   const serveOne = (socket: Socket) => serve(socket, sidecar.router, log)
   const line =
     settings.listen === undefined
-      ? // A home that was deleted leaves no sandbox running.
-        new Dialler({ socket: settings.socket, serve: serveOne, log, onForgotten: release })
+      ? // When the home was deleted, no sandbox may continue to run.
+        new Dialler({ socket: settings.socket, serve: serveOne, log, onFolderRemoved: release })
       : new Listener({ socket: settings.listen, serve: serveOne, log })
   process.once('SIGTERM', release)
   process.once('SIGINT', release)
   process.on('SIGHUP', () => {})
 }
 
-/** Every job inside hangs on this process, so one request that fails in an unforeseen way must not end it. */
-function goOnAfterFaults(log: (line: string) => void): void {
+/** All jobs in the sandbox depend on this process, so an unexpected failure of one request must not end it. */
+function continueAfterFaults(log: (line: string) => void): void {
   let faults: number[] = []
   const onFault = (error: unknown) => {
     log(`internal error in the sidecar: ${error instanceof Error ? error.stack : String(error)}`)

@@ -1,118 +1,135 @@
 /**
- * What the host and the sidecar say to each other: HTTP/2 over one duplex stream, the host asks, the sidecar answers.
- * Only types, names and limits; both ends import it and nothing else of each other.
+ * The protocol between the host and the sidecar: HTTP/2 over one duplex stream. The host sends requests, and the
+ * sidecar answers them. This file contains only types, names and limits. Both ends import it, and nothing else of each
+ * other.
  *
- * GET    /hello                                   Hello
- * PUT    /jobs/:id?attach=0|1&age=MS              JobSpec → 201 | 200 (same id, same spec: it runs once), frames when
- *                                                 attached. 410: it may have run since it was first asked for, `age` ago
- * GET    /jobs                                    { jobs: JobStatus[] }
- * GET    /jobs/:id                                JobStatus
- * GET    /jobs/:id/output?after=POSITION          frames from there on, until the exit frame
- * POST   /jobs/:id/input?offset=N&end=0|1&turn=ID&take=0|1  raw bytes from that offset of the input → { offset }. One
- *                                                 sender at a time, whose `turn` it is; `take` takes over, and whoever
- *                                                 had the turn is answered 412 at once, with the offset that arrived
- * POST   /jobs/:id/ack?position=N                 the reader has everything before N: it may be dropped
- * POST   /jobs/:id/signal    { signal }
- * POST   /jobs/:id/resize    { cols, rows }
- * DELETE /jobs/:id                                ends it if it runs, then forgets it
- * GET    /files/content?path&offset&length&etag   raw bytes; headers etag, content-length, craik-size. 412: it changed
- * PUT    /files/content?path&upload&offset&size&mode  raw bytes → { offset, committed }; renamed into place when whole
- * GET    /files/upload?upload                     { offset, committed }
- * GET    /files/stat?path · /files/list?path&after&limit
- * POST   /files/move { from, to } · /files/remove { path, recursive } · /files/mkdir { path, parents }
- * GET    /files/watch?path&recursive&after        lines of JSON WatchEvent
- * POST   /ports/:port                             a duplex stream to 127.0.0.1:port inside; 200 once it is connected
- * PUT    /logins { files: LoginFile[] }           each by way of a tmpfs to its place in the home; without content it goes
- * GET    /processes · POST /processes/:pid/signal { signal }
- * GET    /metrics                                 Metrics
- * POST   /accept                                  a duplex stream held open by the host: when something inside connects
- *                                                 to the sidecar's loopback port, the sidecar answers 200 and joins it
+ * - GET /hello → Hello
  *
- * An error is a status of 400 and above with JSON `{ code, message, offset? }`; `code` is one of `SidecarErrorCode`.
+ * Jobs:
+ * - PUT /jobs/:id?attach=0|1&age=MS, with a JobSpec → 201, or 200 for the same id and spec, which runs only once. With
+ * `attach`, the response is the job's frames. 410: it may have run since its first request, `age` ago
+ * - GET /jobs → { jobs: JobStatus[] }
+ * - GET /jobs/:id → JobStatus
+ * - GET /jobs/:id/output?after=POSITION → frames from that position on, until the exit frame
+ * - POST /jobs/:id/input?offset=N&end=0|1&turn=ID&take=0|1, with raw bytes from that offset of the input → { offset }.
+ * Only the sender that has the `turn` can send. With `take`, a request takes the turn, and the previous sender gets 412
+ * at once, with the offset that arrived
+ * - POST /jobs/:id/ack?position=N: the reader has everything before N, which may be dropped
+ * - POST /jobs/:id/signal { signal }
+ * - POST /jobs/:id/resize { cols, rows }
+ * - DELETE /jobs/:id ends the job if it runs, and then forgets it
+ *
+ * Files:
+ * - GET /files/content?path&offset&length&etag → raw bytes, with the headers etag, content-length and craik-size. 412:
+ * the file changed
+ * - PUT /files/content?path&upload&offset&size&mode, with raw bytes → { offset, committed }. The file is renamed into
+ * place when it is complete
+ * - GET /files/upload?upload → { offset, committed }
+ * - GET /files/stat?path
+ * - GET /files/list?path&after&limit
+ * - POST /files/move { from, to }
+ * - POST /files/remove { path, recursive }
+ * - POST /files/mkdir { path, parents }
+ * - GET /files/watch?path&recursive&after → lines of JSON, each a WatchEvent
+ *
+ * Connections, logins and processes:
+ * - POST /ports/:port → 200 when it is connected, then a duplex stream to 127.0.0.1:port in the sandbox
+ * - POST /accept: a duplex stream that the host holds open. When a program connects to the sidecar's loopback port, the
+ * sidecar answers 200 and joins the two
+ * - PUT /logins { files: LoginFile[] }: each passes through a tmpfs and is installed in the home. A login without
+ * content is removed
+ * - GET /processes
+ * - POST /processes/:pid/signal { signal }
+ * - GET /metrics → Metrics
+ *
+ * An error has a status of 400 or above, with JSON `{ code, message, offset? }`. `code` is one of `SidecarErrorCode`.
  */
 
-/** Both ends must say the same number. */
+/** Both ends must send the same number. */
 export const PROTOCOL_VERSION = 1
 export const PROTOCOL_HEADER = 'craik-protocol'
 
-/** Where things are inside, in every kind of sandbox that has a root file system of its own. */
+/** The paths in every sandbox that has a root file system of its own. */
 export const INSIDE = {
   home: '/workspace/home',
   workspace: '/workspace/home/project',
-  /** The folder with the host's socket, shown read-only. */
+  /** The folder with the host's socket, mounted read-only. */
   socketFolder: '/run/craik',
   socketName: 'host.sock',
-  /** Where the sidecar itself listens when nothing of the host can be shown: in a tmpfs of its own. */
+  /** The sidecar's own socket, when no socket of the host can be mounted. It is in a tmpfs. */
   listenSocket: '/run/craik/sidecar.sock',
-  /** Node, the bundle, `pty.node`, and the compile cache, shown read-only. */
+  /** Contains Node, the bundle, `pty.node` and the compile cache, mounted read-only. */
   runtime: '/opt/craik',
-  /** The agents' command lines, a folder each with its programs in `bin`; read-only. */
+  /** Contains the agents' command-line programs, each in a folder with its programs in `bin`. It is read-only. */
   harnesses: '/opt/craik-harnesses',
-  /** Those that were added to one that runs: in its home. */
+  /** Contains the harnesses that were added to a running sandbox. It is in the sandbox's home. */
   addedHarnesses: '.local/share/craik-harnesses',
-  /** The same as the loopback port, for programs that take a socket. */
+  /** Leads to the gateway like the loopback port, for programs that use a Unix socket. */
   gatewaySocket: '/run/gateway.sock',
-  /** Where logins pass through; in a tmpfs. */
+  /** Logins pass through this folder, which is in a tmpfs. */
   logins: '/run/secrets',
 } as const
 
-/** The sidecar's loopback port inside, which leads to the host's gateway. */
+/** The sidecar's loopback port in the sandbox, which leads to the host's gateway. */
 export const GATEWAY_PORT = 8118
 
-/** Told to the sidecar by its environment; none of it is secret. Children do not inherit these names. */
+/** The variables that configure the sidecar. None of them is secret. Children do not inherit these names. */
 export const SIDECAR_ENV = {
-  /** The socket to dial, e.g. /run/craik/host.sock. */
+  /** The socket to connect to, such as /run/craik/host.sock. */
   socket: 'CRAIK_SOCKET',
-  /** The socket to listen on instead of dialling: each connection of the host comes through a relay. */
+  /** The socket to listen on instead of connecting to one. Each connection of the host then comes through a relay. */
   listen: 'CRAIK_LISTEN',
   home: 'CRAIK_HOME_INSIDE',
   workspace: 'CRAIK_WORKSPACE',
-  /** The loopback port; 0: any free one (isolation `none`). */
+  /** The loopback port. Port 0 selects any free one (isolation `none`). */
   gatewayPort: 'CRAIK_GATEWAY_PORT',
-  /** Where spilled output goes: on the sandbox's own disk. */
+  /** The folder of spilled output, on the sandbox's own disk. */
   spill: 'CRAIK_SPILL',
 } as const
 
-/** Never taken, by the sidecar or by a job: a token here would be an identity beside the one that was chosen. */
+/** Neither the sidecar nor a job accepts these. A token here would be an identity besides the chosen one. */
 export const REFUSED_VARIABLES: readonly string[] = ['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN']
 
-/** What the sidecar's Node is started with: a small nursery keeps an idle or busy sidecar small. */
+/** The flags of the sidecar's Node. A small nursery keeps the memory of an idle or busy sidecar small. */
 export const SIDECAR_NODE_FLAGS: readonly string[] = ['--max-semi-space-size=1']
 
 export const LIMITS = {
-  /** Windows of HTTP/2. Each paused stream pins its window, so the large one is for file copies only. */
+  /** The HTTP/2 windows. Each paused stream pins its window, so only file copies use the large one. */
   streamWindowBytes: 256 * 1024,
   copyWindowBytes: 8 * 1024 * 1024,
   /**
-   * In MB: what Node counts for one HTTP/2 session before it refuses new streams. Node never subtracts what a cancelled stream
-   * still had to write (24.21: 463 such streams of 200 kB fill 32 MB), so a real bound would close the session for good. The
-   * number of streams and what is written to each are bounded here and in `line.ts`.
+   * In MB: the memory that Node counts for one HTTP/2 session before it refuses new streams. Node never subtracts what
+   * a cancelled stream still had to write. In 24.21, 463 such streams of 200 kB fill 32 MB, so a real limit would close
+   * the session for good. This file and `connection.ts` limit the number of streams and what is written to each.
    */
   sessionMemoryMb: 1_000_000,
-  /** Written at one end and not taken yet; the other end's window lets half of it wait, and one that does not keep to that is waited for. */
+  /**
+   * The most bytes that one end has written and the other has not read. The other end's window allows half of it. If an
+   * end ignores its window, the writer waits for it.
+   */
   waitingBytes: 16 * 1024 * 1024,
   jsonBytes: 1024 * 1024,
   argvBytes: 512 * 1024,
   envBytes: 256 * 1024,
   pathBytes: 4096,
-  /** Jobs that run, and jobs that ended and are still remembered. */
+  /** The limits of running jobs, and of jobs that have ended and are still known. */
   runningJobs: 256,
   endedJobs: 256,
   endedJobKeepMs: 15 * 60_000,
-  /** What jobs that ended keep on the disk together; above it the oldest keep only the end of their output. */
+  /** The disk limit of all ended jobs together. Above it, the oldest keep only the end of their output. */
   endedSpillBytes: 1024 * 1024 * 1024,
-  /** Jobs that pack or unpack at a time, and how long one goes on that nobody reads or feeds. */
+  /** The limit of jobs that pack or unpack at a time, and how long one continues without a reader or sender. */
   archiveJobs: 8,
   archiveIdleMs: 2 * 60_000,
-  /** Of a job's log, what is kept in memory before it goes to the sandbox's disk. */
+  /** How much of a job's log stays in memory before it goes to the sandbox's disk. */
   logMemoryBytes: 256 * 1024,
-  /** A terminal keeps this much and then drops its oldest output. */
+  /** A terminal keeps this much output and then drops the oldest. */
   terminalMemoryBytes: 1024 * 1024,
-  /** A job with a window stalls when this much is not acknowledged. */
+  /** A job with a window stalls when this much output is not acknowledged. */
   windowBytes: 4 * 1024 * 1024,
-  /** A job whose reader acknowledges is held up when it is so far ahead of it. */
+  /** A job is paused when it is this far ahead of a reader that acknowledges. */
   aheadBytes: 64 * 1024 * 1024,
-  /** Unless a job says otherwise: of what is kept of it and not acknowledged. */
+  /** The limit of stored and unacknowledged output, unless a job sets its own limit. */
   defaultOutputBytes: 1024 * 1024 * 1024,
   maxOutputBytes: 16 * 1024 * 1024 * 1024,
   maxTimeoutMs: 7 * 24 * 3600_000,
@@ -120,18 +137,18 @@ export const LIMITS = {
   watchEvents: 10_000,
   uploads: 64,
   acceptStreams: 8,
-  /** Connections to the loopback port that wait for an accept stream. */
+  /** The limit of connections to the loopback port that wait for an accept stream. */
   waitingConnections: 128,
   aliveEveryMs: 5_000,
-  /** That are put in their places at a time. */
+  /** The limit of logins that one request installs. */
   loginFiles: 32,
 } as const
 
 export interface Hello {
   readonly protocol: number
-  /** Craik's version that the bundle was built from. */
+  /** The version of Craik that the bundle was built from. */
   readonly version: string
-  /** Of this run of the sidecar: another value means that jobs of the former run are gone. */
+  /** Identifies this run of the sidecar. If it changes, the jobs of the former run are gone. */
   readonly instance: string
   readonly startedAtMs: number
   readonly home: string
@@ -140,15 +157,18 @@ export interface Hello {
   readonly pty: boolean
 }
 
-/** A login, or what stands for one, that programs inside look for. */
+/** A login, or a placeholder for one, that programs in the sandbox use. */
 export interface LoginFile {
-  /** While it passes through, such as `anthropic_token`. */
+  /** The name of the temporary file, such as `anthropic_token`. */
   readonly name: string
-  /** Relative to the home. */
+  /** The path of the login, relative to the home. */
   readonly to: string
-  /** Null: it is to be gone. */
+  /** Null removes the login. */
   readonly content: string | null
-  /** A setting and no login: put there only where there is nothing yet, and its owner may write it. */
+  /**
+   * True for a setting, which is not a login. It is installed only if the file does not exist, and its owner may write
+   * it.
+   */
   readonly setting?: boolean
 }
 
@@ -156,20 +176,20 @@ export type JobSpec = ExecSpec | TerminalSpec | TarInSpec | TarOutSpec
 
 interface Runnable {
   readonly argv: readonly string[]
-  /** Absolute, or relative to the workspace. Default: the workspace. */
+  /** An absolute path, or one relative to the workspace. The default is the workspace. */
   readonly cwd?: string
-  /** Added to the sandbox's own. */
+  /** Variables that are added to those of the sandbox. */
   readonly env?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
 }
 
 export interface ExecSpec extends Runnable {
   readonly kind: 'exec'
-  /** Without it standard input is empty. */
+  /** Without it, standard input is empty. */
   readonly stdin?: boolean
   /**
-   * Standard output and error together; more ends the job (`output_limit`). Without it only what no reader has
-   * acknowledged counts.
+   * The limit of standard output and error together. A job that exceeds it is ended (`output_limit`). Without it, only
+   * output that no reader has acknowledged counts.
    */
   readonly maxOutputBytes?: number
 }
@@ -186,11 +206,13 @@ export interface TerminalSpec extends Runnable {
 interface TarInSpec {
   readonly kind: 'tar-in'
   readonly path: string
-  /** Of the program that unpacks, as for any other. */
+  /** The variables of the program that unpacks, as for any other program. */
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Packs a file or folder as a tar archive into the job's output; keeps a window, so the reader has to acknowledge. */
+/**
+ * Packs a file or folder as a tar archive into the job's output. It keeps a window, so the reader has to acknowledge.
+ */
 interface TarOutSpec {
   readonly kind: 'tar-out'
   readonly path: string
@@ -212,7 +234,7 @@ export interface JobResult {
   readonly outcome: JobOutcome
   readonly exitCode: number | null
   readonly signal: string | null
-  /** Why it was not started: ENOENT or EACCES of the program, ENOTDIR of the folder to work in, E2BIG. */
+  /** The reason why the program was not started: its ENOENT or EACCES, ENOTDIR for the working folder, or E2BIG. */
   readonly error?: string
   readonly stdoutBytes: number
   readonly stderrBytes: number
@@ -229,11 +251,11 @@ export interface JobStatus {
   /** The log reaches from `first` (older bytes are gone) to `position`. */
   readonly first: number
   readonly position: number
-  /** Bytes of input that arrived; where the next input continues. */
+  /** The number of input bytes that arrived, which is where the next input continues. */
   readonly inputOffset: number
   readonly inputEnded: boolean
   readonly readers: number
-  /** It is held up: the sandbox's disk takes no more of its output, and nobody reads it. */
+  /** The job is paused: the sandbox's disk takes no more of its output, and there is no reader. */
   readonly waiting?: 'disk'
   readonly result?: JobResult
 }
@@ -250,7 +272,7 @@ export interface FileStat {
 export interface FileList {
   readonly path: string
   readonly entries: readonly FileStat[]
-  /** Give it as `after` to read on. */
+  /** Pass it as `after` to get the next page. */
   readonly next?: string
 }
 
@@ -273,11 +295,11 @@ export interface ProcessInfo {
   readonly cpuMs: number
   readonly memoryBytes: number
   readonly startedAtMs: number
-  /** The job it belongs to, as far as it can be told. */
+  /** The job that the process belongs to, if it can be determined. */
   readonly job?: string
 }
 
-/** All of it is what the inside says of itself. */
+/** All values are the sandbox's own report about itself. */
 export interface Metrics {
   readonly cpuMs: number
   readonly memoryBytes: number
@@ -290,8 +312,8 @@ export interface Metrics {
 }
 
 /**
- * `busy`: no more jobs, uploads or processes; `full`: no space left; `changed`: the file is another one by now, or
- * the input another's; `gone`: the job is over and forgotten, or may be.
+ * `busy`: no more jobs, uploads or processes. `full`: no space left. `changed`: the file has changed, or another sender
+ * has taken over the input. `gone`: the job is over and forgotten, or may be.
  */
 export const SIDECAR_ERROR_CODES = [
   'usage',

@@ -1,32 +1,35 @@
-/** What a request to the sidecar is to the code that answers it, and how it is found by method and path. */
+/** Finds the code that answers a request to the sidecar, by method and path. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2'
 import { LIMITS, type SidecarErrorCode } from './protocol.ts'
 
-export interface Route {
+export interface SidecarRoute {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
-  /** Such as `/jobs/:id/input`; what stands for a name is in `params`, decoded. */
+  /** A pattern such as `/jobs/:id/input`. The decoded values of its names are in `params`. */
   readonly path: string
-  /** May throw a `SidecarError`; anything else that it throws is answered as `internal`. */
+  /** May throw a `SidecarError`. Any other error is answered as `internal`. */
   handle(call: RouteCall): void | Promise<void>
 }
 
 export interface RouteCall {
-  /** The request's body and, after `respond` or `answer`, the response's. Its errors are handled already. */
+  /** The request's body and, after `respond` or `answer`, the response's. Its errors are already handled. */
   readonly stream: ServerHttp2Stream
   readonly headers: IncomingHttpHeaders
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
-  /** Aborts when the stream is closed, whoever closed it. */
+  /** Aborts when the stream is closed, by either end. */
   readonly signal: AbortSignal
-  /** The body as JSON, at most `LIMITS.jsonBytes`. */
+  /** Parses the body as JSON, at most `LIMITS.jsonBytes`. */
   json(): Promise<unknown>
-  /** The whole answer. Does nothing when the stream is gone or was answered. */
+  /** Sends the whole response. Does nothing when the stream is gone or already has a response. */
   answer(status: number, value: unknown): void
-  /** The beginning of an answer whose body the caller writes to `stream`. False when nobody is there any more. */
+  /** Begins a response whose body the caller writes to `stream`. Returns false when the stream no longer takes one. */
   respond(status: number, headers?: OutgoingHttpHeaders): boolean
 }
 
-/** After a body's end and before the answer: a stream that is closed by then was cancelled, and the body is cut. */
+/**
+ * Returns whether the body is incomplete. Must be called after the body's end and before the response: a stream that is
+ * closed by then was cancelled.
+ */
 export function isBrokenOff(stream: ServerHttp2Stream): boolean {
   return stream.aborted || stream.closed || stream.destroyed
 }
@@ -45,10 +48,10 @@ const STATUS: Readonly<Record<SidecarErrorCode, number>> = {
   full: 507,
 }
 
-/** What the sidecar answers instead of what it was asked for. */
+/** The sidecar's error response to a request. */
 export class SidecarError extends Error {
   readonly code: SidecarErrorCode
-  /** Of a job's input: how much had arrived when its sender lost the turn. */
+  /** For a job's input: the offset that had arrived when its sender lost the turn. */
   readonly offset: number | undefined
 
   constructor(
@@ -67,7 +70,7 @@ export class SidecarError extends Error {
   }
 }
 
-/** A whole number of the query, within bounds; the fallback when it is not given. */
+/** Returns a whole number of the query, within bounds, or the fallback when it is missing. */
 export function queryNumber(query: URLSearchParams, name: string, fallback: number, max: number): number {
   const text = query.get(name)
   if (text === null) return fallback
@@ -76,7 +79,7 @@ export function queryNumber(query: URLSearchParams, name: string, fallback: numb
   throw new SidecarError('usage', `${name} must be a whole number from 0 to ${max}`)
 }
 
-/** `0` or `1`; the fallback when it is not given. */
+/** Returns a flag of the query, `0` or `1`, or the fallback when it is missing. */
 export function queryFlag(query: URLSearchParams, name: string, fallback: boolean): boolean {
   const text = query.get(name)
   if (text === null) return fallback
@@ -84,7 +87,7 @@ export function queryFlag(query: URLSearchParams, name: string, fallback: boolea
   throw new SidecarError('usage', `${name} must be 0 or 1`)
 }
 
-/** A path of the query: given, without NUL, within its limit. */
+/** Returns a path of the query. It must not be missing, contain a NUL or exceed its limit. */
 export function queryPath(query: URLSearchParams, name = 'path'): string {
   const path = query.get(name)
   if (!path) throw new SidecarError('usage', `${name} is missing`)
@@ -95,15 +98,15 @@ export function queryPath(query: URLSearchParams, name = 'path'): string {
 }
 
 interface Found {
-  readonly route: Route
+  readonly route: SidecarRoute
   readonly params: Readonly<Record<string, string>>
 }
 
-/** Finds the route of a request. Paths are few, so they are compared part by part. */
+/** Finds the route of a request. There are few routes, so their paths are compared part by part. */
 export class Router {
-  readonly #routes: readonly { readonly route: Route; readonly parts: readonly string[] }[]
+  readonly #routes: readonly { readonly route: SidecarRoute; readonly parts: readonly string[] }[]
 
-  constructor(routes: readonly Route[]) {
+  constructor(routes: readonly SidecarRoute[]) {
     this.#routes = routes.map((route) => ({ route, parts: route.path.split('/') }))
   }
 

@@ -4,9 +4,9 @@ import { duplexPair } from 'node:stream'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { LIMITS, PROTOCOL_HEADER } from './protocol.ts'
-import { type Route, Router } from './router.ts'
+import { Router, type SidecarRoute } from './router.ts'
 import { serve } from './server.ts'
-import { collect, sh, TestHost, until } from './sidecar.fixture.ts'
+import { collectAnswer, sh, TestHost, until } from './sidecar.fixture.ts'
 
 let host: TestHost
 beforeAll(async () => {
@@ -17,17 +17,17 @@ afterAll(async () => {
 })
 
 describe('the sidecar', () => {
-  it('says who it is', async () => {
+  it('identifies itself', async () => {
     const { status, value } = await host.json('GET', '/hello')
     expect(status).toBe(200)
     expect(value).toMatchObject({ protocol: 1, version: 'test', workspace: host.workspace, pty: true })
     expect((value as { gatewayPort: number }).gatewayPort).toBeGreaterThan(0)
   })
 
-  it('refuses a host that speaks another protocol, and one that does not say which', async () => {
+  it('refuses a host that speaks another protocol, or names none', async () => {
     for (const headers of [{ [PROTOCOL_HEADER]: '2' }, {}]) {
       const stream = host.session.request({ ':method': 'GET', ':path': '/hello', ...headers })
-      const { status, body } = await collect(stream)
+      const { status, body } = await collectAnswer(stream)
       expect(status).toBe(426)
       expect(JSON.parse(body.toString()).code).toBe('protocol')
     }
@@ -51,14 +51,14 @@ describe('the sidecar', () => {
     ['PUT', '/jobs/j', Buffer.alloc(LIMITS.jsonBytes + 1, 0x20), 413, 'too_large'],
     ['PUT', '/jobs/j?attach=2', { kind: 'exec', argv: ['true'] }, 400, 'usage'],
     ['POST', '/jobs/none/input?offset=x', undefined, 404, 'not_found'],
-  ])('answers %s %s with an error, and goes on (%#)', async (method, path, body, status, code) => {
+  ])('answers %s %s with an error, and continues (%#)', async (method, path, body, status, code) => {
     const answer = await host.json(method, path, body)
     expect(answer.status).toBe(status)
     expect(answer.value).toMatchObject({ code })
     expect((await host.ask('GET', '/hello')).status).toBe(200)
   })
 
-  it('outlives streams that are cut at any point', async () => {
+  it('survives streams that are cut at any point', async () => {
     const paths = ['/hello', '/jobs', '/jobs/cut/output', '/jobs/cut/input?offset=0', '/metrics', '/accept']
     await host.start(sh('sleep 100', { stdin: true }), 'cut')
     await fc.assert(
@@ -79,7 +79,7 @@ describe('the sidecar', () => {
     await host.ask('DELETE', '/jobs/cut')
   })
 
-  it('outlives a peer that does not speak HTTP/2', async () => {
+  it('survives a peer that does not speak HTTP/2', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 200 }), async (bytes) => {
         const [ours, theirs] = duplexPair()
@@ -94,8 +94,8 @@ describe('the sidecar', () => {
     expect((await host.ask('GET', '/hello')).status).toBe(200)
   })
 
-  it('goes on reading while there is more to say than is taken', async () => {
-    const route: Route = {
+  it('continues to read while it has more to send than the host takes', async () => {
+    const route: SidecarRoute = {
       method: 'POST',
       path: '/echo',
       handle(call) {
@@ -113,15 +113,15 @@ describe('the sidecar', () => {
     const sizes = Array.from({ length: 60 }, async () => {
       const stream = session.request({ ':method': 'POST', ':path': '/echo', [PROTOCOL_HEADER]: '1' })
       stream.end(body)
-      return (await collect(stream)).body.length
+      return (await collectAnswer(stream)).body.length
     })
     expect(await Promise.all(sizes)).toEqual(Array(60).fill(body.length))
     session.destroy()
   })
 
-  it('answers what goes wrong in an unforeseen way, and says so in its log', async () => {
+  it('answers an unexpected failure with an error, and logs it', async () => {
     const lines: string[] = []
-    const route: Route = {
+    const route: SidecarRoute = {
       method: 'GET',
       path: '/broken',
       handle() {
@@ -131,7 +131,7 @@ describe('the sidecar', () => {
     const [ours, theirs] = duplexPair()
     serve(theirs, new Router([route]), (line) => lines.push(line))
     const session = connect('http://sidecar', { createConnection: () => ours })
-    const { status } = await collect(session.request({ ':path': '/broken', [PROTOCOL_HEADER]: '1' }))
+    const { status } = await collectAnswer(session.request({ ':path': '/broken', [PROTOCOL_HEADER]: '1' }))
     expect(status).toBe(500)
     expect(lines[0]).toContain('unforeseen')
     session.destroy()

@@ -1,4 +1,6 @@
-/** The sidecar's end of one HTTP/2 connection: finds the route of each request and answers what goes wrong. */
+/**
+ * The sidecar's end of one HTTP/2 connection: finds the route of each request, and answers with an error when it fails.
+ */
 import {
   constants,
   type IncomingHttpHeaders,
@@ -12,13 +14,16 @@ import { WriteBehind } from '../lib/write-behind.ts'
 import { LIMITS, PROTOCOL_HEADER, PROTOCOL_VERSION } from './protocol.ts'
 import { isBrokenOff, type RouteCall, type Router, SidecarError } from './router.ts'
 
-/** Streams at once: every job with its output and input, every forwarded connection, and the accept streams. */
+/**
+ * The limit of simultaneous streams: every job with its output and input, every forwarded connection, and the accept
+ * streams.
+ */
 const MAX_STREAMS = 4096
 
-/** A host that goes away cancels all of its streams at once; that is no attack. */
+/** A host that disconnects cancels all of its streams at once. That is not an attack. */
 const STREAM_RESETS = 1_000_000
 
-/** Serves one connection until it is gone. */
+/** Serves one connection until it is closed. */
 export function serve(socket: Duplex, router: Router, log: (line: string) => void): ServerHttp2Session {
   const session = performServerHandshake(new WriteBehind(socket, LIMITS.waitingBytes), {
     settings: {
@@ -46,7 +51,7 @@ async function dispatch(
   log: (line: string) => void,
 ): Promise<void> {
   const closed = new AbortController()
-  // With a reason, because without one Node makes an error with its stack for every stream.
+  // Abort with a reason, because without one Node creates an error with its stack for every stream.
   stream.once('close', () => closed.abort('closed'))
   try {
     if (headers[PROTOCOL_HEADER] !== String(PROTOCOL_VERSION))
@@ -120,7 +125,7 @@ function answerJson(stream: ServerHttp2Stream, status: number, value: unknown): 
   const body = Buffer.from(JSON.stringify(value))
   stream.respond({ ':status': status, 'content-type': 'application/json', 'content-length': body.length })
   stream.end(body)
-  // What is left of the request's body is taken and dropped: unread, it would keep the stream half open.
+  // The rest of the request's body is read and dropped. If it stayed unread, it would keep the stream half open.
   stream.resume()
 }
 

@@ -1,17 +1,17 @@
-/** What the sidecar is told by its environment. */
+/** Reads the sidecar's settings from its environment. */
 import { join } from 'node:path'
 import { GATEWAY_PORT, INSIDE, SIDECAR_ENV } from './protocol.ts'
 
 export interface Settings {
   readonly socket: string
-  /** Listened on instead of dialling. */
+  /** If this socket is set, the sidecar listens on it and connects to none. */
   readonly listen?: string | undefined
   readonly home: string
   readonly workspace: string
   readonly gatewayPort: number
   readonly spillFolder: string
   readonly loginFolder: string
-  /** Where the loopback port is a file too. */
+  /** The Unix socket that leads to the same gateway as the loopback port. */
   readonly gatewaySocket?: string
 }
 
@@ -26,7 +26,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     gatewayPort: Number.isInteger(port) && port >= 0 && port < 65536 ? port : GATEWAY_PORT,
     spillFolder: env[SIDECAR_ENV.spill] || join(home, '.cache', 'craik'),
     loginFolder: INSIDE.logins,
-    // A sandbox without a root of its own has no folder for it that is its alone.
+    // A sandbox without a root file system of its own has no private folder for the socket.
     ...(port !== 0 && { gatewaySocket: INSIDE.gatewaySocket }),
   }
 }

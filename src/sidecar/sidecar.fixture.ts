@@ -1,4 +1,4 @@
-/** A sidecar in this process, real but for the socket, and the host's end of its stream. */
+/** Runs a sidecar in this process, real except for the socket, and provides the host's end of its stream. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { type JobResult, type JobSpec, LIMITS, PROTOCOL_HEADER, PROTOCOL_VERSION
 import { serve } from './server.ts'
 import { createSidecar, type Sidecar } from './sidecar.ts'
 
-export interface Answer {
+export interface SidecarAnswer {
   readonly status: number
   readonly body: Buffer
 }
@@ -52,7 +52,7 @@ export class TestHost {
     return join(this.folder, 'workspace')
   }
 
-  /** Another connection to the same sidecar; the one before is not closed. */
+  /** Opens another connection to the same sidecar. The previous one stays open. */
   connect(): ClientHttp2Session {
     const [ours, theirs] = duplexPair()
     serve(theirs, this.sidecar.router, () => {})
@@ -71,10 +71,10 @@ export class TestHost {
     return stream
   }
 
-  async ask(method: string, path: string, body?: unknown): Promise<Answer> {
+  async ask(method: string, path: string, body?: unknown): Promise<SidecarAnswer> {
     const stream = this.request(method, path)
     stream.end(body === undefined || Buffer.isBuffer(body) ? body : JSON.stringify(body))
-    return collect(stream)
+    return collectAnswer(stream)
   }
 
   async json(method: string, path: string, body?: unknown): Promise<{ status: number; value: never }> {
@@ -93,7 +93,7 @@ export class TestHost {
     return id
   }
 
-  /** Runs one to its end. */
+  /** Runs a job to its end. */
   async run(spec: JobSpec, id = this.newJobId()): Promise<Output> {
     return outputOf((await this.ask('PUT', `/jobs/${id}?attach=1`, spec)).body)
   }
@@ -113,7 +113,7 @@ export function sh(script: string, more: object = {}): JobSpec {
   return { kind: 'exec', argv: ['sh', '-c', script], ...more }
 }
 
-export function collect(stream: ClientHttp2Stream): Promise<Answer> {
+export function collectAnswer(stream: ClientHttp2Stream): Promise<SidecarAnswer> {
   return new Promise((resolve, reject) => {
     let status = 0
     const chunks: Buffer[] = []
@@ -144,14 +144,14 @@ export function outputOf(bytes: Buffer): Output {
   }
 }
 
-/** How far those frames move a reader. */
+/** Returns how far these frames advance a reader. */
 export function lengthInLog(frames: readonly Frame[]): number {
   return frames
     .filter((frame) => isInLog(frame.type))
     .reduce((sum, frame) => sum + FRAME_HEADER_BYTES + frame.payload.length, 0)
 }
 
-/** Resolves when it is true; the test's own time limit ends the wait. */
+/** Resolves when the condition is true. The test's own time limit ends the wait. */
 export async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 5))
 }

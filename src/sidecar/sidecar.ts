@@ -1,4 +1,4 @@
-/** Everything that the sidecar can do, behind one router. */
+/** Combines everything that the sidecar can do in one router. */
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '../lib/clock.ts'
 import { fileRoutes } from './files/routes.ts'
@@ -14,7 +14,7 @@ import { PortConnections } from './network/port-connections.ts'
 import { networkRoutes } from './network/routes.ts'
 import { processRoutes } from './processes/routes.ts'
 import { type Hello, PROTOCOL_VERSION } from './protocol.ts'
-import { type Route, Router } from './router.ts'
+import { Router, type SidecarRoute } from './router.ts'
 import type { Settings } from './settings.ts'
 
 export interface Sidecar {
@@ -27,7 +27,7 @@ export interface Sidecar {
 export interface SidecarOptions {
   readonly settings: Settings
   readonly version: string
-  /** The sidecar's own environment, which programs inherit but for what is Craik's. */
+  /** The sidecar's own environment. Programs inherit it without Craik's own variables. */
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -36,7 +36,7 @@ export async function createSidecar({ settings, version, env }: SidecarOptions):
   const pty = loadPty()
   const connections = new PortConnections()
   const gateway = new GatewayListener(connections)
-  // Where something else has the port (a sandbox without a network of its own), any other does.
+  // Another program may have the port, in a sandbox without a network of its own. Then any free port is used.
   const gatewayPort = await gateway.listen(settings.gatewayPort).catch(() => gateway.listen(0))
   if (settings.gatewaySocket !== undefined) await gateway.listenAt(settings.gatewaySocket)
   const leaks = new Leaks()
@@ -54,7 +54,7 @@ export async function createSidecar({ settings, version, env }: SidecarOptions):
     gatewayPort,
     pty: pty !== undefined,
   }
-  const greeting: Route = { method: 'GET', path: '/hello', handle: (call) => call.answer(200, hello) }
+  const greeting: SidecarRoute = { method: 'GET', path: '/hello', handle: (call) => call.answer(200, hello) }
   return {
     router: new Router([
       greeting,

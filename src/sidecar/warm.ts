@@ -1,4 +1,4 @@
-/** Does once what every start does, so that Node keeps the compiled code of it for the starts that count. */
+/** Does once what every start does, so that Node caches the compiled code for later starts. */
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { duplexPair } from 'node:stream'
@@ -7,7 +7,7 @@ import { serve } from './server.ts'
 import type { Settings } from './settings.ts'
 import { createSidecar } from './sidecar.ts'
 
-/** Talks to itself: a greeting and one program. */
+/** Sends requests to its own sidecar: a greeting and one program. */
 export async function warm(settings: Settings, version: string): Promise<void> {
   const sidecar = await createSidecar({ settings: { ...settings, gatewayPort: 0 }, version, env: {} })
   const [ours, theirs] = duplexPair()

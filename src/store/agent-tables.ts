@@ -1,4 +1,4 @@
-/** What the store keeps about operators and their agents. */
+/** The tables of operators and their agents. */
 
 export interface LoginRow {
   readonly id: string
@@ -17,7 +17,7 @@ export interface LoginTable {
   list(limit: number): Promise<readonly LoginRow[]>
 }
 
-/** A record that may change, but only with a seal that fits. */
+/** A record that can change. Its seal must match its document. */
 export interface SealedRow {
   readonly id: string
   readonly document: string
@@ -26,14 +26,14 @@ export interface SealedRow {
 }
 
 export interface SealedTable<Member extends string> {
-  /** False when the id is taken. */
+  /** Returns false when the id exists. */
   insert(row: SealedRow): Promise<boolean>
-  /** False when there is no such record. */
+  /** Returns false when the record does not exist. */
   update(row: Pick<SealedRow, 'id' | 'document' | 'seal'>): Promise<boolean>
-  /** False when there was no such record. */
+  /** Returns false when the record did not exist. */
   remove(id: string): Promise<boolean>
   get(id: string): Promise<SealedRow | undefined>
-  /** Newest first; filters compare with members of the document. */
+  /** Newest first. Filters compare with fields of the document. */
   list(filter: Partial<Record<Member, string>>, limit: number): Promise<readonly SealedRow[]>
 }
 
@@ -47,14 +47,14 @@ export interface AgentEventRow {
   readonly runId: string | null
   readonly type: string
   readonly atMs: number
-  /** JSON: hashes and references, never what was said. */
+  /** JSON with hashes and references, never with the text of a conversation. */
   readonly document: string
 }
 
-/** Append only, for as long as the session is there. */
+/** An append-only table for as long as the session exists. */
 export interface AgentEventTable {
   append(row: AgentEventRow): Promise<void>
-  /** After the session itself: the events of one that is there do not leave. */
+  /** Removes the events of a session that no longer exists. The events of an existing session cannot be removed. */
   removeWith(sessionId: string): Promise<number>
   /** Oldest first. */
   list(

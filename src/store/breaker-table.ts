@@ -1,9 +1,9 @@
-/** The table of breakers: one row for each provider that failed lately. */
+/** The table of circuit breakers, with one row for each provider that failed recently. */
 import type { Owner } from '../lib/owner.ts'
 
 export interface ProbeRow {
   readonly id: string
-  /** The sandbox whose call it is; null: the operator's own. */
+  /** The sandbox that makes the call. Null for the operator's own call. */
   readonly caller: string | null
   readonly owner: Owner
   readonly sinceMs: number
@@ -15,7 +15,7 @@ export interface BreakerRow {
   readonly openings: number
   readonly openUntilMs: number | null
   readonly lastFailure: string | null
-  /** The calls that are let through while half-open: one for each caller. */
+  /** The calls that the half-open breaker allows: one for each caller. */
   readonly probes: readonly ProbeRow[]
   readonly updatedAtMs: number
 }

@@ -1,4 +1,4 @@
-/** Where a Craik home keeps what: the only place that knows the folder names. */
+/** The folders of a Craik home. Only this file contains their names. */
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 
@@ -15,17 +15,17 @@ export interface Home {
   readonly sandboxes: string
   /** One folder for each snapshot. */
   readonly snapshots: string
-  /** One folder for each volume of sandboxes. */
+  /** One folder for each volume. */
   readonly volumes: string
-  /** One folder for each run that keeps something. */
+  /** One folder for each run with a change set. */
   readonly runs: string
-  /** What was written of transcripts, and where. */
+  /** The records of which transcripts were saved, and where. */
   readonly transcripts: string
-  /** What is known of the sandbox of each login. */
+  /** The records of each login's sandbox. */
   readonly loginSandboxes: string
 }
 
-/** `CRAIK_HOME`, or `~/.craik`. Names paths only; creates nothing. */
+/** Returns the paths of `CRAIK_HOME`, or of `~/.craik`. Creates no folder. */
 export function homeAt(root = process.env.CRAIK_HOME || join(homedir(), '.craik')): Home {
   const at = resolve(root)
   const state = join(at, 'state')

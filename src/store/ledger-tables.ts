@@ -1,4 +1,7 @@
-/** What the ledger keeps: budgets with a balance per window, holds of calls in flight, quotas and the last minute. */
+/**
+ * The tables of the ledger: budgets with a balance for each window, holds of calls in progress, quotas and the calls of
+ * the last minute.
+ */
 import type { BudgetId, HoldId } from '../lib/ids.ts'
 import type { Owner } from '../lib/owner.ts'
 
@@ -14,16 +17,16 @@ export type QuotaScope = (typeof QUOTA_SCOPES)[number]
 export interface BudgetRow {
   readonly id: BudgetId
   readonly scopeKind: BudgetScope
-  /** Null for the total, which has nothing to name. */
+  /** Null for the total, which has no reference. */
   readonly scopeRef: string | null
   readonly period: Period
   readonly limitNanoUsd: number | null
   readonly limitTokens: number | null
-  /** Lets calls through whose price is not known, although dollars are limited. */
+  /** Allows calls with an unknown price, although dollars are limited. */
   readonly allowUnpriced: boolean
   readonly createdAtMs: number
   readonly updatedAtMs: number
-  /** A removed budget limits nothing. Its id stays taken, and what was spent under it stays known. */
+  /** A removed budget limits nothing. Its id stays in use, and its past spending stays recorded. */
   readonly removedAtMs: number | null
 }
 
@@ -46,23 +49,23 @@ export interface BalanceKey {
   readonly windowStartMs: number
 }
 
-/** Whose budgets apply to a call. */
+/** The references whose budgets apply to a call. */
 type BudgetScopes = Readonly<Record<Exclude<BudgetScope, 'total'>, string | undefined>>
 
 export interface BudgetTable {
-  /** New, or with other limits. */
+  /** Creates the budget or changes its limits. */
   put(row: BudgetRow): Promise<void>
   get(id: string): Promise<BudgetRow | undefined>
-  /** By id, removed ones included. */
+  /** In the order of their ids, including removed ones. */
   list(): Promise<readonly BudgetRow[]>
-  /** Those in force that apply, by id. */
+  /** Returns the budgets that apply and were not removed, in the order of their ids. */
   applying(scopes: BudgetScopes): Promise<readonly BudgetRow[]>
   balance(key: BalanceKey): Promise<Balance>
-  /** Every window in which something was held. */
+  /** Returns every window in which there was a hold. */
   balances(): Promise<readonly (BalanceKey & Balance)[]>
-  /** False when a limit of the budget would be passed. What costs nothing in a unit always fits in it. */
+  /** Returns false when the hold would exceed a limit of the budget. An amount of zero in a unit always fits. */
   hold(key: BalanceKey, amount: Amount): Promise<boolean>
-  /** Takes a hold away and books what was spent instead. Says how the window stands then. */
+  /** Replaces a hold with the real cost. Returns the new balance of the window. */
   settle(key: BalanceKey, held: Amount, spent: Amount): Promise<Balance>
 }
 
@@ -72,19 +75,19 @@ export interface HoldRow {
   readonly sessionId: string | null
   readonly owner: Owner
   readonly createdAtMs: number
-  /** What is needed to settle it, as canonical JSON. */
+  /** The data for settling the hold, as canonical JSON. */
   readonly document: string
 }
 
 export interface HoldTable {
   insert(row: HoldRow): Promise<void>
   get(id: string): Promise<HoldRow | undefined>
-  /** Removes it, and gives what is needed to settle it. Undefined when it was settled or swept before. */
+  /** Removes the hold and returns the data for settling it. Returns undefined when it was already settled or swept. */
   take(id: string): Promise<Pick<HoldRow, 'id' | 'document'> | undefined>
-  madeUntil(ms: number): Promise<readonly HoldRow[]>
-  /** Whose calls are in flight. */
+  listCreatedUntil(ms: number): Promise<readonly HoldRow[]>
+  /** Returns the owners of the calls in progress. */
   owners(scope: QuotaScope, ref: string): Promise<readonly Owner[]>
-  /** Whose calls hold something in this window. */
+  /** Returns the owners of the calls with a hold in this window. */
   ownersIn(key: BalanceKey): Promise<readonly Owner[]>
 }
 
@@ -98,7 +101,7 @@ export interface QuotaRow {
   readonly updatedAtMs: number
 }
 
-/** A call that was let through, as the sliding window counts it. */
+/** A call that was allowed, as the sliding window counts it. */
 export interface QuotaUse {
   readonly holdId: HoldId
   readonly providerId: string
@@ -116,12 +119,12 @@ export interface QuotaTable {
 }
 
 export interface QuotaUseTable {
-  /** Adds one and forgets those made until `forgetUntilMs`. */
+  /** Adds a call and removes those made until `forgetUntilMs`. */
   add(use: QuotaUse, forgetUntilMs: number): Promise<void>
-  /** Once it is known what a call used. */
+  /** Corrects the tokens when the call's real usage is known. */
   correct(holdId: string, tokens: number): Promise<void>
-  /** Those made after `afterMs`. */
+  /** Counts the calls made after `afterMs`. */
   count(scope: QuotaScope, ref: string, afterMs: number): Promise<{ requests: number; tokens: number }>
-  /** Oldest first, those made after `afterMs`. */
+  /** Returns the calls made after `afterMs`, oldest first. */
   list(scope: QuotaScope, ref: string, afterMs: number): Promise<readonly Pick<QuotaUse, 'atMs' | 'tokens'>[]>
 }

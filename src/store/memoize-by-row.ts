@@ -1,9 +1,9 @@
-/** What follows from a row alone, worked out once for a row that cannot change. */
+/** Computes a value from a row once, when the row cannot change. */
 import { deepFreeze } from '../lib/deep-freeze.ts'
 
 /**
- * A store hands out the same frozen object for as long as it knows that the row is the same. What is derived from such
- * an object is kept with it, and frozen as well; from any other object it is derived anew each time.
+ * A store returns the same frozen object for as long as the row is the same. The value computed from such an object is
+ * cached and frozen too. For any other object it is computed each time.
  */
 export function memoizeByRow<Row extends object, T extends object>(derive: (row: Row) => T): (row: Row) => T {
   const known = new WeakMap<Row, T>()

@@ -16,14 +16,14 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 const listMounted = () => listMountedFolders(home, () => Promise.reject(new Error('there is no database')))
 
-describe('a folder that a sandbox could write', () => {
-  it('counts also when no sandbox has it, once', async () => {
+describe('a folder that a sandbox could write to', () => {
+  it('is listed once, even when no sandbox mounts it', async () => {
     expect(await listMounted()).toEqual([home.root])
     for (const lent of ['/project/a', '/project/b', '/project/a']) recordMountedFolder(home, lent)
     expect(await listMounted()).toEqual([home.root, '/project/a', '/project/b'])
   })
 
-  it('is not forgotten silently when the list is damaged', async () => {
+  it('causes an error when the list is damaged', async () => {
     recordMountedFolder(home, '/project/a')
     writeFileSync(join(home.state, 'lent-folders.json'), '{')
     await expect(listMounted()).rejects.toMatchObject({ code: 'invalid_config' })
@@ -49,7 +49,7 @@ describe('a folder that a sandbox could write', () => {
     expect(() => recordMountedFolder(home, '/project/a')).toThrow(list())
   })
 
-  it('can be remembered after many with long paths', async () => {
+  it('can be recorded after many others with long paths', async () => {
     const long = (i: number) => `/${i}/${'x'.repeat(4000)}`
     mkdirSync(home.state, { recursive: true, mode: 0o700 })
     writeFileSync(list(), JSON.stringify(Array.from({ length: 261 }, (_, i) => long(i))), { mode: 0o600 })

@@ -1,56 +1,56 @@
-/** What the store keeps about sandboxes, the jobs in them, and what their boundaries counted. */
+/** The tables of sandboxes, their jobs, and the counters of their boundaries. */
 import type { JobId, ReceiptId, SandboxId } from '../lib/ids.ts'
 import type { Owner } from '../lib/owner.ts'
 import type { SealedTable } from './agent-tables.ts'
 
 export interface SandboxTable extends SealedTable<'name' | 'state' | 'operator'> {
   /**
-   * Whether a begin belongs to a sandbox that is there: to an open job, or to a create or delete in progress. What is in the
-   * sandbox may go on although the process that began it is dead.
+   * Returns whether a begin receipt belongs to an existing sandbox: to an open job, or to a create or delete in
+   * progress. Programs in the sandbox can still run when the process that started them is dead.
    */
   holds(beginId: string): Promise<boolean>
 }
 
 export type SnapshotTable = SealedTable<'name'>
 
-/** Started for nobody yet; none of their ids is that of a sandbox. */
+/** Instances that were started in advance. None of their ids is the id of a sandbox. */
 export type WarmInstanceTable = SealedTable<never>
 
 export interface SandboxJobRow {
   readonly sandboxId: SandboxId
   readonly jobId: JobId
   readonly beginId: ReceiptId
-  /** JSON: whose it is, and what its end repeats of its begin. */
+  /** JSON with the operator, and with the data that the end receipt repeats from the begin receipt. */
   readonly document: string
   readonly seal: string
   readonly state: 'open' | 'ended'
-  /** Whoever answers for it now; null when what is there was not written by Craik. */
+  /** The process that is responsible for the job now. Null when Craik did not write the stored value. */
   readonly owner: Owner | null
-  /** Another process began it. */
+  /** True when another process started the job. */
   readonly adopted: boolean
   readonly createdAtMs: number
-  /** Whose it is, as the document says; null when it does not. */
+  /** The operator in the document. Null when the document names none. */
   readonly operator: string | null
 }
 
 export interface SandboxJobTable {
-  /** False when the sandbox has a job of that id. */
+  /** Returns false when the sandbox has a job with this id. */
   insert(row: Omit<SandboxJobRow, 'operator'>): Promise<boolean>
   get(sandboxId: string, jobId: string): Promise<SandboxJobRow | undefined>
   /** Oldest first. */
   open(sandboxId: string): Promise<readonly SandboxJobRow[]>
-  /** Of every sandbox, ended or not, in the order of their ids. */
+  /** Returns the jobs of every sandbox, open or ended, in the order of their ids. */
   scan(
     after: Pick<SandboxJobRow, 'sandboxId' | 'jobId'> | undefined,
     limit: number,
   ): Promise<readonly SandboxJobRow[]>
-  /** False when it is not open. */
+  /** Returns false when the job is not open. */
   end(sandboxId: string, jobId: string): Promise<boolean>
-  /** False when there is no such job. */
+  /** Returns false when there is no such job. */
   update(row: Pick<SandboxJobRow, 'sandboxId' | 'jobId' | 'document' | 'seal'>): Promise<boolean>
-  /** False when it is not open. */
+  /** Returns false when the job is not open. */
   adopt(sandboxId: string, jobId: string, owner: Owner): Promise<boolean>
-  /** Of those that ended, all but the `keep` with the greatest ids. The greatest id that was removed. */
+  /** Removes the ended jobs except for the `keep` greatest ids. Returns the greatest id that was removed. */
   removeOld(sandboxId: string, keep: number): Promise<JobId | undefined>
   removeAll(sandboxId: string): Promise<void>
 }
@@ -58,19 +58,19 @@ export interface SandboxJobTable {
 export interface BoundaryEpochRow {
   readonly sandboxId: SandboxId
   readonly epoch: string
-  /** JSON of the counts by name. */
+  /** The counters by name, as JSON. */
   readonly counts: string
   readonly closed: boolean
   readonly updatedAtMs: number
 }
 
 export interface BoundaryEpochTable {
-  /** False when it is closed: its counts are final. */
+  /** Returns false when the epoch is closed, because its counters are then final. */
   put(row: Omit<BoundaryEpochRow, 'closed'>): Promise<boolean>
   get(sandboxId: string, epoch: string): Promise<BoundaryEpochRow | undefined>
-  /** False when it was closed before, or is not there. */
+  /** Returns false when the epoch was already closed or does not exist. */
   close(sandboxId: string, epoch: string): Promise<boolean>
-  /** Of one sandbox, or of all. */
+  /** Returns the open epochs of one sandbox, or of all. */
   open(sandboxId?: string): Promise<readonly BoundaryEpochRow[]>
   removeAll(sandboxId: string): Promise<void>
 }

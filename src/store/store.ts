@@ -1,6 +1,6 @@
 /**
- * What the rooms above may ask of a store. One narrow table per aggregate, all asynchronous, so that an
- * embedded SQLite and a shared PostgreSQL can both stand behind it.
+ * The store's interface for all other modules. It has one narrow table per aggregate. All methods are asynchronous, so
+ * that an embedded SQLite and a shared PostgreSQL can both implement it.
  */
 import type { EnvelopeId, GrantId, ReceiptId } from '../lib/ids.ts'
 import type { Owner } from '../lib/owner.ts'
@@ -24,15 +24,15 @@ import type {
 } from './sandbox-tables.ts'
 
 export interface Store extends AsyncDisposable {
-  /** Runs a registered procedure in one durable transaction, in the writer thread. Many share one commit. */
+  /** Runs a registered procedure in one durable transaction in the writer thread. Many procedures share one commit. */
   write<Input, Output>(procedure: Procedure<Input, Output>, input: Input): Promise<Output>
-  /** Reads a consistent snapshot. Never waits for a writer. */
+  /** Reads from a consistent snapshot. Never waits for a writer. */
   read<T>(work: (tables: Tables) => Promise<T>): Promise<T>
-  /** Finishes what was accepted, then closes. Idempotent. */
+  /** Completes the accepted writes, then closes. Idempotent. */
   close(): Promise<void>
 }
 
-/** The name of a procedure, carrying the types of what goes in and what comes out. */
+/** The name of a procedure, with the types of its input and output. */
 export interface Procedure<Input, Output> {
   readonly name: string
   readonly __types?: (input: Input) => Output
@@ -42,11 +42,11 @@ export function procedure<Input, Output>(name: string): Procedure<Input, Output>
   return { name }
 }
 
-/** What a procedure is in the writer thread: it sees the tables inside the transaction. */
+/** The implementation of a procedure in the writer thread. It receives the tables of the transaction. */
 type ProcedureBody = (tables: Tables, input: never) => Promise<unknown>
 export type Procedures = Readonly<Record<string, ProcedureBody>>
 
-/** The tables inside a transaction. After anything was undone, later transactions see a new object. */
+/** The tables in a transaction. After a rollback, later transactions get a new object. */
 export interface Tables {
   readonly receipts: ReceiptTable
   readonly tree: TreeTable
@@ -72,7 +72,7 @@ export interface Tables {
   readonly sandboxJobs: SandboxJobTable
   readonly boundaryEpochs: BoundaryEpochTable
   readonly snapshots: SnapshotTable
-  readonly warmPlaces: WarmInstanceTable
+  readonly warmInstances: WarmInstanceTable
   readonly egressRules: EgressRuleTable
   readonly promptRuns: PromptRunTable
 }
@@ -111,20 +111,20 @@ export interface LogHead extends Pick<ReceiptRow, 'seq' | 'leaf' | 'atMs'> {
 }
 
 export interface ReceiptTable {
-  /** Append only: a reused id is an error. False when the sequence number is taken. */
+  /** Append-only. A repeated id is an error. Returns false when the sequence number exists. */
   insert(row: ReceiptRow): Promise<boolean>
-  /** The newest, with the key that the log is written with now: what sealing the next one needs. */
+  /** Returns the newest receipt and the key that now seals the log. The next receipt needs both. */
   last(): Promise<LogHead | undefined>
   get(id: string): Promise<ReceiptRow | undefined>
-  /** Every end that refers to a begin is found through it. */
+  /** Finds the end receipt of a begin receipt. */
   endOf(beginId: string): Promise<ReceiptRow | undefined>
-  /** Makes [from, to) quick to find by their links. Done with each checkpoint: later, but for many at once. */
+  /** Indexes the links of the receipts in [from, to). This happens at each checkpoint, for many receipts at once. */
   indexLinks(from: number, to: number): Promise<void>
-  /** The first receipt before `upTo` that its links would not find, if there is one. */
+  /** Returns the first receipt before `upTo` whose links are not indexed, if there is one. */
   firstUnindexed(upTo: number): Promise<number | undefined>
-  /** In sequence order, from `from`, at most `limit`. */
+  /** In the order of sequence numbers, from `from`, at most `limit`. */
   scan(from: number, limit: number): Promise<readonly ReceiptRow[]>
-  /** Newest first; `before` pages on. */
+  /** Newest first. `before` continues an earlier list. */
   find(filter: ReceiptFilter, limit: number, before?: number): Promise<readonly ReceiptRow[]>
 }
 
@@ -135,7 +135,7 @@ export interface CheckpointRow {
   readonly atMs: number
 }
 
-/** The Merkle tree's stored parts: leaf hashes, complete subtrees of 256, and the signed checkpoints. */
+/** The stored parts of the Merkle tree: leaf hashes, complete subtrees of 256, and the signed checkpoints. */
 export interface TreeTable {
   leaves(from: number, to: number): Promise<readonly Uint8Array[]>
   node(level: number, index: number): Promise<Uint8Array | undefined>
@@ -152,10 +152,13 @@ export interface OpenReceiptRow {
   readonly owner: Owner
 }
 
-/** Begun and not yet ended: derived from the log, kept so that a dead owner's are found at once. */
+/**
+ * Receipts that began and have not ended. The table is derived from the log, so that those of a dead owner are found at
+ * once.
+ */
 export interface OpenReceiptTable {
   add(row: OpenReceiptRow): Promise<void>
-  /** False when it was not open: it never began, or it ended already. */
+  /** Returns false when the receipt was not open: it never began, or it already ended. */
   remove(id: string): Promise<boolean>
   list(): Promise<readonly OpenReceiptRow[]>
 }
@@ -179,9 +182,9 @@ export interface DocumentRow {
   readonly text: string
 }
 
-/** Documents kept by digest, so that a decision can be recomputed from what it was made with. */
+/** Documents by digest, so that a decision can be computed again from its original input. */
 export interface DocumentTable {
-  /** Keeping the same document twice is fine. */
+  /** Storing the same document twice is allowed. */
   put(row: DocumentRow): Promise<void>
   get(digest: string): Promise<DocumentRow | undefined>
   list(): Promise<readonly DocumentRow[]>
@@ -202,7 +205,7 @@ export interface GrantRow {
   readonly id: GrantId
   readonly capability: string
   readonly subject: string
-  /** The grant's fixed part, as canonical JSON. */
+  /** The constant part of the grant, as canonical JSON. */
   readonly document: string
   readonly usesLeft: number | null
   readonly expiresAtMs: number | null
@@ -214,19 +217,19 @@ export interface GrantTable {
   insert(row: GrantRow): Promise<void>
   get(id: string): Promise<GrantRow | undefined>
   list(limit: number): Promise<readonly GrantRow[]>
-  /** Newest first, those of a capability and subject that are neither used up, expired nor revoked. */
+  /** Newest first. Returns the grants of a capability and subject that are not used up, expired or revoked. */
   usable(capability: string, subject: string, nowMs: number): Promise<readonly GrantRow[]>
-  /** False when no use was left. Unlimited grants stay as they are. */
+  /** Returns false when no use was left. Grants without a limit do not change. */
   consume(id: string): Promise<boolean>
-  /** False when it was revoked before. */
+  /** Returns false when the grant was already revoked. */
   revoke(id: string, atMs: number): Promise<boolean>
 }
 
 export interface SecretRow {
   readonly name: string
-  /** Where the value comes from: env, file, keyring, command, or stored. */
+  /** The source of the value: env, file, keyring, command or stored. */
   readonly source: string
-  /** The variable, path, item or reference; null for a stored value. */
+  /** The variable, path, item or reference. Null for a stored value. */
   readonly reference: string | null
   readonly sealed: Uint8Array | null
   readonly updatedAtMs: number
@@ -245,7 +248,7 @@ export interface CommandRow {
   readonly createdAtMs: number
 }
 
-/** Registered argv, so that records name a command instead of spelling it. */
+/** Registered argv, so that records contain a command's name instead of its arguments. */
 export interface CommandTable {
   insert(row: CommandRow): Promise<void>
   get(ref: string): Promise<CommandRow | undefined>
@@ -261,7 +264,7 @@ export interface ProviderSettingRow {
   readonly updatedAtMs: number
 }
 
-/** Live routing to local models, as it was switched on or off. */
+/** The setting that enables or disables live routing to a local model. */
 export interface ProviderSettingTable {
   put(row: ProviderSettingRow): Promise<void>
   get(providerId: string): Promise<ProviderSettingRow | undefined>

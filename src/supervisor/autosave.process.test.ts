@@ -1,4 +1,7 @@
-/** When login sandboxes are saved by themselves. The program that saves is a stand-in that writes down how it was called. */
+/**
+ * Tests when the supervisor saves login sandboxes. A fixture replaces the program that saves, and records its
+ * arguments.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -75,7 +78,7 @@ async function until(isSo: () => boolean): Promise<void> {
   }
 }
 
-it('happens again and again, for those that run, one at a time, with no secret of the environment', async () => {
+it('saves each running login sandbox again and again, one at a time, without secrets of the environment', async () => {
   process.env.CRAIK_TEST_SECRET = 'x'
   try {
     know('one', 'two', 'stopped', 'elsewhere')
@@ -105,13 +108,13 @@ it('happens again and again, for those that run, one at a time, with no secret o
   }
 })
 
-it('looks at a sandbox until nothing happens in it any more', async () => {
+it('saves all of a sandbox until it is idle, and then only its conversations', async () => {
   const [look, leave] = ['save --login one --quiet', 'save --login one --quiet --conversations']
   know('one')
   let more: object = {}
   const autosave = start(() => [running('one', more)], 'say(args)')
   await until(() => lines().length >= 2)
-  // The look itself is seen as activity a little later.
+  // The save itself is recorded as activity a little later.
   more = { activeAtMs: nowMs + MINUTE_MS / 2 }
   await until(() => lines().length >= 6)
   expect(lines().slice(0, 2)).toEqual([look, look])
@@ -128,7 +131,7 @@ it('looks at a sandbox until nothing happens in it any more', async () => {
   await autosave.close()
 })
 
-it('that fails is one line of the log, and keeps nobody from the next', async () => {
+it('logs a failed save as one line, and continues with the next sandbox', async () => {
   know('bad', 'good')
   writeFileSync(join(homeAt(join(folder, 'home')).loginSandboxes, 'odd.json'), 'no record', { mode: 0o600 })
   const autosave = start(
@@ -145,7 +148,7 @@ it('that fails is one line of the log, and keeps nobody from the next', async ()
   ])
 })
 
-it('is ended when the supervisor leaves, and nothing is complained of', async () => {
+it('ends the save in progress when the supervisor exits, and logs nothing', async () => {
   know('slow')
   const autosave = start(() => [running('slow')], `say(String(process.pid)); setInterval(() => {}, 1000)`)
   await until(() => lines().length >= 1)

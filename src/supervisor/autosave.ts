@@ -1,11 +1,11 @@
 /**
- * Saves the sandboxes of logins every few minutes, so that one that is killed loses no more than that. Each is saved by another run
- * of the program: what a sandbox wrote is read there and not in this process.
+ * Saves login sandboxes every few minutes, so that a sandbox that is killed loses no more than that. Another run of the
+ * program saves each one, because that process, and not this one, then reads what the sandbox wrote.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hostEnvironment, runChild } from '../lib/child.ts'
 import type { Clock } from '../lib/clock.ts'
-import { PINNED } from '../lib/host-programs.ts'
+import { PINS_VARIABLE } from '../lib/host-programs.ts'
 import { LoginRecords } from '../login-sandbox/login-records.ts'
 import type { Home } from '../store/home.ts'
 import type { SupervisorLog } from './supervisor-log.ts'
@@ -19,7 +19,7 @@ export interface AutosaveOptions {
   readonly list: () => Promise<readonly SavedSandbox[]>
 }
 
-/** As much as is asked of one; one that is damaged has less. */
+/** The fields that a save needs. A damaged sandbox has fewer. */
 interface SavedSandbox {
   readonly id: string
   readonly state: string
@@ -27,17 +27,20 @@ interface SavedSandbox {
   readonly runningJobs?: number
 }
 
-/** Of one save. What is not done by then goes on with the next. */
+/** The time limit of one save. The next save continues with what is left. */
 const SAVE_MS = 4 * 60_000
 const GRACE_MS = 2_000
 const MAX_OUTPUT_BYTES = 1024 * 1024
-const TOLD_CHARACTERS = 500
-/** How long after a look it may take until that look itself is counted as activity: the manager counts every half minute. */
-const ECHO_MS = 45_000
-/** A timer fires at once for anything longer. */
+const MAX_MESSAGE_CHARACTERS = 500
+/**
+ * A save counts as activity of its sandbox, up to this long after its end: the manager counts activity every half
+ * minute.
+ */
+const SAVE_ACTIVITY_MS = 45_000
+/** A timer with a longer delay fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Until it is closed. Closing ends a save that is under way; it is idempotent. */
+/** Saves until `close` is called. Closing ends a save that is in progress, and is idempotent. */
 export function startAutosave(options: AutosaveOptions): { close(): Promise<void> } {
   const controller = new AbortController()
   const working = new Autosave(options, controller.signal).run()
@@ -53,8 +56,8 @@ class Autosave {
   readonly #options: AutosaveOptions
   readonly #signal: AbortSignal
   readonly #records: LoginRecords
-  /** When each sandbox was looked at last, by its id, and whether something had happened in it before that. */
-  readonly #looks = new Map<string, { readonly atMs: number; readonly after: 'use' | 'silence' }>()
+  /** The last full save of each sandbox, by the sandbox's id, and whether the sandbox was in use before that save. */
+  readonly #lastSaves = new Map<string, { readonly atMs: number; readonly after: 'use' | 'silence' }>()
 
   constructor(options: AutosaveOptions, signal: AbortSignal) {
     this.#options = options
@@ -67,18 +70,18 @@ class Autosave {
     for (;;) {
       await sleep(everyMs, undefined, { signal: this.#signal }).catch(() => {})
       if (this.#signal.aborted) return
-      await this.#saveAll().catch((error: unknown) => this.#complain('all', reasonOf(error)))
+      await this.#saveAll().catch((error: unknown) => this.#logFailure('all', reasonOf(error)))
     }
   }
 
-  /** One after the other. */
+  /** Saves the sandboxes one after the other. */
   async #saveAll(): Promise<void> {
-    const records = this.#records.list((login) => this.#complain(login, 'cannot read its record'))
+    const records = this.#records.list((login) => this.#logFailure(login, 'cannot read its record'))
     if (records.length === 0) return
     const running = new Map(
       (await this.#options.list()).flatMap((one) => (one.state === 'running' ? [[one.id, one]] : [])),
     )
-    for (const id of this.#looks.keys()) if (!running.has(id)) this.#looks.delete(id)
+    for (const id of this.#lastSaves.keys()) if (!running.has(id)) this.#lastSaves.delete(id)
     for (const { login, sandboxId } of records) {
       const sandbox = running.get(sandboxId)
       if (sandbox !== undefined && !this.#signal.aborted) await this.#save(login, sandbox)
@@ -87,7 +90,7 @@ class Autosave {
 
   async #save(login: string, sandbox: SavedSandbox): Promise<void> {
     const { home, mainFile, clock } = this.#options
-    const after = this.#lookAfter(sandbox)
+    const after = this.#fullSaveReason(sandbox)
     let message = ''
     const result = await runChild({
       argv: [
@@ -108,37 +111,38 @@ class Autosave {
       inputs: [],
       onStdout: () => {},
       onStderr: (chunk) => {
-        message = (message + chunk.toString()).slice(0, TOLD_CHARACTERS)
+        message = (message + chunk.toString()).slice(0, MAX_MESSAGE_CHARACTERS)
       },
     })
-    if (after !== undefined) this.#looks.set(sandbox.id, { atMs: clock.nowMs(), after })
+    if (after !== undefined) this.#lastSaves.set(sandbox.id, { atMs: clock.nowMs(), after })
     if (this.#signal.aborted || (result.end === 'exited' && result.exitCode === 0)) return
     const how = result.end === 'exited' ? `exit code ${result.exitCode}` : result.end
-    this.#complain(login, message.split('\n')[0] || how)
+    this.#logFailure(login, message.split('\n')[0] || how)
   }
 
   /**
-   * To look at a sandbox is to use it: one in which nothing happens is looked at once more, for what happened right after the look
-   * before, and then left alone, so that it becomes idle in its time. Undefined: it is left alone.
+   * Returns the reason for a full save, or `undefined` when saving the conversations is enough. A full save counts as
+   * use of the sandbox. An unused sandbox therefore gets only one more, for what happened right after the save before.
+   * Then it can become idle.
    */
-  #lookAfter({ id, activeAtMs, runningJobs = 0 }: SavedSandbox): 'use' | 'silence' | undefined {
-    const last = this.#looks.get(id)
+  #fullSaveReason({ id, activeAtMs, runningJobs = 0 }: SavedSandbox): 'use' | 'silence' | undefined {
+    const last = this.#lastSaves.get(id)
     if (last === undefined || runningJobs > 0) return 'use'
-    if (typeof activeAtMs === 'number' && activeAtMs > last.atMs + ECHO_MS) return 'use'
+    if (typeof activeAtMs === 'number' && activeAtMs > last.atMs + SAVE_ACTIVITY_MS) return 'use'
     return last.after === 'use' ? 'silence' : undefined
   }
 
-  #complain(login: string, reason: string): void {
+  #logFailure(login: string, reason: string): void {
     this.#options.log('warn', 'could not save a login sandbox', { login, reason })
   }
 }
 
 function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message.slice(0, TOLD_CHARACTERS) : 'unknown'
+  return error instanceof Error ? error.message.slice(0, MAX_MESSAGE_CHARACTERS) : 'unknown'
 }
 
-/** It looks at nobody's PATH either. */
+/** Like the supervisor, a save does not search the PATH of any user. It gets the supervisor's pinned programs. */
 function readPins(): Record<string, string> {
-  const pins = process.env[PINNED]
-  return pins === undefined ? {} : { [PINNED]: pins }
+  const pins = process.env[PINS_VARIABLE]
+  return pins === undefined ? {} : { [PINS_VARIABLE]: pins }
 }

@@ -15,8 +15,8 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-describe('the build', () => {
-  it('is another one when any file of the program is another one', () => {
+describe('the build id', () => {
+  it('changes when any file of the program changes', () => {
     const before = buildOf(main)
     expect(buildOf(main)).toEqual(before)
     utimesSync(join(folder, 'lib', 'a.ts'), 4_000_000_000, 4_000_000_000)
@@ -36,7 +36,7 @@ describe('the build', () => {
     ['1.0.0', 1, '0.9.9', 5, 1],
     ['0.1.0', 1, '0.1.0', 5, -1],
     ['0.1.0', 5, '0.1.0', 5, 0],
-  ])('of %s at %d against %s at %d is ordered by version, then by time', (a, aMs, b, bMs, sign) => {
+  ])('orders %s at %d against %s at %d by version, then by time', (a, aMs, b, bMs, sign) => {
     const build = (version: string, built_at_ms: number) => ({ version, built_at_ms, build: '' })
     expect(Math.sign(compareBuilds(build(a, aMs), build(b, bMs)))).toBe(sign)
   })

@@ -1,4 +1,7 @@
-/** Which code this is: of two supervisors of one version, the one whose files were changed later is the newer. */
+/**
+ * Identifies the code of a program. If two supervisors have the same version, the one whose files were changed later is
+ * newer.
+ */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -6,12 +9,15 @@ import { packageFile } from '../lib/package-files.ts'
 
 export interface Build {
   readonly version: string
-  /** Of the names, sizes and times of all files; their contents would take longer to read than a command may take. */
+  /**
+   * A hash of the names, sizes and times of all files. To read their contents would take longer than a command may
+   * take.
+   */
   readonly build: string
   readonly built_at_ms: number
 }
 
-/** `mainFile` is the program itself; its code is the folder that it is in. */
+/** Returns the build of the program `mainFile`. Its code is the folder that contains it. */
 export function buildOf(mainFile: string): Build {
   const folder = dirname(mainFile)
   const hash = createHash('sha256')
@@ -32,7 +38,9 @@ export function buildOf(mainFile: string): Build {
   return { version, build: hash.digest('hex').slice(0, 32), built_at_ms: Math.floor(newestMs) }
 }
 
-/** Negative: `a` is older than `b`. Pre-releases of one version count by when they were built. */
+/**
+ * Returns a negative number when `a` is older than `b`. Pre-releases of one version are ordered by their build times.
+ */
 export function compareBuilds(a: Build, b: Build): number {
   const [left, right] = [numbers(a.version), numbers(b.version)]
   for (let i = 0; i < 3; i++) {

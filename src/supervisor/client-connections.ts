@@ -1,4 +1,4 @@
-/** The open connections and requests of a server: who is served, and how to end that in order. */
+/** Tracks the open connections and requests of a server, and ends them in an orderly way. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,7 +8,10 @@ const POLL_MS = 10
 
 export class ClientConnections {
   readonly #sockets = new Set<Socket>()
-  /** Requests that are answered as a whole; streams are resumed elsewhere and wait for nobody. */
+  /**
+   * The requests that get one complete response. Streams are not in this set: clients resume them with the next
+   * supervisor.
+   */
   readonly #whole = new Set<ServerResponse>()
 
   constructor(server: Server) {
@@ -27,12 +30,12 @@ export class ClientConnections {
     return this.#sockets.size
   }
 
-  /** Waits until what is answered as a whole is answered, then ends everything. */
+  /** Waits until each request in `#whole` has a response, then ends all connections. */
   async end(timeoutMs: number): Promise<void> {
     const until = performance.now() + timeoutMs
     const hasUnanswered = () => [...this.#whole].some((response) => !response.headersSent)
     while (hasUnanswered() && performance.now() < until) await sleep(POLL_MS)
-    // What was just answered gets to its reader before its connection ends.
+    // A response that was just written reaches its client before the connection ends.
     for (const response of this.#whole) if (response.writableEnded) response.socket?.destroySoon()
     await sleep(POLL_MS)
     for (const socket of this.#sockets) socket.destroy()

@@ -1,4 +1,4 @@
-/** Finds the supervisor of a home, and starts one when there is none. */
+/** Finds the supervisor of a home, and starts one when none runs. */
 import { existsSync, lstatSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError, ERRORS } from '../errors.ts'
@@ -7,48 +7,51 @@ import { ensurePrivateFolder } from '../lib/private-files.ts'
 import { API_VERSION } from '../operator/api/api-constants.ts'
 import type { VersionBody } from '../operator/api/bodies.ts'
 import { type ApiClient, createClient } from '../sdk/client.ts'
-import { type Endpoint, jsonOf, LostConnection, Transport } from '../sdk/transport.ts'
+import { type ApiEndpoint, jsonOf, LostConnection, Transport } from '../sdk/transport.ts'
 import type { Home } from '../store/home.ts'
 import { type Build, buildOf, compareBuilds } from './build-version.ts'
 import { readLockOwner, runningLockOwner } from './lock-owner.ts'
 import { lastLines } from './log-tail.ts'
 import { ensureRunFolder, type RunFolder, readToken, runFolder } from './run-folder.ts'
-import { type Starting, startSupervisor } from './start.ts'
+import { type StartedSupervisor, startSupervisor } from './start.ts'
 import { SupervisorTimeouts } from './supervisor-timeouts.ts'
 
 export interface SupervisorDeps {
   readonly home: Home
-  /** The program itself: the supervisor is another run of it. */
+  /** The program's own file: the supervisor is another run of it. */
   readonly mainFile: string
   readonly environment: NodeJS.ProcessEnv
-  /** Folders of the host that sandboxes can write; without it, none is known. */
+  /** Returns the folders of the host that sandboxes can write. Without it, Craik assumes that there are none. */
   readonly mounted?: () => Promise<readonly string[]>
-  /** Of `supervisor run`, when it is started here. */
+  /** The flags of `supervisor run`, for a supervisor that this process starts. */
   readonly runFlags?: readonly string[]
   readonly signal?: AbortSignal
 }
 
 /**
- * For one and the same supervisor: until it answers, and until it has taken over what is there. Another one has as long
- * again, up to the limit for all of them together. What matters is a slow machine on which many commands begin at once.
+ * The time limits for one supervisor: until it answers, and until it has taken over the existing sandboxes. If another
+ * supervisor replaces it, the time starts again, up to the limit for all of them together. The limits are for a slow
+ * host on which many commands start at once.
  */
 const START_MS = 30_000
 const RECOVER_MS = 60_000
 const ALL_MS = 180_000
-/** For a single answer. */
+/** The time limit of a single request. */
 const ANSWER_MS = 5_000
 const FIRST_POLL_MS = 15
 const LAST_POLL_MS = 100
-/** Of those that did not get the home, because another one has it: that is no fault. */
+/** The exit codes of a supervisor that did not get the home because another one has it. That is not an error. */
 const LOST_EXITS: readonly (number | undefined)[] = [0, ERRORS.supervisor_unreachable.exit]
-const SHOWN_LINES = 3
-/** How a command begins to say what went wrong. */
-const SAID = 'craik: '
+const ERROR_LOG_LINES = 3
+/** The prefix of every error message of a command. */
+const ERROR_PREFIX = 'craik: '
 
-/** A client of this home's supervisor, which is found or started now, and again whenever it goes away. */
+/**
+ * Returns a client of this home's supervisor. Finds or starts the supervisor now, and again each time that it exits.
+ */
 export async function connectSupervisor(deps: SupervisorDeps): Promise<ApiClient> {
   const mine = buildOf(deps.mainFile)
-  let first: Endpoint | undefined = await ensureSupervisor(deps, mine, deps.signal)
+  let first: ApiEndpoint | undefined = await ensureSupervisor(deps, mine, deps.signal)
   return createClient({
     connect: async (until) => {
       const found = first
@@ -59,30 +62,32 @@ export async function connectSupervisor(deps: SupervisorDeps): Promise<ApiClient
   })
 }
 
-/** A command that ran while its home was moved or removed does not make an empty one at the old path. */
+/** If a home is moved or removed while a command runs, the command must not create an empty home at the old path. */
 function requireHome(home: Home): void {
-  if (isThere(home)) return
+  if (homeExists(home)) return
   throw new CraikError('home_unwritable', 'the home folder was moved or removed while this command ran', {
     hint: 'if it was moved, set CRAIK_HOME to its new path',
   })
 }
 
-/** A client of the supervisor that runs now; undefined when none does. Starts nothing, and makes no folder. */
+/**
+ * Returns a client of the running supervisor. Returns `undefined` when none runs. Starts nothing and creates no folder.
+ */
 export async function findSupervisor(
   deps: Pick<SupervisorDeps, 'home' | 'signal'>,
 ): Promise<ApiClient | undefined> {
-  // In a home of somebody else's nothing can be seen, which is not the same as nothing there.
-  if (isThere(deps.home)) ensurePrivateFolder(deps.home.root, 'home folder')
+  // In a home of another user this process sees no files, which does not mean that there are none.
+  if (homeExists(deps.home)) ensurePrivateFolder(deps.home.root, 'home folder')
   if (!existsSync(runFolder(deps.home).socket)) return undefined
   const folder = ensureRunFolder(deps.home)
-  const found = await ask(folder, deps.signal)
+  const found = await probeSupervisor(folder, deps.signal)
   if (found === undefined) return undefined
-  if (found === 'silent') throw silent(folder, ANSWER_MS)
+  if (found === 'silent') throw toSilentError(folder, ANSWER_MS)
   const endpoint = { socketPath: folder.socket, token: found.token }
   return createClient({ connect: async () => endpoint, timeoutMs: 0 })
 }
 
-function isThere({ root }: Home): boolean {
+function homeExists({ root }: Home): boolean {
   try {
     return lstatSync(root, { throwIfNoEntry: false }) !== undefined
   } catch (cause) {
@@ -98,37 +103,39 @@ async function ensureSupervisor(
   deps: SupervisorDeps,
   mine: Build,
   signal: AbortSignal | undefined,
-): Promise<Endpoint> {
+): Promise<ApiEndpoint> {
   const folder = ensureRunFolder(deps.home)
   const timeouts = new SupervisorTimeouts()
   let limitMs = START_MS
-  let starting: Starting | undefined
+  let starting: StartedSupervisor | undefined
   for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(LAST_POLL_MS, pollMs * 1.1)) {
     signal?.throwIfAborted()
-    const found = await ask(folder, signal)
+    const found = await probeSupervisor(folder, signal)
     if (found === undefined) {
-      // One that lost to another is followed by the next: the other may be gone again by now, or was killed.
+      // The supervisor that this process started lost the home to another one, or was killed. Start the next one,
+      // because the other one may have exited by now.
       if (starting === undefined || LOST_EXITS.includes(starting.exitCode()))
         starting = await startSupervisor(deps, folder)
     } else if (found === 'silent') {
-      // It has the home, and may be busy or stopped.
+      // A supervisor has the home, and may be busy or suspended.
     } else if (!isUsable(found.version, mine)) await drain(folder, found.token, signal)
     else if (found.version.ready) {
       await offerPrograms(deps, folder, found, signal)
       return { socketPath: folder.socket, token: found.token }
     } else limitMs = RECOVER_MS
     const exitCode = starting?.exitCode() ?? 0
-    if (!LOST_EXITS.includes(exitCode)) throw startFailure(folder, exitCode)
+    if (!LOST_EXITS.includes(exitCode)) throw toStartError(folder, exitCode)
     timeouts.waitFor(readLockOwner(folder))
-    if (timeouts.withThisOneMs > limitMs) throw tooSlow(folder, limitMs, found === 'silent')
-    if (timeouts.withAllMs > ALL_MS) throw tooSlow(folder, ALL_MS, false)
+    if (timeouts.sameProcessMs > limitMs) throw toSlowError(folder, limitMs, found === 'silent')
+    if (timeouts.totalMs > ALL_MS) throw toSlowError(folder, ALL_MS, false)
     await sleep(pollMs, undefined, signal && { signal })
   }
 }
 
 /**
- * One of other code is replaced, unless it is newer. A newer one that speaks the same API serves as well, as long as its
- * program is there; one of this version whose program is gone is replaced by whoever comes.
+ * Returns whether this command can use the running supervisor. A supervisor of another build is replaced, unless it is
+ * newer. A newer one can be used if it speaks the same API and its program still exists. If it has the same version but
+ * its program is missing, this command replaces it.
  */
 function isUsable(theirs: VersionBody, mine: Build): boolean {
   if (theirs.build === mine.build) return !theirs.program_gone
@@ -148,8 +155,11 @@ interface Found {
   readonly token: string
 }
 
-/** Undefined: nobody is there, or whoever is there is leaving. Silent: somebody takes connections and says nothing. */
-async function ask(
+/**
+ * Returns `undefined` when no supervisor answers, or it is shutting down. Returns `silent` when a process accepts
+ * connections but does not answer.
+ */
+async function probeSupervisor(
   folder: RunFolder,
   signal: AbortSignal | undefined,
 ): Promise<Found | 'silent' | undefined> {
@@ -160,8 +170,8 @@ async function ask(
 }
 
 /**
- * A supervisor looks at nobody's PATH. One that was started where `gh` was not on it is told of the one that is here; it checks
- * by itself whether to trust it.
+ * A supervisor does not search the PATH of any user. If it was started without a program such as `gh` on its PATH, this
+ * offers it the one on this command's PATH. The supervisor checks by itself whether to trust it.
  */
 async function offerPrograms(
   { environment }: SupervisorDeps,
@@ -175,7 +185,7 @@ async function offerPrograms(
   await request(folder, token, 'PUT', '/api/supervisor/programs', signal, { programs })
 }
 
-/** It leaves; sandboxes go on, and what was streaming is resumed from the next one. */
+/** Asks the supervisor to exit. Sandboxes continue, and clients resume their streams with the next supervisor. */
 async function drain(folder: RunFolder, token: string, signal: AbortSignal | undefined): Promise<void> {
   await request(folder, token, 'POST', '/api/supervisor/drain', signal)
 }
@@ -197,7 +207,7 @@ async function request<T>(
     signal?.throwIfAborted()
     if (limit.aborted) return 'silent'
     if (error instanceof LostConnection) return undefined
-    // A new one has made its token and not yet opened its socket, or the old one is on its way out.
+    // A new supervisor has written its token and not yet opened its socket, or the old one is shutting down.
     const another = error instanceof CraikError && error.code === 'unauthorized'
     const leaving = error instanceof CraikError && error.details?.draining === true
     if (another || leaving) return undefined
@@ -207,44 +217,47 @@ async function request<T>(
   }
 }
 
-/** Without its own hint when nobody is seen to hold the home: then the log says more. */
-function tooSlow(folder: RunFolder, afterMs: number, isSilent: boolean): CraikError {
-  if (isSilent) return silent(folder, afterMs)
+/** The error gets no hint of its own when no process is known to hold the home. The log then says more. */
+function toSlowError(folder: RunFolder, afterMs: number, isSilent: boolean): CraikError {
+  if (isSilent) return toSilentError(folder, afterMs)
   const pid = runningLockOwner(folder)
   const what = pid === undefined ? 'the supervisor' : `the supervisor (pid ${pid})`
-  const hint = pid === undefined ? undefined : endIt(folder)
-  return notStarted(folder, `${what} was not ready after ${afterMs / 1000} s`, { slow: true }, hint)
+  const hint = pid === undefined ? undefined : killHint(folder)
+  return toNotStartedError(folder, `${what} was not ready after ${afterMs / 1000} s`, { slow: true }, hint)
 }
 
-function silent(folder: RunFolder, afterMs: number): CraikError {
+function toSilentError(folder: RunFolder, afterMs: number): CraikError {
   return new CraikError(
     'supervisor_unreachable',
     `the supervisor accepts connections but did not answer for ${afterMs / 1000} s`,
-    { hint: endIt(folder), details: { slow: true } },
+    { hint: killHint(folder), details: { slow: true } },
   )
 }
 
-function endIt(folder: RunFolder): string {
+function killHint(folder: RunFolder): string {
   return `end it (sandboxes keep running):  kill -9 ${runningLockOwner(folder) ?? 'PID'}`
 }
 
-/** What a person wrote into a file is theirs to mend: told in its own words, as any other command tells it. */
-function startFailure(folder: RunFolder, exitCode: number): CraikError {
-  const log = lastLines(folder.log, SHOWN_LINES)
-  const at = log.findLastIndex((line) => line.startsWith(SAID))
+/**
+ * The user can fix a mistake in a configuration file. The error therefore repeats the supervisor's own message, as any
+ * other command reports it.
+ */
+function toStartError(folder: RunFolder, exitCode: number): CraikError {
+  const log = lastLines(folder.log, ERROR_LOG_LINES)
+  const at = log.findLastIndex((line) => line.startsWith(ERROR_PREFIX))
   if (exitCode !== ERRORS.invalid_config.exit || at === -1)
-    return notStarted(folder, `the supervisor ended with exit code ${exitCode}`)
+    return toNotStartedError(folder, `the supervisor ended with exit code ${exitCode}`)
   const hint = log[at + 1]?.trim()
-  return new CraikError('invalid_config', log[at]!.slice(SAID.length), { ...(hint && { hint }) })
+  return new CraikError('invalid_config', log[at]!.slice(ERROR_PREFIX.length), { ...(hint && { hint }) })
 }
 
-function notStarted(
+function toNotStartedError(
   folder: RunFolder,
   what: string,
   details: { readonly slow?: true } = {},
   hint?: string,
 ): CraikError {
-  const log = lastLines(folder.log, SHOWN_LINES)
+  const log = lastLines(folder.log, ERROR_LOG_LINES)
   return new CraikError('supervisor_unreachable', [what, ...log].join(' · '), {
     details: { log, ...details },
     ...(hint !== undefined && { hint }),

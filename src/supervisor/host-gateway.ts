@@ -1,4 +1,4 @@
-/** The gateway of a home, put together: models, the web and GitHub behind one door, with the logins of this machine. */
+/** The gateway of a home: combines models, the web and GitHub in one server, with the logins of this host. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Account, Broker } from '../accounts/account.ts'
 import { API_KEYS } from '../accounts/api-keys.ts'
@@ -17,7 +17,7 @@ import { githubRoute } from '../gateway/github/github-route.ts'
 import { createGateway, type Gateway } from '../gateway/server.ts'
 import { answerToken, isTokenRoute } from '../gateway/token-route.ts'
 import type { Clock } from '../lib/clock.ts'
-import { PINNED } from '../lib/host-programs.ts'
+import { PINS_VARIABLE } from '../lib/host-programs.ts'
 import { readConfigFile } from '../providers/config-file.ts'
 import type { ReceiptLog } from '../receipts/receipt-log.ts'
 import type { SandboxRecord } from '../sandboxes/lifecycle/sandbox-record.ts'
@@ -32,29 +32,29 @@ export interface HostGatewayOptions {
   readonly clock: Clock
   readonly home: Home
   readonly environment: NodeJS.ProcessEnv
-  /** The home folder of the person. */
+  /** The user's home folder. */
   readonly userHome: string
   readonly operator: string
   readonly logger: ManagerLogger
 }
 
-/** As far as the gateway knows one. */
+/** The fields of a sandbox that the gateway uses. */
 type GatewaySandbox = Pick<SandboxRecord, 'id' | 'operator' | 'policy_envelope_id'>
 
 export interface HostGateway {
-  readonly door: Gateway
+  readonly gateway: Gateway
   readonly broker: HostLogins
   readonly sentinels: Sentinels
   /**
-   * API keys of a person's environment, which this process has no part in: these and no others are seen from now on. They
-   * are held in memory alone.
+   * Passes the API keys of the user's environment, which this process does not inherit. They replace the keys that were
+   * passed before. Craik holds them only in memory.
    */
   readonly offer: (keys: Readonly<Record<string, string>>, until: AbortSignal) => Promise<void>
-  /** As they were seen last. */
+  /** Returns the accounts of the last probe. */
   readonly accounts: () => readonly Account[]
-  /** Whether what runs in a sandbox may connect to a host; asks, and writes nothing. */
+  /** Returns whether programs in a sandbox may connect to a host. Evaluates policy and writes nothing. */
   readonly mayReach: (sandbox: GatewaySandbox, host: string) => Promise<boolean>
-  /** What a caller may present for an account that was seen. */
+  /** Returns the placeholder credential that a sandbox may present for an account of the last probe. */
   readonly sentinel: (sandboxId: string, accountId: string) => string | undefined
   close(): Promise<void>
 }
@@ -62,11 +62,14 @@ export interface HostGateway {
 export async function openHostGateway(options: HostGatewayOptions): Promise<HostGateway> {
   const { store, log, clock, home, environment, userHome, operator, logger } = options
   const overrides = new OverridesFile(home.config, () => readConfigFile(home.config, ACCOUNTS_FILE))
-  // A file that cannot be used is told to whoever starts this.
+  // If the file cannot be used, the caller gets the error now.
   let known = await overrides.current()
   const seenEnvironment = { ...environment }
-  // A command may tell of programs while this runs.
-  Object.defineProperty(seenEnvironment, PINNED, { get: () => environment[PINNED], enumerable: true })
+  // A command can offer programs while this process runs.
+  Object.defineProperty(seenEnvironment, PINS_VARIABLE, {
+    get: () => environment[PINS_VARIABLE],
+    enumerable: true,
+  })
   const logins = openHostLogins({
     home,
     userHome,
@@ -79,7 +82,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
   const sentinels = openSentinels(home)
   let seen: readonly Account[] = []
   const broker: HostLogins = {
-    ...passing(logins),
+    ...toBroker(logins),
     async accounts(until) {
       seen = await logins.accounts(until)
       return seen
@@ -96,7 +99,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     clock,
     home,
     async isTokenEndpoint(host) {
-      // While the file cannot be used, the hosts that it named before stay closed.
+      // While the file cannot be used, sandboxes still cannot reach the hosts that it named before.
       known = await overrides.current().catch(() => known)
       return tokenHosts(known)(host)
     },
@@ -133,8 +136,8 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     credential: (name: string, until: AbortSignal) => resolveSecret(store, home, environment, name, until),
   }
   const listener = createGateway({ deps: deps, broker, report, egress, otherRoute })
-  // Sandboxes that were left running are told of them with their next command.
-  void broker.accounts(AbortSignal.timeout(FIRST_LOOK_MS)).catch(() => {})
+  // Sandboxes that kept running get these accounts with their next command.
+  void broker.accounts(AbortSignal.timeout(FIRST_PROBE_MS)).catch(() => {})
   const reader = homeReader(home)
   return {
     async mayReach({ id, operator, policy_envelope_id }, host) {
@@ -145,7 +148,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
       )
       return verdict.effect === 'allow'
     },
-    door: listener,
+    gateway: listener,
     broker,
     sentinels,
     accounts: () => seen,
@@ -169,9 +172,9 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
   }
 }
 
-const FIRST_LOOK_MS = 15_000
+const FIRST_PROBE_MS = 15_000
 
-function passing(logins: HostLogins): Pick<Broker, 'credential' | 'renewAfterRefusal'> {
+function toBroker(logins: HostLogins): Pick<Broker, 'credential' | 'renewAfterRefusal'> {
   return {
     credential: (accountId, until) => logins.credential(accountId, until),
     renewAfterRefusal: (accountId, generation, until) =>

@@ -1,4 +1,4 @@
-/** A gateway of its own for the programs of one person outside sandboxes, for as long as a command runs. */
+/** Runs a gateway for the user's programs outside sandboxes, for as long as a command runs. */
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,31 +15,34 @@ import { type HostGatewayOptions, openHostGateway } from './host-gateway.ts'
 import { ensureRunFolder } from './run-folder.ts'
 
 export interface LocalGatewayOptions extends HostGatewayOptions {
-  /** 0: a free one. */
+  /** Port 0 selects a free port. */
   readonly port: number
   readonly profile: PolicyProfile
-  /** For how long there is leave to use it. */
+  /** How long the gateway may be used. */
   readonly spanMs: number
 }
 
 export interface LocalGateway {
-  /** Without a path. */
+  /** The URL without a path. */
   readonly url: string
   readonly tokenFile: string
   readonly grantId: string
   readonly expiresAtMs: number
-  /** What its receipts have in common. */
+  /** The run id of all its receipts. */
   readonly runId: string
-  /** How many requests came without the token. */
+  /** The number of requests without the token, or with another Host. */
   readonly refused: number
-  /** The logins that it is of use for. */
+  /** Returns the logins that this gateway can use. */
   accounts(until: AbortSignal): Promise<readonly Account[]>
-  /** Ends what is going on; its grant and its token end with it. Idempotent. */
+  /** Ends all requests in progress, the grant and the token. Idempotent. */
   close(): Promise<void>
 }
 
 const TOKEN_BYTES = 32
-/** Its time begins when it is open, and its grant comes before that: so much later it ends, were it not revoked. */
+/**
+ * The gateway's time starts when it is open, and its grant is created before that. If the grant is not revoked, it
+ * therefore expires this much later.
+ */
 const OPENING_MS = 60_000
 
 export async function openLocalGateway(options: LocalGatewayOptions): Promise<LocalGateway> {
@@ -52,7 +55,8 @@ export async function openLocalGateway(options: LocalGatewayOptions): Promise<Lo
   opening.defer(() => gateway.close())
   const token = `craik-${randomBytes(TOKEN_BYTES).toString('hex')}`
   const grantEndsMs = clock.nowMs() + options.spanMs + OPENING_MS
-  // Of this run alone: a sandbox of the same person asks within another scope, and finds nothing to use in it.
+  // The scope is this run alone. A sandbox of the same user sends requests with another scope, so it cannot use this
+  // grant.
   const scope = { run_id: runId }
   const { grant } = await createGrant(
     store,
@@ -77,7 +81,7 @@ export async function openLocalGateway(options: LocalGatewayOptions): Promise<Lo
     sentinelFor: () => token,
     grantFor: async (capability) => (capability === 'model.chat' ? grant.id : undefined),
   }
-  const listener = await openLoopbackListener(gateway.door, caller, token, options.port)
+  const listener = await openLoopbackListener(gateway.gateway, caller, token, options.port)
   opening.defer(() => listener.close())
   const tokenFile = join(folder, `gateway-${listener.port}.token`)
   opening.defer(() => rmSync(tokenFile, { force: true }))
@@ -92,14 +96,14 @@ export async function openLocalGateway(options: LocalGatewayOptions): Promise<Lo
     get refused() {
       return listener.refused
     },
-    // Of GitHub nothing is served here.
+    // This gateway does not serve GitHub.
     accounts: async (until) =>
       (await gateway.broker.accounts(until)).filter(({ family }) => family !== 'github'),
     close: () => open.disposeAsync(),
   }
 }
 
-/** One that somebody revoked before stays as it is. */
+/** If the grant is already revoked, it stays as it is. */
 async function revoke({ store, operator }: LocalGatewayOptions, grantId: string): Promise<void> {
   try {
     await revokeGrant(store, grantId, operator)

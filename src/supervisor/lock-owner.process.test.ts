@@ -17,8 +17,8 @@ afterEach(() => rmSync(root, { recursive: true, force: true }))
 
 const note = (text: string) => writeFileSync(folder.info, text, { mode: 0o600 })
 
-describe('who holds a home', () => {
-  it('is nobody before one has noted itself, and then that one, while it runs', () => {
+describe('the recorded owner of a home', () => {
+  it('is undefined before a process records itself, and then is that process while it runs', () => {
     expect(readLockOwner(folder)).toBeUndefined()
     expect(runningLockOwner(folder)).toBeUndefined()
     recordLockOwner(folder, { version: '1.0.0', build: 'b', built_at_ms: 1 }, 5)
@@ -26,13 +26,13 @@ describe('who holds a home', () => {
     expect(readLockOwner(folder)).toMatch(new RegExp(`^${process.pid} `))
   })
 
-  it('is not another process that has its number now: nobody is told to kill that', () => {
+  it('does not count as running when another process has its pid, so that no message tells a user to kill that process', () => {
     note(JSON.stringify({ pid: process.pid, process_start: '1' }))
     expect(readLockOwner(folder)).toBe(`${process.pid} 1`)
     expect(runningLockOwner(folder)).toBeUndefined()
   })
 
-  it('is nobody when it is gone', () => {
+  it('is undefined when the process has exited', () => {
     note(JSON.stringify({ pid: spawnSync('true').pid, process_start: '1' }))
     expect(readLockOwner(folder)).toBeUndefined()
     expect(runningLockOwner(folder)).toBeUndefined()
@@ -47,7 +47,7 @@ describe('who holds a home', () => {
     '{"pid":-1,"process_start":"1"}',
     '{"pid":1.5,"process_start":"1"}',
     '{"pid":1,"process_start":1}',
-  ])('is nobody when the note says %j', (text) => {
+  ])('is undefined when the file contains %j', (text) => {
     note(text)
     expect(readLockOwner(folder)).toBeUndefined()
     expect(runningLockOwner(folder)).toBeUndefined()

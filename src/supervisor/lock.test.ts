@@ -18,7 +18,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** By another connection, which is to SQLite what another process is. */
+/** Locks the file with another connection, which SQLite treats like another process. */
 function hold(): void {
   takeLock(path)!.release()
   held = new DatabaseSync(path)
@@ -37,18 +37,18 @@ function waiting(changes: Partial<SupervisorLockWait>): Promise<ReturnType<typeo
 }
 
 describe('waiting for the lock', () => {
-  it('is over at once when nobody holds it', async () => {
+  it('ends at once when no process holds it', async () => {
     const lock = await waiting({ waitMs: 0 })
     expect(lock).toBeDefined()
     lock!.release()
   })
 
-  it('ends without it when one and the same holder keeps it for too long', async () => {
+  it('ends without the lock when the same owner holds it for too long', async () => {
     hold()
     expect(await waiting({})).toBeUndefined()
   })
 
-  it('goes on for as long as it is another one that holds it, and gets it in the end', async () => {
+  it('continues while the owner keeps changing, and gets the lock in the end', async () => {
     hold()
     let looks = 0
     const lock = await waiting({
@@ -64,7 +64,7 @@ describe('waiting for the lock', () => {
     lock!.release()
   })
 
-  it('ends when there is nothing left to wait for, and when it is told to', async () => {
+  it('ends when there is nothing left to wait for, and when it is aborted', async () => {
     hold()
     expect(await waiting({ waitMs: 3_600_000, giveUp: async () => true })).toBeUndefined()
     const reported = new AbortController()

@@ -1,4 +1,4 @@
-/** Reads the end of the supervisor's log, and what is added to it. */
+/** Reads the end of the supervisor's log, and follows new lines. */
 import { closeSync, fstatSync, readSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openLogToRead } from './supervisor-log.ts'
@@ -6,7 +6,7 @@ import { openLogToRead } from './supervisor-log.ts'
 const TAIL_BYTES = 256 * 1024
 const POLL_MS = 200
 
-/** The last lines; none when there is no log. */
+/** Returns the last lines, or none when there is no log. */
 export function lastLines(path: string, count: number): readonly string[] {
   const file = openLogToRead(path)
   if (file === undefined) return []
@@ -14,14 +14,14 @@ export function lastLines(path: string, count: number): readonly string[] {
     const { size } = fstatSync(file)
     const from = Math.max(0, size - TAIL_BYTES)
     const lines = read(file, from, size).toString().split('\n')
-    // The first may be the rest of a line.
+    // The first line may be incomplete.
     return lines.slice(from > 0 ? 1 : 0, -1).slice(-count)
   } finally {
     closeSync(file)
   }
 }
 
-/** Lines as they are written, until `until`; goes on in the new file when the log is rotated. */
+/** Yields lines as they are written, until `until` aborts. Continues in the new file when the log is rotated. */
 export async function* newLines(path: string, until: AbortSignal): AsyncGenerator<string> {
   let inode: number | undefined
   let at = 0

@@ -1,18 +1,21 @@
-/** Whether the home is still the one that the supervisor was started with. */
+/** Checks whether the home is still the one that the supervisor was started with. */
 import { type BigIntStats, closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs'
 
 export interface OpenHome extends Disposable {
-  /** A file that this process has open and that only another home exchanges, such as the database. */
+  /**
+   * Also checks this file. This process has it open, and it changes only when another home replaces it, such as the
+   * database.
+   */
   watch(file: string): void
   /**
-   * `moved`: it is elsewhere, or another folder is in its place. `removed`: it no longer exists. `replaced`: the folder is the
-   * same, and its files are of another home, such as a restored backup.
+   * `moved`: the home is elsewhere, or another folder is at its path. `removed`: it no longer exists. `replaced`: the
+   * folder is the same, but its files belong to another home, such as a restored backup.
    */
   state(): 'here' | 'moved' | 'removed' | 'replaced'
 }
 
 /** Keeps the folder open, so that no other folder gets its inode number. */
-export function holdHome(root: string): OpenHome {
+export function openHome(root: string): OpenHome {
   const folder = openSync(root, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
   const files = new Map<string, BigIntStats>()
   return {
@@ -32,7 +35,7 @@ function isStill(path: string, own: BigIntStats): boolean {
     const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
     return found?.dev === own.dev && found.ino === own.ino
   } catch {
-    // What cannot be looked at now, such as a file of a slow network, may be the same.
+    // A file that cannot be inspected now, such as one on a slow network, may still be the same.
     return true
   }
 }

@@ -1,4 +1,4 @@
-/** The folder `run` of a home: what the supervisor holds while it lives, for nobody but the home's owner. */
+/** The folder `run` of a home: the supervisor's files while it runs, which only the home's owner can access. */
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { ensurePrivateFolder, readPrivateFile } from '../lib/private-files.ts'
@@ -10,7 +10,10 @@ export interface RunFolder {
   readonly socket: string
   readonly token: string
   readonly lock: string
-  /** Who holds it, from the moment it does; for people and for who waits, nothing trusts it. */
+  /**
+   * Names the process that has the lock, from the moment that it has it. The file is for users and for waiting
+   * processes. Nothing trusts it.
+   */
   readonly info: string
   readonly log: string
 }
@@ -28,7 +31,7 @@ export function runFolder(home: Home): RunFolder {
   }
 }
 
-/** The home, its `run` and its `state`: made when missing, refused when others may use them. */
+/** Creates the home, its `run` and its `state` if they are missing. Refuses them if other users can access them. */
 export function ensureRunFolder(home: Home): RunFolder {
   ensurePrivateFolder(home.root, 'home folder')
   ensurePrivateFolder(home.run)

@@ -1,12 +1,12 @@
 /**
- * The supervisor: the one long-lived process of a home. It holds the lock, the socket and the sandboxes' boundaries,
- * and keeps nothing that is not in the store: killed at any instruction, the next one goes on.
+ * The supervisor: the only long-lived process of a home. It owns the lock, the socket and the sandboxes' boundaries.
+ * All its state is in the store, so if it is killed at any instruction, the next supervisor continues.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
-import { addPins, PINNED, pinPrograms } from '../lib/host-programs.ts'
+import { addPins, PINS_VARIABLE, pinPrograms } from '../lib/host-programs.ts'
 import { packageFile } from '../lib/package-files.ts'
 import { writePrivateFile } from '../lib/private-files.ts'
 import { isListening, listenUnixSocket } from '../lib/unix-socket.ts'
@@ -20,7 +20,7 @@ import { type Build, buildOf } from './build-version.ts'
 import { ClientConnections } from './client-connections.ts'
 import { waitForLock } from './lock.ts'
 import { readLockOwner, recordLockOwner, runningLockOwner } from './lock-owner.ts'
-import { holdHome, type OpenHome } from './open-home.ts'
+import { type OpenHome, openHome } from './open-home.ts'
 import { ensureRunFolder, type RunFolder } from './run-folder.ts'
 import { openSupervisorLog, type SupervisorLog } from './supervisor-log.ts'
 
@@ -29,7 +29,7 @@ export interface SupervisorOptions {
   readonly clock: Clock
   readonly mainFile: string
   readonly idleMs: number
-  /** How often the sandboxes of logins are saved. */
+  /** How often login sandboxes are saved. */
   readonly autosaveMs: number
   /** Aborts on SIGTERM and SIGINT. */
   readonly signal: AbortSignal
@@ -37,20 +37,20 @@ export interface SupervisorOptions {
   readonly openSandboxes: (log: SupervisorLog) => Promise<SupervisedSandboxes>
 }
 
-/** How long one that leaves has: its requests, then its sandboxes' last writes. */
+/** The time limits of a shutdown: for open requests, and then for the last writes of the sandboxes. */
 const DRAIN_MS = 5_000
 const CLOSE_MS = 10_000
 const APP_CLOSE_MS = 1_000
-/** Of one whose home is gone: enough to tell its clients that it leaves. */
+/** The time limit when the home is gone: enough to tell the clients that this supervisor exits. */
 const GONE_DRAIN_MS = 500
-/** For one and the same holder; longer than leaving takes. */
+/** How long to wait for the same owner of the lock. A shutdown takes less. */
 const LOCK_WAIT_MS = 20_000
 
-/** Serves until it is told to leave, or nothing is left to hold. Returns at once when the home has a supervisor. */
+/** Serves until it is asked to exit, or is idle. Returns at once when the home has a supervisor. */
 export async function runSupervisor(options: SupervisorOptions): Promise<void> {
   const { home, clock } = options
   const folder = ensureRunFolder(home)
-  using heldHome = holdHome(home.root)
+  using heldHome = openHome(home.root)
   using log = openSupervisorLog(folder.log, () => clock.nowMs())
   const lock = await waitForLock(folder.lock, {
     waitMs: LOCK_WAIT_MS,
@@ -129,7 +129,7 @@ async function serve(
     ...version(),
     started_at_ms: startedAtMs,
     draining,
-    sandboxes: sandboxes === undefined ? 0 : (await sandboxes.list()).filter(goesOn).length,
+    sandboxes: sandboxes === undefined ? 0 : (await sandboxes.list()).filter(needsSupervisor).length,
     warm: sandboxes?.warm ?? 0,
     connections: connections.open,
     memory_bytes: process.memoryUsage.rss(),
@@ -144,10 +144,10 @@ async function serve(
       version,
       status,
       offerPrograms(programs) {
-        process.env[PINNED] = addPins(process.env, programs)
+        process.env[PINS_VARIABLE] = addPins(process.env, programs)
       },
       get draining() {
-        // Its socket moves with the home, so requests still reach it; whatever they ask is for the next one.
+        // The socket moves with the home, so requests still arrive. The next supervisor has to answer them.
         return draining || isHomeGone()
       },
       drain: () => leave.resolve('requested'),
@@ -156,7 +156,7 @@ async function serve(
   })
   const connections = new ClientConnections(app.server)
   writePrivateFile(folder.token, `${token}\n`)
-  // Whoever holds the lock owns the name; what lies there is of one that is gone.
+  // The owner of the lock owns this path. A file there is from a supervisor that no longer runs.
   rmSync(folder.socket, { force: true })
   using _name = await listenUnixSocket(app.server, folder.socket, 0o600)
   log('info', 'started', { version: build.version, build: build.build })
@@ -178,7 +178,7 @@ async function serve(
     list: async () => (await sandboxes?.list()) ?? [],
   })
   try {
-    // Without its sandboxes there is nothing to serve: whoever asked for it sees why in the log.
+    // Without sandboxes there is nothing to serve. The user finds the reason in the log.
     const reason = await Promise.race([leave.promise, opening.then(() => leave.promise)])
     log('info', 'shutting down', { reason })
   } finally {
@@ -188,12 +188,13 @@ async function serve(
     const home = heldHome.state()
     if (home !== 'here') {
       log('warn', 'exiting at once: the home folder is missing or was replaced', { home })
-      // Closing removes the socket by its old path, which by now may be that of another home.
+      // Closing removes the socket by its old path, where another home's socket may be by now.
       if (!existsSync(folder.socket)) app.server.close()
       await within(CLOSE_MS, Promise.all([autosave.close(), connections.end(GONE_DRAIN_MS)]))
-      // No record of this home names its sandboxes any longer. Those of a moved home continue there.
+      // No record in this home names its sandboxes any longer, so they end. The sandboxes of a moved home continue
+      // there.
       if (home !== 'moved') await within(CLOSE_MS, sandboxes?.endAll() ?? Promise.resolve())
-      // As if it was killed: everything else that it does when it leaves writes to the old path.
+      // Exit as if it was killed, because the rest of a shutdown writes to the old path.
       process.exit(0)
     }
     app.server.close()
@@ -210,12 +211,12 @@ async function serve(
   }
 }
 
-/** What is stopped or lost needs nobody. */
-function goesOn({ state }: { readonly state: string }): boolean {
+/** Returns whether a sandbox needs a supervisor. A stopped or lost sandbox needs none. */
+function needsSupervisor({ state }: { readonly state: string }): boolean {
   return state !== 'stopped' && state !== 'lost'
 }
 
-/** Looks now and then; a moment of use starts the time anew. */
+/** Checks at intervals whether the supervisor is in use. Each use restarts the time. */
 function watchIdle(idleMs: number, inUse: () => boolean, onIdle: () => void): NodeJS.Timeout {
   let lastUse = performance.now()
   return setInterval(
@@ -236,7 +237,7 @@ async function within(ms: number, work: Promise<unknown>): Promise<void> {
   clearTimeout(timer)
 }
 
-/** Of a fault: where it happened, without what it happened to. */
+/** Returns only the message and the stack of an error, without its other properties. */
 function faultOf(error: unknown): { readonly error: string; readonly stack: string } {
   if (!(error instanceof Error)) return { error: String(error).slice(0, 500), stack: '' }
   return { error: error.message.slice(0, 500), stack: (error.stack ?? '').slice(0, 4_000) }

@@ -1,4 +1,6 @@
-/** Joins sandboxes with the gateway: whose a connection from inside is, and what a sandbox gets of the host's logins. */
+/**
+ * Connects sandboxes to the gateway: identifies the sandbox of a connection, and selects the host logins that it gets.
+ */
 import type { Duplex } from 'node:stream'
 import type { GatewayCaller } from '../gateway/caller.ts'
 import { removeSandboxRules } from '../gateway/egress/tokens.ts'
@@ -11,7 +13,7 @@ import type { HostGateway } from './host-gateway.ts'
 import { sandboxLogins } from './sandbox-logins.ts'
 
 interface GatewayConnector {
-  /** Takes the connection over; answers it, whatever comes on it. */
+  /** Takes over the connection, and answers everything that arrives on it. */
   handle(stream: Duplex, caller: GatewayCaller): void
 }
 
@@ -19,17 +21,17 @@ interface SandboxGatewayParts {
   readonly store: Store
   readonly clock: Clock
   readonly door: GatewayConnector
-  /** What a sandbox may present for an account, and nobody else. */
+  /** Returns the placeholder credential for an account that only this sandbox may present. */
   readonly sentinel: (sandboxId: string, accountId: string) => string | undefined
 }
 
-/** Everything that the manager of sandboxes is told of the gateway. */
+/** Returns the manager options that depend on the gateway. */
 export function gatewayFor(
   gateway: HostGateway,
   { store, clock }: Pick<SandboxGatewayParts, 'store' | 'clock'>,
 ): Required<Pick<ManagerOptions, 'inbound' | 'logins' | 'forget' | 'closing'>> {
   return {
-    inbound: inboundToGateway({ store, clock, door: gateway.door, sentinel: gateway.sentinel }),
+    inbound: inboundToGateway({ store, clock, door: gateway.gateway, sentinel: gateway.sentinel }),
     logins: sandboxLogins(gateway),
     async forget({ id, operator }) {
       await store.write(removeSandboxRules, { sandboxId: id, operator })
@@ -73,7 +75,7 @@ function callerOf(
   }
 }
 
-/** Of those that came with the sandbox. */
+/** Returns the grant that was created with the sandbox, if there is one. */
 function ownGrant(
   grants: SandboxRecord['owner_grants'],
   capability: string,

@@ -1,4 +1,7 @@
-/** What a sandbox is given of the host's logins: stand-ins that only the gateway takes, or, if that was chosen, themselves. */
+/**
+ * Selects what a sandbox gets of the host's logins: placeholder credentials that only the gateway accepts, or the real
+ * ones with `forward`.
+ */
 import type { Account } from '../accounts/account.ts'
 import type { HostLogins } from '../accounts/broker.ts'
 import { LOGIN_FILES, planSentinelFiles, selectPreferredAccounts } from '../accounts/sentinel-files.ts'
@@ -17,13 +20,13 @@ export interface SandboxLoginsParts {
   readonly broker: HostLogins
   readonly sentinels: Sentinels
   readonly offer: SandboxLogins['offer']
-  /** As they were seen last. */
+  /** Returns the accounts of the last probe. */
   readonly accounts: () => readonly Account[]
-  /** Whether what runs in a sandbox may reach the issuer of a login, so that a program there can check it. */
+  /** Returns whether a sandbox may reach the issuer of a login, so that a program there can verify the login. */
   readonly mayReach: (sandbox: LoginOwner, host: string) => Promise<boolean>
 }
 
-/** Gemini's program checks its login with its issuer each time it starts, so that a file alone is of no use. */
+/** Gemini's program verifies its login with the issuer at each start, so a file alone does not work. */
 const GEMINI_ISSUER = 'oauth2.googleapis.com'
 
 export function sandboxLogins(parts: SandboxLoginsParts): SandboxLogins {
@@ -64,7 +67,7 @@ function listPlaceholders(
   return accounts.some(({ family }) => family === 'github') ? [...loginFiles, GH_SETTINGS] : loginFiles
 }
 
-/** `gh` takes no proxy for where it is logged in, and a socket for everything. */
+/** `gh` cannot use a proxy for its GitHub host alone, but it can send all requests through a Unix socket. */
 const GH_SETTINGS: LoginFile = {
   name: 'gh_settings',
   to: '.config/gh/config.yml',
@@ -87,7 +90,7 @@ async function realFiles(
       continue
     }
     const login = await broker.forward(account.id, until).catch((error) => {
-      // In no file of its own, such as a key: then there is nothing that could be forwarded as it is.
+      // The login is not in a file, for example because it is a key. Then there is no file to forward.
       if (error instanceof CraikError && error.code === 'unavailable') return undefined
       throw error
     })
@@ -113,7 +116,9 @@ function geminiLeftOut(id: string): string {
   )
 }
 
-/** Where programs find the gateway; what stands for a key, where a program reads it from no file. */
+/**
+ * Returns the variables that name the gateway, and placeholder credentials for programs that read a key from no file.
+ */
 function environmentFor(
   { sentinels, accounts }: SandboxLoginsParts,
   { id, spec }: LoginOwner,
@@ -129,12 +134,12 @@ function environmentFor(
     CODE_ASSIST_ENDPOINT: gateway,
     CODEX_REFRESH_TOKEN_URL_OVERRIDE: `${gateway}/oauth/token`,
     ...(spec.credentials === 'broker' && planSentinelFiles(logins).environment),
-    ...(github && gitThrough(gateway, github)),
+    ...(github && gitVariables(gateway, github)),
   }
 }
 
-/** Whatever way a repository of that site is named, git asks the gateway for it. */
-function gitThrough(gateway: string, account: Account): Record<string, string> {
+/** Makes git use the gateway for every form in which a URL can name a repository of that site. */
+function gitVariables(gateway: string, account: Account): Record<string, string> {
   const { host, origin } = siteOf(account)
   const name = `url.${gateway}/git/${host}/.insteadOf`
   const ways = [`${origin}/`, `git@${host}:`, `ssh://git@${host}/`]

@@ -1,27 +1,29 @@
-/** Starts a supervisor that outlives the command that started it, and inherits only what is listed here. */
+/** Starts a supervisor that outlives the command that started it. It inherits only what this file lists. */
 import { type StdioOptions, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
-import { hostPath, PINNED, pinPrograms } from '../lib/host-programs.ts'
+import { hostPath, PINS_VARIABLE, pinPrograms } from '../lib/host-programs.ts'
 import { listInherited } from '../lib/inherited-descriptors.ts'
-import { liesIn, resolveTrustedPath } from '../lib/trusted-path.ts'
+import { findContainingFolder, resolveTrustedPath } from '../lib/trusted-path.ts'
 import { userCache } from '../lib/user-cache.ts'
 import type { SupervisorDeps } from './connect-or-start.ts'
 import type { RunFolder } from './run-folder.ts'
 import { openLogFile } from './supervisor-log.ts'
 
-export interface Starting {
-  /** Undefined while it runs; 0 also when it was killed, which says nothing of what the next one will do. */
+export interface StartedSupervisor {
+  /**
+   * Returns `undefined` while the supervisor runs. Returns 0 also when it was killed, because the next one may work.
+   */
   exitCode(): number | undefined
 }
 
-/** All that it needs of its starter's environment, and nothing that could hold a secret. */
-const KEPT = [
+/** The variables that the supervisor needs from the environment. None of them can hold a secret. */
+const INHERITED_VARIABLES = [
   'HOME',
   'LANG',
   'LC_ALL',
   'TZ',
-  // Where programs keep their logins.
+  // These name the folders where programs store their logins.
   'CLAUDE_CONFIG_DIR',
   'CODEX_HOME',
   'GEMINI_CLI_HOME',
@@ -30,37 +32,41 @@ const KEPT = [
   'XDG_CONFIG_HOME',
   'XDG_DATA_HOME',
   'XDG_CACHE_HOME',
-  // Where the container engine is.
+  // These name the container engine.
   'CRAIK_ENGINE',
   'DOCKER_HOST',
   'DOCKER_TLS_VERIFY',
 ]
 
 /**
- * Whom to trust besides the system's own authorities, such as that of a store in this network, and by which key the engine is
- * reached. Who can write these files decides whom the supervisor talks to, so the rule for programs holds for them.
+ * The certificate authorities to trust besides the system's own, such as that of a snapshot store in this network, and
+ * the key for the engine. A user who can write these files decides which servers the supervisor trusts, so the rule for
+ * programs applies to them.
  */
 const TRUST_PATHS = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'DOCKER_CERT_PATH'] as const
 
-/** Where files and sockets of the user's session are; left out when somebody else could exchange them. */
+/**
+ * The folders of files and sockets of the user's session. Craik omits them if another user or a sandbox could replace
+ * them.
+ */
 const SESSION_PATHS = ['TMPDIR', 'XDG_RUNTIME_DIR']
 
-/** `mounted` are the folders of the host that sandboxes can write. */
+/** `mounted` returns the folders of the host that sandboxes can write. */
 async function supervisorEnvironment(
   environment: NodeJS.ProcessEnv,
   mounted: () => Promise<readonly string[]>,
 ): Promise<Record<string, string>> {
   const env: Record<string, string> = {
     PATH: hostPath(),
-    [PINNED]: environment[PINNED] ?? JSON.stringify(pinPrograms(environment)),
+    [PINS_VARIABLE]: environment[PINS_VARIABLE] ?? JSON.stringify(pinPrograms(environment)),
   }
-  for (const name of KEPT) {
+  for (const name of INHERITED_VARIABLES) {
     const value = environment[name]
     if (value !== undefined) env[name] = value
   }
   await requireCacheOutside(environment, mounted)
   for (const name of [...TRUST_PATHS, ...SESSION_PATHS]) {
-    // A list where the name says so; Node and OpenSSL ignore what is missing.
+    // SSL_CERT_DIR is a list, and every value is split in the same way. Node and OpenSSL ignore missing paths.
     const paths = (environment[name] ?? '').split(':').filter((path) => path !== '' && existsSync(path))
     if (paths.length === 0) continue
     const real = await resolveTrustedPaths(paths, mounted)
@@ -70,15 +76,15 @@ async function supervisorEnvironment(
   return env
 }
 
-/** The supervisor executes what is in the cache. */
+/** Refuses a cache folder that a sandbox can write, because the supervisor executes what is in it. */
 async function requireCacheOutside(
   environment: NodeJS.ProcessEnv,
   mounted: () => Promise<readonly string[]>,
 ): Promise<void> {
-  // The usual folder lies in the home folder, which is lent to no sandbox.
+  // The default cache folder is in the home folder, which no sandbox can mount.
   if (environment.XDG_CACHE_HOME === undefined) return
   const cache = userCache(environment)
-  const lent = liesIn(cache, await mounted())
+  const lent = findContainingFolder(cache, await mounted())
   if (lent === undefined) return
   throw new CraikError('usage', `the cache folder ${cache} is inside ${lent}, which a sandbox can write`, {
     hint: 'set XDG_CACHE_HOME to a folder outside every workspace',
@@ -92,7 +98,7 @@ async function resolveTrustedPaths(
   const found = paths.flatMap((path) => resolveTrustedPath(path, 'root-or-user') ?? [])
   const folders = await mounted()
   const isOutside = found.every(({ locations }) =>
-    locations.every((location) => liesIn(location, folders) === undefined),
+    locations.every((location) => findContainingFolder(location, folders) === undefined),
   )
   return found.length === paths.length && isOutside ? found.map(({ real }) => real) : undefined
 }
@@ -105,7 +111,7 @@ function untrustedPathError(name: string, value: string): CraikError {
   )
 }
 
-export async function startSupervisor(deps: SupervisorDeps, folder: RunFolder): Promise<Starting> {
+export async function startSupervisor(deps: SupervisorDeps, folder: RunFolder): Promise<StartedSupervisor> {
   const env = {
     ...(await supervisorEnvironment(deps.environment, deps.mounted ?? (async () => []))),
     CRAIK_HOME: deps.home.root,
@@ -115,7 +121,7 @@ export async function startSupervisor(deps: SupervisorDeps, folder: RunFolder): 
   let exitCode: number | undefined
   try {
     const stdio: StdioOptions = ['ignore', log, log]
-    // What the starter's shell left open for its programs is not for one that stays.
+    // The shell may have left descriptors open for its programs. A process that stays must not hold them.
     for (const descriptor of listInherited()) {
       while (stdio.length <= descriptor) stdio.push('ignore')
       stdio[descriptor] = nothing
@@ -140,7 +146,10 @@ export async function startSupervisor(deps: SupervisorDeps, folder: RunFolder): 
   return { exitCode: () => exitCode }
 }
 
-/** Of this process, which is to stay: also when somebody typed `supervisor run` in a shell. */
+/**
+ * Detaches this process from the environment of its starter. It also applies when the user types `supervisor run` in a
+ * shell.
+ */
 export async function detachFromStarter(mounted: () => Promise<readonly string[]>): Promise<void> {
   const own: Record<string, string> = await supervisorEnvironment(process.env, mounted)
   if (process.env.CRAIK_HOME !== undefined) own.CRAIK_HOME = process.env.CRAIK_HOME

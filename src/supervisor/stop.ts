@@ -1,4 +1,4 @@
-/** Ends the supervisor of a home and waits until it is gone. Sandboxes are not its children: they go on. */
+/** Stops the supervisor of a home and waits until it has exited. Sandboxes are not its children, so they continue. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
 import { ownerOf, ownerState } from '../lib/owner.ts'
@@ -10,13 +10,13 @@ import { ensureRunFolder } from './run-folder.ts'
 export interface Stopped {
   readonly stopped: true
   readonly pid: number
-  /** That were running, and still are. */
+  /** The number of sandboxes that were running. They still are. */
   readonly sandboxes: number
 }
 
 const POLL_MS = 25
 
-/** Undefined when none ran. */
+/** Returns `undefined` when no supervisor runs. */
 export async function stopSupervisor(
   deps: { readonly home: Home; readonly signal: AbortSignal },
   waitMs: number,
@@ -32,7 +32,7 @@ export async function stopSupervisor(
   for (;;) {
     const lock = takeLock(folder.lock)
     lock?.release()
-    // The lock is given up a moment before the process ends.
+    // The supervisor releases the lock shortly before its process ends.
     const gone = owner === undefined || ownerState(owner) !== 'alive'
     if (lock !== undefined && gone) return { stopped: true, pid, sandboxes }
     if (performance.now() > until)

@@ -30,7 +30,7 @@ const read = (file = path) =>
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 
 describe('the supervisor’s log', () => {
-  it('writes one line of JSON for each message, for its owner alone', () => {
+  it('writes one line of JSON for each message, in a file that only its owner can read', () => {
     using log = openSupervisorLog(path, () => 0)
     log.write('info', 'started', { version: '1.2.3' })
     log.write('warn', 'odd')
@@ -51,7 +51,7 @@ describe('the supervisor’s log', () => {
     ['a named pipe', () => execFileSync('mkfifo', ['-m', '600', path])],
     ['a link to a file', () => symlinkSync('other', path)],
     ['a link to a device', () => symlinkSync('/dev/zero', path)],
-  ])('is refused by name, and at once, when it is %s', (_, make) => {
+  ])('is refused at once, with its path, when it is %s', (_, make) => {
     writeFileSync(join(folder, 'other'), 'mine\n')
     make()
     const refused = { code: 'home_unwritable', message: expect.stringContaining(`${path} is not a regular`) }
@@ -62,7 +62,7 @@ describe('the supervisor’s log', () => {
     expect(readFileSync(join(folder, 'other'), 'utf8')).toBe('mine\n')
   })
 
-  it('is rotated by size and never has more files than it may', () => {
+  it('is rotated by size and never exceeds its number of files', () => {
     using log = openSupervisorLog(path, () => 0, { files: 3, fileBytes: 1_000 })
     for (let i = 0; i < 100; i++) log.write('info', `message ${i}`)
     expect(readdirSync(folder).sort()).toEqual(['supervisor.log', 'supervisor.log.1', 'supervisor.log.2'])
@@ -77,7 +77,7 @@ describe('the supervisor’s log', () => {
     }
   })
 
-  it('holds no secret', () => {
+  it('contains no secret', () => {
     using log = openSupervisorLog(path, () => 0)
     const token = `ghp_${'a1B2'.repeat(9)}`
     log.write('error', `the request said authorization: Bearer ${token}`, {
@@ -95,21 +95,21 @@ describe('the supervisor’s log', () => {
     expect(read()[0]).toMatchObject({ level: 'error', shortened: true })
   })
 
-  it('goes on when it cannot be written', () => {
+  it('does not throw when it cannot be written', () => {
     using log = openSupervisorLog(join(folder, 'missing', 'log'), () => 0)
     expect(() => log.write('info', 'lost')).not.toThrow()
   })
 })
 
 describe('the end of the log', () => {
-  it('is the last lines, whole, however long it is', () => {
+  it('consists of the last complete lines, however long the log is', () => {
     writeFileSync(path, Array.from({ length: 50_000 }, (_, i) => `line ${i}\n`).join(''))
     expect(lastLines(path, 2)).toEqual(['line 49998', 'line 49999'])
     expect(lastLines(path, 10_000_000).every((line) => /^line \d+$/.test(line))).toBe(true)
     expect(lastLines(join(folder, 'none'), 2)).toEqual([])
   })
 
-  it('is followed into the next file when the log is rotated', async () => {
+  it('continues in the next file when the log is rotated', async () => {
     using log = openSupervisorLog(path, () => 0, { files: 2, fileBytes: 500 })
     log.write('info', 'before')
     const stop = new AbortController()

@@ -1,4 +1,4 @@
-/** The supervisor's log: lines of JSON without payloads or secrets, in files that never grow beyond their number. */
+/** The supervisor's log: lines of JSON without payloads or secrets, in a fixed number of files of limited size. */
 import { closeSync, constants, fchmodSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 import { quoteArgument } from '../lib/shlex.ts'
@@ -15,7 +15,10 @@ export interface OpenLog extends Disposable {
   readonly write: SupervisorLog
 }
 
-/** `path`, `path.1` … `path.4`, oldest last. A log that cannot be written never stops what it is about. */
+/**
+ * Writes to `path`. Older lines are in `path.1` to `path.4`, oldest last. If the log cannot be written, the supervisor
+ * continues without it.
+ */
 export function openSupervisorLog(
   path: string,
   nowMs: () => number,
@@ -51,14 +54,17 @@ export function openSupervisorLog(
   }
 }
 
-/** For appending; made with mode 0600. Refuses a link, a pipe and all else that is not a regular file. */
+/**
+ * Opens the log for appending, and creates it with mode 0600. Refuses a link, a pipe and anything else that is not a
+ * regular file.
+ */
 export function openLogFile(path: string): number {
   const file = openRegular(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT)
   fchmodSync(file, 0o600)
   return file
 }
 
-/** For reading; undefined when there is none. */
+/** Opens the log for reading. Returns `undefined` when it does not exist. */
 export function openLogToRead(path: string): number | undefined {
   try {
     return openRegular(path, constants.O_RDONLY)
@@ -72,11 +78,11 @@ export function openLogToRead(path: string): number | undefined {
 function openRegular(path: string, flags: number): number {
   let file: number
   try {
-    // Non-blocking, because opening a named pipe would otherwise wait for its other end.
+    // O_NONBLOCK, because opening a named pipe would otherwise wait for its other end.
     file = openSync(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, 0o600)
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    // What the system says of a link, and of a pipe that nobody reads.
+    // The system returns ELOOP for a link, and ENXIO for a pipe that no process reads.
     if (code === 'ELOOP' || code === 'ENXIO') throw notRegular(path, cause)
     throw new CraikError('home_unwritable', `cannot open the supervisor’s log ${path} (${code})`, { cause })
   }
@@ -97,7 +103,7 @@ function rotate(path: string, files: number): void {
     try {
       renameSync(i === 1 ? path : `${path}.${i - 1}`, `${path}.${i}`)
     } catch {
-      // There are not that many yet.
+      // There are fewer files so far.
     }
   }
 }

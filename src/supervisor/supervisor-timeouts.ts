@@ -1,36 +1,36 @@
-/** How long somebody else may take who is not seen to get on. */
+/** Measures how long to wait for another process that makes no visible progress. */
 
-/** A longer gap between two looks is time in which we did not run ourselves, and is not held against anybody. */
+/** If the gap between two checks is longer, this process did not run in between. Only this much of the gap counts. */
 const MAX_STEP_MS = 6_000
 
-/** Begins anew whenever it is another whom we wait for. */
+/** Counts from zero again when the process to wait for changes. */
 export class SupervisorTimeouts {
   readonly #nowMs: () => number
   #lastMs: number
   #whom: string | undefined
-  #withThisOneMs = 0
-  #withAllMs = 0
+  #sameProcessMs = 0
+  #totalMs = 0
 
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs
     this.#lastMs = nowMs()
   }
 
-  /** To be called at each look, with what tells one from another; undefined for nobody. */
+  /** Must be called at each check, with a text that identifies the process to wait for, or `undefined` for none. */
   waitFor(whom: string | undefined): void {
     const nowMs = this.#nowMs()
     const stepMs = Math.min(nowMs - this.#lastMs, MAX_STEP_MS)
     this.#lastMs = nowMs
-    this.#withAllMs += stepMs
-    this.#withThisOneMs = whom === this.#whom ? this.#withThisOneMs + stepMs : 0
+    this.#totalMs += stepMs
+    this.#sameProcessMs = whom === this.#whom ? this.#sameProcessMs + stepMs : 0
     this.#whom = whom
   }
 
-  get withThisOneMs(): number {
-    return this.#withThisOneMs
+  get sameProcessMs(): number {
+    return this.#sameProcessMs
   }
 
-  get withAllMs(): number {
-    return this.#withAllMs
+  get totalMs(): number {
+    return this.#totalMs
   }
 }

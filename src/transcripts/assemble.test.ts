@@ -1,4 +1,4 @@
-/** Steps of readers become turns, within limits and without secrets. */
+/** Tests that the entries of readers become turns, within limits and without secrets. */
 import { describe, expect, it } from 'vitest'
 import { redactText } from '../receipts/redaction/redact.ts'
 import { assemble } from './assemble.ts'
@@ -28,7 +28,7 @@ describe('secrets', () => {
     ['github', '_pat_', 'a1B2c3D4e5F6g7H8i9J0a1', '_', 'a1B2c3D4e5F6g7H8i9J0'.repeat(3).slice(0, 59)],
   ].map((pieces) => pieces.join(''))
 
-  it.each([hidden, ...keys])('are masked wherever they are said: %#', async (key) => {
+  it.each([hidden, ...keys])('are masked wherever they occur: %#', async (key) => {
     const found = await assembleSteps(
       { type: 'facts', title: `about ${key}`, cwd: `/w/${key}`, model: key },
       { type: 'user', text: `use ${key}` },
@@ -41,7 +41,7 @@ describe('secrets', () => {
     expect(found!.turns[1]!.parts).toHaveLength(3)
   })
 
-  it('are masked across the place where a text is cut', async () => {
+  it('are masked at the point where a text is truncated', async () => {
     const { toolOutputChars } = TRANSCRIPT_LIMITS
     for (const before of [10, 20, 30]) {
       const output = `${'x'.repeat(toolOutputChars - before - 1)} ${hidden} ${'y'.repeat(50_000)}`
@@ -55,7 +55,7 @@ describe('secrets', () => {
 })
 
 describe('a conversation', () => {
-  it('keeps the beginning of what is too long, and says so', async () => {
+  it('keeps the beginning of a long text, with a note', async () => {
     const found = await assembleSteps({
       type: 'user',
       text: 'x'.repeat(TRANSCRIPT_LIMITS.textChars + 100_000),
@@ -64,7 +64,7 @@ describe('a conversation', () => {
     expect(part?.type === 'text' && part.text).toMatch(/^x+\n… \(100,000 characters omitted\)$/)
   })
 
-  it('has an end, however much is said', async () => {
+  it('has a limited length, however many turns there are', async () => {
     const long = 'word '.repeat(TRANSCRIPT_LIMITS.textChars / 5)
     const count = Math.ceil(TRANSCRIPT_LIMITS.conversationChars / long.length) + 3
     const found = await assembleWith(
@@ -80,7 +80,7 @@ describe('a conversation', () => {
     expect((await assembleSteps(...many))!.turns).toHaveLength(TRANSCRIPT_LIMITS.turns)
   })
 
-  it('gives a result to the call that it is of, and to none when there is none', async () => {
+  it('adds a result to its call, and ignores a result without a call', async () => {
     const found = await assembleSteps(
       { type: 'call', callId: 'a', name: 'A', input: {} },
       { type: 'call', callId: 'b', name: 'B', input: {} },
@@ -93,8 +93,8 @@ describe('a conversation', () => {
   })
 })
 
-describe('text', () => {
-  it('is what one sees of it', () => {
+describe('cleaned text', () => {
+  it('contains only what is visible', () => {
     expect(cleanText('a\x1b[31mb\x1b]0;title\x07c\0\u202ed\r\ne\rf\u2028g\th')).toBe('abcd\ne\nf\ng\th')
     expect(cleanText('\ud800x')).toBe('\ufffdx')
   })

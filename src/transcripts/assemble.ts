@@ -1,7 +1,14 @@
-/** Puts the steps of readers together: turns, with tool calls and what came of them, within limits and without secrets. */
+/** Combines the entries of readers into turns, with tool calls and their results, within limits and without secrets. */
 
 import { type Redact, truncateText } from './clean-text.ts'
-import type { Conversation, Damage, Part, RecordedUsage, TranscriptHarness, Turn } from './conversation.ts'
+import type {
+  Conversation,
+  Damage,
+  Part,
+  RecordedUsage,
+  TranscriptHarness,
+  TranscriptTurn,
+} from './conversation.ts'
 import type { Facts, TranscriptEntry } from './transcript-entries.ts'
 import { TRANSCRIPT_LIMITS as LIMITS } from './transcript-limits.ts'
 import { idIn, inputText, nameIn } from './transcript-values.ts'
@@ -10,11 +17,11 @@ export interface AssembleOptions {
   readonly harness: TranscriptHarness
   readonly path: string
   readonly redact: Redact
-  /** What is wrong with the file as a whole. */
+  /** Receives the problems of the file as a whole. */
   readonly onProblem?: (problem: string) => void
 }
 
-/** One conversation after the other; one that nobody said anything in is none. */
+/** Yields one conversation after the other. Skips a conversation without turns. */
 export async function* assemble(
   entries: AsyncIterable<TranscriptEntry>,
   options: AssembleOptions,
@@ -44,7 +51,7 @@ class Assembly {
   readonly #id: string
   readonly #options: AssembleOptions
   readonly #turns: MutableTurn[] = []
-  /** Where the calls are that have no result yet: which turn, which part. */
+  /** The calls that have no result yet, with their turn and part. */
   #open = new Map<string, { readonly turn: MutableTurn; readonly part: number }>()
   readonly #facts: { -readonly [Name in keyof Facts]?: Facts[Name] } = {}
   readonly #damage = { damaged: 0, oversized: 0, unfinished: false, cut: false }
@@ -80,7 +87,7 @@ class Assembly {
       ...(names.cwd !== undefined && { cwd: names.cwd }),
       ...(names.model !== undefined && { model: names.model }),
       ...(names.title !== undefined && { title: names.title }),
-      turns: this.#turns satisfies Turn[],
+      turns: this.#turns satisfies TranscriptTurn[],
       ...(usage !== undefined && { usage: usage satisfies RecordedUsage }),
       damage: { ...this.#damage },
     }
@@ -116,7 +123,7 @@ class Assembly {
     return text === '' ? undefined : { type: isThinking ? 'thinking' : 'text', text }
   }
 
-  /** Each prompt is a turn; all that the assistant says and does until the next one is another. */
+  /** Each prompt is one turn. Everything that the assistant says and does until the next prompt is another turn. */
   #turnOf(role: MutableTurn['role'], atMs: number | undefined): MutableTurn | undefined {
     const last = this.#turns.at(-1)
     if (role === 'assistant' && last?.role === 'assistant') return last

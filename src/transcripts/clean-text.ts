@@ -1,25 +1,25 @@
-/** Text from inside a sandbox, made fit to be kept: plain lines, without secrets, not endless. */
+/** Prepares text from a sandbox for storage: plain lines of limited length, without secrets. */
 
 /** Finds secrets and masks them. */
 export type Redact = (text: string) => string
 
 const ESCAPES =
   /\x1b(?:\[[0-?]{0,64}[ -/]{0,16}[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[PX^_][^\x1b]{0,4096}\x1b\\|[@-Z\\-_])/g
-/** Everything that some reader takes for the end of a line. */
+/** Everything that some program reads as the end of a line. */
 const LINE_ENDS = /\r\n|[\r\v\f\x85\u2028\u2029]/g
-/** What is invisible or turns the direction of text around, but for tabs and line ends. */
+/** Characters that are invisible or reverse the direction of text, except for tabs and line ends. */
 const INVISIBLE =
   /[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g
 
-/** As a terminal and an editor show it alike. */
+/** Returns text that a terminal and an editor show in the same way. */
 export function cleanText(text: string): string {
   return text.toWellFormed().replace(ESCAPES, '').replace(LINE_ENDS, '\n').replace(INVISIBLE, '')
 }
 
-/** So much more is read, so that a secret across the cut is seen whole. */
+/** The redaction reads this many characters more, so that it sees all of a secret at the point of truncation. */
 const OVERLAP_CHARS = 8 * 1024
 
-/** Cleaned, redacted, and cut where it is longer than `maxChars`, which it then says. */
+/** Cleans and redacts a text. Truncates it to `maxChars`, with a note about the omitted characters. */
 export function truncateText(text: string, maxChars: number, redact: Redact): string {
   const redacted = redact(cleanText(text.slice(0, maxChars + OVERLAP_CHARS)))
   if (redacted.length <= maxChars && text.length <= maxChars + OVERLAP_CHARS) return redacted

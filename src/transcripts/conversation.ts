@@ -1,30 +1,33 @@
-/** One model for what was said in an agent session, whichever program kept it. All of it is the guest's own word. */
+/**
+ * A recorded conversation with an agent, in one model for all programs. Everything in it comes from the sandbox and is
+ * not trusted.
+ */
 
 export const TRANSCRIPT_HARNESSES = ['claude-code', 'codex', 'gemini', 'opencode', 'kimi'] as const
 export type TranscriptHarness = (typeof TRANSCRIPT_HARNESSES)[number]
 
 export interface Conversation {
   readonly harness: TranscriptHarness
-  /** As the program calls it; letters, digits and `._-` only. */
+  /** The program's own id. Contains only letters, digits and `._-`. */
   readonly id: string
-  /** The file it was read from, relative to the home. */
+  /** The file that it was read from, relative to the home. */
   readonly path: string
   readonly startedAtMs?: number
   readonly updatedAtMs?: number
-  /** The folder that the agent worked in, as it says. */
+  /** The folder that the agent worked in, as the agent reported it. */
   readonly cwd?: string
   readonly model?: string
-  /** What the program calls it; otherwise its first prompt is its name. */
+  /** The program's own title. Without it, the first prompt is the name. */
   readonly title?: string
-  readonly turns: readonly Turn[]
+  readonly turns: readonly TranscriptTurn[]
   readonly usage?: RecordedUsage
   readonly damage: Damage
 }
 
-export interface Turn {
+export interface TranscriptTurn {
   readonly role: 'user' | 'assistant'
   readonly atMs?: number
-  /** In the order in which they came: an agent speaks between its tool calls. */
+  /** In the order of arrival, because an agent also writes text between its tool calls. */
   readonly parts: readonly Part[]
 }
 
@@ -37,7 +40,7 @@ export interface RecordedToolCall {
   readonly type: 'tool'
   readonly name: string
   readonly input: string
-  /** Undefined: it never came back. */
+  /** Undefined when the call has no result. */
   readonly output?: string
   readonly ok?: boolean
 }
@@ -47,27 +50,27 @@ export interface RecordedUsage {
   readonly outputTokens: number
 }
 
-/** What could not be read of a file, or was left out of it. */
+/** The parts of a file that could not be read or were left out. */
 export interface Damage {
-  /** Lines or rows that are not what they should be. */
+  /** The lines or rows with unexpected content. */
   readonly damaged: number
-  /** Lines or rows too long to be read. */
+  /** The lines or rows that were too long to read. */
   readonly oversized: number
-  /** The last line has no end yet: its writer is at work, or was killed. */
+  /** The last line is incomplete, because its writer is still running or was killed. */
   readonly unfinished: boolean
-  /** It goes beyond a limit, and only its beginning was read. */
+  /** It exceeds a limit, and only its beginning was read. */
   readonly cut: boolean
 }
 
-/** What a turn says, without thinking and tools. */
-export function turnText(turn: Turn): string {
+/** Returns the text of a turn without thinking and tools. */
+export function turnText(turn: TranscriptTurn): string {
   return turn.parts
     .filter((part) => part.type === 'text')
     .map(({ text }) => text)
     .join('\n\n')
 }
 
-/** What a person knows it by: the first line that a user wrote, unless the program has a title. */
+/** Returns the name that the user recognizes: the program's title, or the first line of the first prompt. */
 export function nameOf({ title, turns }: Pick<Conversation, 'title' | 'turns'>): string {
   const first = turns.find(({ role }) => role === 'user')
   const [line = ''] = (first === undefined ? '' : turnText(first)).trim().split('\n', 1)

@@ -1,4 +1,7 @@
-/** Transcripts that are not read, or not all of them: told, each with its reason, and in the way of no other. */
+/**
+ * Tests transcripts that are not read, or not completely. Each is reported with its reason, and does not prevent
+ * reading the others.
+ */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,14 +22,14 @@ async function findAll(source: TranscriptSource) {
     source,
     signal,
     redact: (text: string) => text,
-    onPassedOver: (one) => passed.push(one),
+    onSkipped: (one) => passed.push(one),
     onProblem: (...problem) => problems.push(problem),
   }
   const conversations = await all(findConversations(options))
   return { harnesses: conversations.map(({ harness }) => harness), passed, problems }
 }
 
-it('a pipe in the place of one is not waited for, and told; one that is none of a program is of no interest', async () => {
+it('reports a pipe in place of a transcript without waiting for it, and ignores other pipes', async () => {
   const home = mkdtempSync(join(tmpdir(), 'craik-home-'))
   try {
     const kimi = join(home, PATHS.kimi)
@@ -44,7 +47,7 @@ it('a pipe in the place of one is not waited for, and told; one that is none of 
   }
 })
 
-it('one that may not be read is told', async () => {
+it('reports a transcript without permission to read it', async () => {
   const files = Object.entries(LINES).map(([harness, lines]) => [
     PATHS[harness as keyof typeof LINES],
     jsonl(lines(TWO)),
@@ -64,7 +67,7 @@ it('one that may not be read is told', async () => {
   })
 })
 
-it('one that is longer than what is read of it is told', async () => {
+it('reports a transcript that is longer than the limit', async () => {
   const source = memoryHome({ [PATHS.kimi]: jsonl(LINES.kimi(TWO)) })
   const long: TranscriptSource = {
     ...source,

@@ -10,25 +10,25 @@ export interface FindOptions {
   readonly source: TranscriptSource
   readonly redact: Redact
   readonly signal: AbortSignal
-  /** All unless given. */
+  /** Default: all. */
   readonly harnesses?: readonly TranscriptHarness[]
-  /** A file, relative to the home, of which not all is read, and why. */
+  /** Receives the path, relative to the home, of a file that is not read completely, and the reason. */
   readonly onProblem?: (path: string, problem: string) => void
-  /** One that is not read at all. */
-  readonly onPassedOver?: (passed: SkippedTranscript) => void
+  /** Receives a transcript that is not read at all. */
+  readonly onSkipped?: (passed: SkippedTranscript) => void
 }
 
 export interface SkippedTranscript {
   readonly harness: TranscriptHarness
   /** Relative to the home. */
   readonly path: string
-  /** As in "is a pipe". */
+  /** A text such as "is a pipe". */
   readonly reason: string
 }
 
 export interface FoundFile extends TranscriptFile {
   readonly harness: TranscriptHarness
-  /** Another value: it, or what belongs to it, was written to. */
+  /** Differs when the file, or a file that belongs to it, was written. */
   readonly stamp: string
 }
 
@@ -52,8 +52,8 @@ export async function* findTranscripts(options: FindOptions): AsyncGenerator<Fou
     }
     for (const file of files.values()) {
       if (!matches(file.path.slice(folder.length + 1))) continue
-      if (file.unfit !== undefined) {
-        options.onPassedOver?.({ harness, path: file.path, reason: file.unfit })
+      if (file.unreadableReason !== undefined) {
+        options.onSkipped?.({ harness, path: file.path, reason: file.unreadableReason })
         continue
       }
       if (file.bytes > TRANSCRIPT_LIMITS.fileBytes) options.onProblem?.(file.path, TOO_LONG)
@@ -64,7 +64,7 @@ export async function* findTranscripts(options: FindOptions): AsyncGenerator<Fou
   }
 }
 
-/** The conversations in one file. */
+/** Yields the conversations in one file. */
 export async function* conversationsIn(file: FoundFile, options: FindOptions): AsyncGenerator<Conversation> {
   const { source, redact, signal, onProblem } = options
   const { harness, path } = file
@@ -81,11 +81,11 @@ export async function* conversationsIn(file: FoundFile, options: FindOptions): A
     }
   } catch (error) {
     if (!(error instanceof UnreadableTranscript)) throw error
-    options.onPassedOver?.({ harness, path, reason: error.message })
+    options.onSkipped?.({ harness, path, reason: error.message })
   }
 }
 
-/** All conversations in a home, in no particular order. */
+/** Yields all conversations in a home, in no particular order. */
 export async function* findConversations(options: FindOptions): AsyncGenerator<Conversation> {
   for await (const file of findTranscripts(options)) yield* conversationsIn(file, options)
 }

@@ -1,4 +1,7 @@
-/** A home on this machine that a sandbox may have written: only regular files are read, and no link is followed. */
+/**
+ * Tests a home folder on the host that a sandbox may have written. Only regular files are read, and no link is
+ * followed.
+ */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,8 +29,8 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(home, { recursive: true }))
 
-describe('a home', () => {
-  it('lists files down to a depth, with their sizes', async () => {
+describe('a home folder', () => {
+  it('lists files down to the given depth, with their sizes', async () => {
     write('.x/a.jsonl', 'abc')
     write('.x/one/b.jsonl', '')
     write('.x/one/two/c.jsonl', '')
@@ -37,14 +40,14 @@ describe('a home', () => {
     expect(await listPaths('.nothing/at/all', 3)).toEqual([])
   })
 
-  it('reads no more than what is asked for', async () => {
+  it('reads no more than requested', async () => {
     write('.x/a', 'x'.repeat(600_000))
     expect(await text('.x/a', 500_000)).toHaveLength(500_000)
     expect(await text('.x/a', 1_000_000)).toHaveLength(600_000)
     expect(await text('.x/none')).toBe('')
   })
 
-  it('that is not there is said to be none', async () => {
+  it('that does not exist causes an error', async () => {
     rmSync(home, { recursive: true })
     await expect(listPaths('.x', 1)).rejects.toMatchObject({ code: 'not_found' })
     mkdirSync(home)
@@ -52,7 +55,7 @@ describe('a home', () => {
 })
 
 describe('a link', () => {
-  it('is not followed, whether it is a file, a folder, or on the way there, and is named', async () => {
+  it('is reported and not followed, as a file, as a folder, and as part of a path', async () => {
     const outside = mkdtempSync(join(tmpdir(), 'craik-outside-'))
     try {
       writeFileSync(join(outside, 'secret.jsonl'), 'a secret of the host')
@@ -71,12 +74,12 @@ describe('a link', () => {
   })
 })
 
-describe('what is no file', () => {
-  it('is not waited for', async () => {
+describe('an entry that is not a regular file', () => {
+  it('does not block a read', async () => {
     write('.x/a', '')
     execFileSync('mkfifo', [join(home, '.x/pipe.jsonl')])
     const found = await all(source().list('.x', 1))
-    expect(found.map(({ path, unfit }) => [path, unfit]).sort()).toEqual([
+    expect(found.map(({ path, unreadableReason: unfit }) => [path, unfit]).sort()).toEqual([
       ['.x/a', undefined],
       ['.x/pipe.jsonl', 'is a pipe'],
     ])

@@ -1,6 +1,6 @@
 /**
- * Transcripts in a folder of this machine that is shaped like a home. Folders are held open and entered by name, links are
- * never followed: a sandbox may write to what is below.
+ * Reads transcripts from a folder of the host that has the layout of a home folder. Folders are kept open and entered
+ * by name, and links are never followed, because a sandbox may write to the folders below.
  */
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
@@ -11,14 +11,14 @@ import { TRANSCRIPT_LIMITS } from './transcript-limits.ts'
 
 export interface HomeFolderOptions {
   readonly signal: AbortSignal
-  /** What is in the way and not entered, such as a link; relative to the home. */
+  /** Receives the path, relative to the home, of an entry that is not entered, such as a link. */
   readonly onProblem?: (path: string, problem: string) => void
 }
 
 const CHUNK_BYTES = 256 * 1024
 const A_LINK = 'is a symbolic link; Craik does not follow it'
 
-/** The path of the home itself is the caller's own word, and may be a link. */
+/** The caller chooses the path of the home itself, so it can be a link. */
 export function homeFolder(home: string, options: HomeFolderOptions): TranscriptSource {
   return {
     async *list(folder, depth) {
@@ -57,7 +57,7 @@ async function enterAll(
   return at
 }
 
-/** Undefined when it does not exist, or it cannot be entered. */
+/** Returns undefined when the folder does not exist or cannot be entered. */
 async function enter(
   folder: OpenFolder,
   name: string,
@@ -121,7 +121,7 @@ async function* listFiles(
       const file = { path: below, bytes: found.size, modifiedAtMs: Math.floor(found.mtimeMs) }
       if (found.isFile()) yield file
       else if (found.isSymbolicLink()) options.onProblem?.(below, A_LINK)
-      else if (!found.isDirectory()) yield { ...file, unfit: unfitness(found) }
+      else if (!found.isDirectory()) yield { ...file, unreadableReason: unfitness(found) }
       else if (depth > 0) {
         const inner = await enter(folder, name, below, options.onProblem)
         if (inner !== undefined) yield* listFiles(inner, below, depth - 1, options)
@@ -132,7 +132,7 @@ async function* listFiles(
   }
 }
 
-/** Non-blocking: it may be a FIFO by now. */
+/** Opens without blocking, because the file may have been replaced by a FIFO. */
 async function openRegular(path: string): Promise<FileHandle | undefined> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
   const file = await open(path, flags).catch((error: NodeJS.ErrnoException) => {

@@ -1,18 +1,18 @@
-/** Finds a text in conversations. */
+/** Searches conversations for a text. */
 import type { Conversation, Part } from './conversation.ts'
 
 export interface Match {
-  /** From 1. */
+  /** Counted from 1. */
   readonly turn: number
   readonly role: 'user' | 'assistant'
   readonly where: 'text' | 'thinking' | 'tool'
-  /** One line. */
+  /** A single line. */
   readonly excerpt: string
 }
 
 const AROUND_CHARS = 40
 
-/** The first match in each part of each turn; capitals and small letters are alike. */
+/** Yields the first match in each part of each turn. Ignores case. */
 export function* searchIn({ turns }: Conversation, wanted: string): Generator<Match> {
   const needle = wanted.toLowerCase()
   for (const [i, { role, parts }] of turns.entries())

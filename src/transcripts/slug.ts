@@ -1,9 +1,12 @@
-/** Names of exported files: said by the guest, so made of letters, digits and dashes, and not long. */
+/**
+ * Creates the names of exported files. The text comes from the sandbox, so a name is short and contains only letters,
+ * digits and dashes.
+ */
 import { type Conversation, turnText } from './conversation.ts'
 
 const SLUG_CHARS = 60
 
-/** Of the first prompt; what has no letters is called after its program. */
+/** Returns a slug of the first prompt, or the harness name when the prompt has no such characters. */
 export function slugOf({ turns, harness }: Pick<Conversation, 'turns' | 'harness'>): string {
   const first = turns.find(({ role }) => role === 'user')
   const words = (first === undefined ? '' : turnText(first))
@@ -19,7 +22,7 @@ export function slugOf({ turns, harness }: Pick<Conversation, 'turns' | 'harness
   return cut.slice(0, end > SLUG_CHARS / 2 ? end : SLUG_CHARS).replace(/-+$/, '')
 }
 
-/** When it began, as the name of a folder: `2026-11-15T09-12-44Z`. */
+/** Returns the time of the start as the name of a folder: `2026-11-15T09-12-44Z`. */
 export function timeFolderName(startedAtMs: number): string {
   return `${new Date(startedAtMs).toISOString().slice(0, 19).replaceAll(':', '-')}Z`
 }

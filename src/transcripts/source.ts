@@ -1,26 +1,26 @@
-/** Where transcripts come from: something shaped like a home, on this machine or inside a sandbox. */
+/** A source of transcripts has the layout of a home folder, on the host or in a sandbox. */
 
 export interface TranscriptFile {
   /** Relative to the home, with `/`. */
   readonly path: string
   readonly bytes: number
   readonly modifiedAtMs: number
-  /** Why it cannot be read, as in "is a pipe": what is no regular file. */
-  readonly unfit?: string
+  /** Why a file that is not regular cannot be read, such as "is a pipe". */
+  readonly unreadableReason?: string
 }
 
-/** What a source that may not read a file says. */
+/** Thrown when the source has no permission to read a file. */
 export class UnreadableTranscript extends Error {}
 
 export interface TranscriptSource {
   /**
-   * What is in a folder of the home, down to `depth` folders below it: regular files, and what is unfit; links are never
-   * followed. Nothing when there is no such folder.
+   * Lists a folder of the home, down to `depth` folders below it: regular files, and files with `unfit`. Links are
+   * never followed. A missing folder is empty.
    */
   list(folder: string, depth: number): AsyncIterable<TranscriptFile>
   /**
-   * At most so many bytes, from the beginning. Ends without any when the file is gone, or is no regular file any more; throws
-   * `UnreadableTranscript` when it may not be read.
+   * Reads at most this many bytes from the beginning. Yields nothing when the file is gone or no longer regular. Throws
+   * `UnreadableTranscript` without permission to read the file.
    */
   read(path: string, maxBytes: number): AsyncIterable<Uint8Array>
 }

@@ -1,8 +1,8 @@
-/** What readers make of a file: small steps in the order of the conversation, put together by `assemble`. */
+/** The output of readers: small entries in the order of the conversation, which `assemble` combines. */
 import type { Damage } from './conversation.ts'
 
 export type TranscriptEntry =
-  /** Another conversation begins. */
+  /** Another conversation starts. */
   | { readonly type: 'begin'; readonly id: string }
   | ({ readonly type: 'facts' } & Facts)
   | { readonly type: 'user'; readonly atMs?: number | undefined; readonly text: string }
@@ -20,22 +20,22 @@ export type TranscriptEntry =
       readonly output: string
       readonly ok?: boolean | undefined
     }
-  /** The last prompts, with what came after them, were taken back. */
+  /** The last prompts, and everything after them, were undone. */
   | { readonly type: 'undo'; readonly count: number }
-  /** It is no conversation of the user's after all, but one of an agent with another. */
+  /** This is not a conversation of the user but one between agents. */
   | { readonly type: 'discard' }
   | { readonly type: 'damage'; readonly damage: Partial<Damage> }
-  /** Why the rest of the file, or all of it, is not read; said of the file. */
+  /** Why the rest of the file, or all of it, is not read. It applies to the whole file. */
   | { readonly type: 'problem'; readonly problem: string }
 
 export interface Facts {
-  /** The first one counts. */
+  /** For this and `cwd`, the first value counts. */
   readonly startedAtMs?: number | undefined
   readonly cwd?: string | undefined
-  /** Of these the last one counts. */
+  /** For this and `title`, the last value counts. */
   readonly model?: string | undefined
   readonly title?: string | undefined
-  /** Of all of it so far. */
+  /** The total of the conversation so far. */
   readonly usage?: { readonly inputTokens: number; readonly outputTokens: number } | undefined
   readonly updatedAtMs?: number | undefined
 }

@@ -1,4 +1,4 @@
-/** Reads lines of JSON that may be damaged, endless, or not written to their end yet. */
+/** Reads lines of JSON that can be damaged, endless or incomplete. */
 import { z } from 'zod'
 import type { Damage } from './conversation.ts'
 
@@ -10,8 +10,8 @@ const NEWLINE = 0x0a
 const BLANK = /^[\s\0]*$/
 
 /**
- * Each line that is JSON, with its length. What is none is counted and passed over; a last line without its end counts only
- * when it is whole. Never more than one line is held.
+ * Yields each line that is valid JSON, with its length. Counts and skips other lines. A last line without a line break
+ * is used only when it is complete. At most one line is in memory.
  */
 export class JsonLines {
   readonly #chunks: AsyncIterable<Uint8Array>
@@ -26,7 +26,7 @@ export class JsonLines {
     this.#maxLineBytes = maxLineBytes
   }
 
-  /** Of what was read so far. */
+  /** The damage in the lines that were read so far. */
   get damage(): Omit<Damage, 'cut'> {
     return { damaged: this.#damaged, oversized: this.#oversized, unfinished: this.#unfinished }
   }
@@ -35,7 +35,7 @@ export class JsonLines {
     return this.#bytes
   }
 
-  /** A line that is JSON, but not what the reader knows. */
+  /** Counts a line that is JSON but has an unknown structure. */
   countDamaged(): void {
     this.#damaged++
   }
@@ -93,11 +93,11 @@ function parseLine(line: string): { readonly value: unknown } | undefined {
   }
 }
 
-/** A field that is looked at later, or not there at all. */
+/** A field that can be missing, and is checked later. */
 export const anything = z.unknown().optional()
 
-/** The value as the schema has it, or nothing. */
-export function fits<T extends z.ZodType>(schema: T, value: unknown): z.output<T> | undefined {
+/** Returns the value as the schema parses it, or undefined. */
+export function parseWith<T extends z.ZodType>(schema: T, value: unknown): z.output<T> | undefined {
   const result = schema.safeParse(value)
   return result.success ? result.data : undefined
 }

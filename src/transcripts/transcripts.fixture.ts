@@ -1,9 +1,9 @@
-/** Transcripts as the five programs write them, made up: the same conversation in each of their formats. */
+/** Invented transcripts in the formats of the five programs. Each contains the same conversation. */
 import { DatabaseSync } from 'node:sqlite'
 import type { TranscriptHarness } from './conversation.ts'
 import type { TranscriptSource } from './source.ts'
 
-export interface Exchange {
+export interface TranscriptExchange {
   readonly prompt: string
   readonly thought?: string
   readonly before?: string
@@ -11,7 +11,7 @@ export interface Exchange {
   readonly answer: string
 }
 
-export const TWO: readonly Exchange[] = [
+export const TWO: readonly TranscriptExchange[] = [
   {
     prompt: 'why does the parser test fail?',
     thought: 'look at the test first',
@@ -31,7 +31,7 @@ const usage = { input_tokens: 11, output_tokens: 7 }
 
 /** Lines in the order in which the program appends them. */
 export const LINES: Readonly<
-  Record<Exclude<TranscriptHarness, 'opencode'>, (exchanges: readonly Exchange[]) => object[]>
+  Record<Exclude<TranscriptHarness, 'opencode'>, (exchanges: readonly TranscriptExchange[]) => object[]>
 > = {
   'claude-code': claudeLines,
   codex: codexLines,
@@ -51,7 +51,7 @@ export function jsonl(lines: readonly object[]): string {
   return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
 }
 
-/** A home in memory. */
+/** A home folder in memory. */
 export function memoryHome(
   files: Readonly<Record<string, string | Buffer>>,
   chunkBytes = 64 * 1024,
@@ -72,7 +72,7 @@ export function memoryHome(
   }
 }
 
-export function claudeLines(exchanges: readonly Exchange[]): object[] {
+export function claudeLines(exchanges: readonly TranscriptExchange[]): object[] {
   const lines: object[] = [
     {
       type: 'queue-operation',
@@ -117,7 +117,7 @@ export function claudeLines(exchanges: readonly Exchange[]): object[] {
   return lines
 }
 
-function codexLines(exchanges: readonly Exchange[]): object[] {
+function codexLines(exchanges: readonly TranscriptExchange[]): object[] {
   const lines: object[] = []
   const line = (type: string, payload: object) =>
     lines.push({ timestamp: instant(lines.length), ordinal: lines.length, type, payload })
@@ -159,7 +159,7 @@ function codexLines(exchanges: readonly Exchange[]): object[] {
   return lines
 }
 
-function geminiLines(exchanges: readonly Exchange[]): object[] {
+function geminiLines(exchanges: readonly TranscriptExchange[]): object[] {
   const context = {
     id: 'context',
     timestamp: instant(0),
@@ -201,7 +201,7 @@ function geminiLines(exchanges: readonly Exchange[]): object[] {
   return lines
 }
 
-function kimiLines(exchanges: readonly Exchange[]): object[] {
+function kimiLines(exchanges: readonly TranscriptExchange[]): object[] {
   const lines: object[] = [{ type: 'metadata', protocol_version: '1.5', created_at: at(0) }]
   const line = (type: string, more: object) =>
     lines.push({ type, agentId: 'main', ...more, time: at(lines.length) })
@@ -231,7 +231,7 @@ function kimiLines(exchanges: readonly Exchange[]): object[] {
   return lines
 }
 
-/** As OpenCode 1.18 makes them, less the columns that nobody here reads. */
+/** The tables of OpenCode 1.18, without columns that neither Craik nor the tests read. */
 const TABLES = `
   CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text, slug text NOT NULL,
     directory text NOT NULL, title text NOT NULL, version text NOT NULL, revert text, model text,
@@ -246,7 +246,7 @@ const TABLES = `
   CREATE INDEX part_message_id_id_idx ON part (message_id, id);
 `
 
-/** A database with a log beside it, as a program leaves it that was killed; closed by the caller. */
+/** Opens a database with a log next to it, as a killed program leaves it. The caller closes it. */
 export function openOpencodeDatabase(path: string): DatabaseSync {
   const database = new DatabaseSync(path)
   database.exec(`PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; ${TABLES}`)
@@ -255,7 +255,7 @@ export function openOpencodeDatabase(path: string): DatabaseSync {
 
 export function addOpencodeSession(
   database: DatabaseSync,
-  exchanges: readonly Exchange[],
+  exchanges: readonly TranscriptExchange[],
   { id = 'ses_7c9e6679', parent = null as string | null, revert = null as string | null } = {},
 ): void {
   let count = 0

@@ -1,4 +1,4 @@
-/** A broker in a process of its own. */
+/** Runs a broker in a separate process. */
 import { createBroker } from '../../src/accounts/broker.ts'
 import { claudeCodeProbe } from '../../src/accounts/probes/claude-code.ts'
 import { refreshInSubprocess } from '../../src/accounts/refresh/refresh-subprocess.ts'
@@ -24,7 +24,7 @@ const broker = createBroker({
   refresh: role === 'broker-apart' ? refreshInSubprocess : here,
   operator: 'local-user:tester',
   authorities: [authority],
-  // The issuer of the test lets tokens run out faster than any real one.
+  // The test's issuer lets tokens expire faster than any real one.
   freshMs: 0,
 })
 const generations = new Map<string, string>()
@@ -36,7 +36,7 @@ await callForEver(instructions, {
     generations.set(tokenOf(headers), generation)
     return tokenOf(headers)
   },
-  async another(refused) {
+  async getNewerToken(refused) {
     const next = await broker.renewAfterRefusal('claude-code', generations.get(refused)!, never)
     if (next === undefined) return undefined
     generations.set(tokenOf(next.headers), next.generation)

@@ -1,4 +1,7 @@
-/** Stands in for the program whose login it is: it refreshes too, under its own lock, and writes its file in place. */
+/**
+ * Simulates the program that owns the login: it also refreshes tokens, under its own lock, and rewrites its file in
+ * place.
+ */
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,17 +15,19 @@ const path = join(folder, '.credentials.json')
 const locks = [join(folder, '.oauth_refresh.lock'), `${folder}.lock`]
 const agent = new Agent({ connect: { ca: authority } })
 const read = () => JSON.parse(readFileSync(path, 'utf8'))
-/** How long before its end it renews a token, and how often it looks whether it should. */
+/**
+ * The time before a token's expiry at which the program renews it, and the share of calls in which it checks for that.
+ */
 const SKEW_MS = 5 * 60_000
-const LOOKS_PER_CALL = 0.05
+const CHECKS_PER_CALL = 0.05
 
 await callForEver(instructions, {
   async token() {
     const { accessToken, expiresAt } = read().claudeAiOauth
-    if (expiresAt - Date.now() > SKEW_MS || Math.random() > LOOKS_PER_CALL) return accessToken
+    if (expiresAt - Date.now() > SKEW_MS || Math.random() > CHECKS_PER_CALL) return accessToken
     return another(accessToken)
   },
-  another,
+  getNewerToken: another,
 })
 
 async function another(refused: string): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * An issuer of tokens over TLS that rotates refresh tokens, and takes the use of an old one for theft: then every token of that
- * login is dead. Beside it a service that wants an access token.
+ * An issuer of tokens over TLS that rotates refresh tokens. It treats the reuse of an old one as theft, and then
+ * revokes every token of that login. The same server has an API that requires an access token.
  */
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:https'
@@ -15,9 +15,9 @@ export interface TokenPair {
 }
 
 export interface LoginTerms {
-  /** Access tokens that say of themselves when they end, as OpenAI's do. */
+  /** Whether access tokens contain their own expiry, as OpenAI's do. */
   readonly isJwt?: boolean
-  /** Until then; the past: no service knows the token any more. */
+  /** The time until the access token expires. When it is not positive, the API refuses the token. */
   readonly leftMs?: number
 }
 
@@ -29,27 +29,27 @@ export interface SeenRefresh {
 export interface Issuer extends AsyncDisposable {
   readonly tokenUrl: string
   readonly apiUrl: string
-  /** What to trust. */
+  /** The certificate to trust. */
   readonly authority: string
   readonly refreshes: readonly SeenRefresh[]
-  /** How often an old token was used: a login that is lost. */
+  /** The number of uses of an old refresh token. Each one revokes its login. */
   readonly reuses: number
-  /** Logs somebody in. */
+  /** Creates a login. */
   login(how?: LoginTerms): TokenPair
-  /** From now on the service knows only access tokens that are made later. */
+  /** Makes the API refuse all access tokens issued so far. */
   expire(): void
-  /** The same, but for the newest: as if the others had run out. */
+  /** Makes the API refuse all access tokens but the newest ones, as if the others had expired. */
   expireAllBut(newest: number): void
   readonly round: number
-  /** How long an answer is held back after the tokens were rotated. */
+  /** The delay of a response after the tokens were rotated. */
   delayMs: number
-  /** In place of every answer, while set. */
+  /** Replaces every response, while it is set. */
   broken: { readonly status: number; readonly text: string } | undefined
-  /** Whether refresh tokens change; Google's do not. */
+  /** Whether refresh tokens change. Google's do not. */
   rotates: boolean
   expiresInS: number
   readonly isAlive: (accessToken: string) => boolean
-  /** Every token that was ever given out, of either kind. */
+  /** Every token issued so far, of either kind. */
   readonly issued: readonly string[]
 }
 
@@ -59,7 +59,7 @@ interface Family {
   readonly isJwt: boolean
 }
 
-/** Of an access token that no service knows. */
+/** The round of an access token that the API never accepts. */
 const OVER = -1
 
 export async function startIssuer({ key, cert } = selfSigned(['127.0.0.1'])): Promise<Issuer> {
@@ -162,7 +162,7 @@ export async function startIssuer({ key, cert } = selfSigned(['127.0.0.1'])): Pr
   return issuer
 }
 
-/** Signed by nobody: no one but its issuer could tell. */
+/** Returns a JWT without a valid signature, because only its issuer could check it. */
 function jwt(endsMs: number): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const claims = { exp: Math.trunc(endsMs / 1000), jti: randomBytes(24).toString('hex') }

@@ -69,19 +69,19 @@ function start(role: Instructions['role']): User {
   return user
 }
 
-async function everybodyIsServed(who: readonly User[] = users): Promise<void> {
+async function waitUntilAllServed(who: readonly User[] = users): Promise<void> {
   await expect
     .poll(() => who.every(({ round, failures }) => round === issuer.round || failures.length > 0), PATIENCE)
     .toBe(true)
 }
 
 describe('a login whose tokens rotate', () => {
-  it('serves four brokers and its own program through twenty rotations, without one call that failed', async () => {
+  it('serves four brokers and its own program through twenty rotations without a failed call', async () => {
     for (const role of ['broker', 'broker', 'broker', 'broker', 'program'] as const) start(role)
-    await everybodyIsServed()
+    await waitUntilAllServed()
     for (let rotations = 0; rotations < 20; rotations++) {
       issuer.expire()
-      await everybodyIsServed()
+      await waitUntilAllServed()
     }
     expect(users.flatMap(({ failures }) => failures)).toEqual([])
     expect(issuer.reuses).toBe(0)
@@ -93,23 +93,23 @@ describe('a login whose tokens rotate', () => {
     expect(readdirSync(join(folder, 'craik/secrets')).filter((name) => name.endsWith('.json'))).toEqual([])
   })
 
-  it('outlives a broker that is killed while the issuer answers', async () => {
+  it('survives the death of a broker while the issuer responds', async () => {
     const [other, victim] = [start('broker-apart'), start('broker-apart')]
-    await everybodyIsServed()
+    await waitUntilAllServed()
     issuer.delayMs = 500
     issuer.expire()
     await expect.poll(() => issuer.refreshes.length, PATIENCE).toBe(1)
     victim.child.kill('SIGKILL')
-    await everybodyIsServed([other])
+    await waitUntilAllServed([other])
     expect(issuer.refreshes).toHaveLength(1)
     expect(users.flatMap(({ failures }) => failures)).toEqual([])
     expect(issuer.reuses).toBe(0)
     expect(issuer.isAlive(login().claudeAiOauth.accessToken)).toBe(true)
   })
 
-  it('outlives it also when nobody else is there to wait', async () => {
+  it('survives that also when no other broker waits for the result', async () => {
     const victim = start('broker-apart')
-    await everybodyIsServed()
+    await waitUntilAllServed()
     issuer.delayMs = 500
     issuer.expire()
     await expect.poll(() => issuer.refreshes.length, PATIENCE).toBe(1)
@@ -117,7 +117,7 @@ describe('a login whose tokens rotate', () => {
     await expect.poll(() => issuer.isAlive(readable() ?? ''), PATIENCE).toBe(true)
     issuer.delayMs = 0
     const next = start('broker-apart')
-    await everybodyIsServed([next])
+    await waitUntilAllServed([next])
     expect(issuer.refreshes).toHaveLength(1)
   })
 })

@@ -1,4 +1,4 @@
-/** One user of a login, as a process of its own: calls the service again and again, and tells who started it how that went. */
+/** Uses a login in a separate process: calls the API again and again, and reports each result to its parent. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, request } from 'undici'
@@ -12,13 +12,13 @@ export interface Instructions {
   readonly authority: string
 }
 
-/** A service that answered, or a call that could not be made. */
+/** A call that succeeded, or one that failed. */
 export type Report = { readonly round: number } | { readonly failure: string }
 
 export interface TokenUser {
   token(): Promise<string>
-  /** Another one after a 401; undefined when there is none. */
-  another(refused: string): Promise<string | undefined>
+  /** Returns another token after a 401. `undefined` when none is available. */
+  getNewerToken(refused: string): Promise<string | undefined>
 }
 
 export function readInstructions(): Instructions {
@@ -40,7 +40,7 @@ export async function callForEver({ apiUrl, authority }: Instructions, user: Tok
       const token = await user.token()
       let answer = await call(token)
       if (answer.statusCode === 401) {
-        const next = await user.another(token)
+        const next = await user.getNewerToken(token)
         if (next !== undefined) answer = await call(next)
       }
       tell(answer.statusCode === 200 ? { round: answer.round } : { failure: `status ${answer.statusCode}` })

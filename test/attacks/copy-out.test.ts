@@ -1,4 +1,4 @@
-/** What comes out of a process sandbox by `craik sandbox cp`. */
+/** Files that `craik sandbox cp` copies out of a process sandbox. */
 import { SandboxHome } from '../sandbox-home.ts'
 import { copyOutAttacks } from './copy-out.ts'
 

@@ -1,15 +1,15 @@
 /**
- * A guest that fills its workspace with repositories and settings which programs of the host would run, and a user who
- * copies them out with `craik sandbox cp`. The judge is the real git of the host.
+ * A guest fills its workspace with repositories and settings that programs of the host would run. A user copies them
+ * out with `craik sandbox cp`. The real git of the host shows whether the attack works.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
-import { type Ran, run } from '../craik.ts'
+import { type CommandResult, run } from '../craik.ts'
 import type { LiveSandbox, SandboxHome } from '../sandbox-home.ts'
 
-/** Git runs it with the folder of the repository as its working directory. */
+/** Git runs this command with the repository's folder as its working folder. */
 const PROGRAM = 'fsmonitor = "echo ran >> ran; false"'
 
 const PREPARE = `
@@ -55,7 +55,7 @@ interface CopyRecord {
 }
 
 export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): void {
-  describe(`files that ${name} hands out`, () => {
+  describe(`files copied out of ${name}`, () => {
     let home: SandboxHome
     let box: LiveSandbox
     let folders = 0
@@ -67,11 +67,11 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
     })
     afterAll(() => home?.[Symbol.asyncDispose]())
 
-    const git = (cwd: string, ...args: string[]): Promise<Ran> =>
+    const git = (cwd: string, ...args: string[]): Promise<CommandResult> =>
       run('git', args, {
         cwd,
         ...home.user,
-        // Nothing of the machine's own settings decides.
+        // Ignores all Git settings of the host.
         env: { PATH: process.env.PATH!, HOME: home.folder, GIT_CONFIG_NOSYSTEM: '1' },
       })
     const fresh = () => home.workspace(`target-${folders++}`)
@@ -82,13 +82,13 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       expect(code, stderr).toBe(0)
       return { ...(JSON.parse(stdout) as CopyRecord), stderr }
     }
-    /** A repository of the user's, with one commit. */
+    /** Creates a repository of the user. */
     const repository = async (...options: string[]) => {
       const folder = fresh()
       expect(await git(folder, 'init', '-q', ...options)).toMatchObject({ code: 0 })
       return folder
     }
-    /** What a prompt or an editor does as soon as somebody opens the folder. */
+    /** Runs the command that a shell prompt or an editor runs as soon as a user opens the folder. */
     const expectNothingRan = async (...folders: string[]) => {
       for (const folder of folders) {
         await git(folder, 'status')
@@ -97,7 +97,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       }
     }
 
-    it('the attack works when the user asks for the rest: git status runs the program of the guest', async () => {
+    it('the attack works with --include-unsafe: git status runs the program of the guest', async () => {
       const target = fresh()
       const { files, held_back_count } = await copyAndParse(
         'hostile',
@@ -109,7 +109,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       expect(readFileSync(join(target, 'new/ran'), 'utf8')).toContain('ran')
     })
 
-    it('a folder arrives without its repository, and the command says what it held back', async () => {
+    it('a folder is copied without its repository, and the command reports what it held back', async () => {
       const target = join(fresh(), 'new')
       const { files, held_back, held_back_count, stderr } = await copyAndParse('hostile', target)
       expect([files, held_back]).toEqual([1, ['.git']])
@@ -119,7 +119,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       await expectNothingRan(target)
     })
 
-    it('a repository that exists keeps its own configuration and hooks', async () => {
+    it('an existing repository keeps its own configuration and hooks', async () => {
       const target = await repository()
       const config = readFileSync(join(target, '.git/config'), 'utf8')
       await copyAndParse('hostile/.', target)
@@ -167,14 +167,14 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
         ['.git', 'data/store/HEAD'],
       ],
       ['links into a repository', 'linked', ['.', 'src'], ['.git', 'hooks']],
-    ])('%s is none on this machine', async (_, inside, folders, expected) => {
+    ])('%s: creates no repository on the host', async (_, inside, folders, expected) => {
       const target = join(fresh(), 'new')
       const { held_back } = await copyAndParse(inside, target)
       expect([...held_back].sort()).toEqual(expected)
       await expectNothingRan(...folders.map((folder) => join(target, folder)))
     })
 
-    it('a bare repository that exists keeps its own configuration and hooks', async () => {
+    it('an existing bare repository keeps its own configuration and hooks', async () => {
       const target = await repository('--bare')
       const inner = join(target, 'hooks')
       const config = readFileSync(join(target, 'config'), 'utf8')
@@ -187,7 +187,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
         expect((await copy(inside, local)).code, inside).toBe(ERRORS.held_back.exit)
       expect(readFileSync(join(target, 'config'), 'utf8')).toBe(config)
       expect(existsSync(join(inner, 'pre-commit'))).toBe(false)
-      // And where the folder above it is copied over.
+      // It also keeps them when the folder above it is copied over.
       const outer = fresh()
       expect(await git(outer, 'init', '-q', '--bare', 'bare')).toMatchObject({ code: 0 })
       await copyAndParse('.', outer)
@@ -195,7 +195,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       expect(existsSync(join(outer, 'bare/hooks/pre-commit'))).toBe(false)
     })
 
-    it('settings stay behind, links that lead nowhere dangerous do not', async () => {
+    it('settings are held back, and links to safe targets are copied', async () => {
       const target = join(fresh(), 'new')
       const { held_back, held_back_count } = await copyAndParse('settings', target)
       expect([...held_back].sort()).toEqual(['.ENVRC', '.bashrc', '.envrc', '.vscode', 'HEAD'])
@@ -205,7 +205,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       expect(readlinkSync(join(target, 'linked/fine'))).toBe('src')
     })
 
-    it('a folder of which nothing is left to copy is no success', async () => {
+    it('copying a folder fails when everything in it is held back', async () => {
       const { code, stdout } = await copy('only', join(fresh(), 'new'))
       expect([code, JSON.parse(stdout)]).toMatchObject([
         ERRORS.held_back.exit,
@@ -219,12 +219,12 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       expect(stderr).toContain('Craik')
     })
 
-    it('standard output gets the bytes of any file: no name on this machine is involved', async () => {
+    it('standard output gets the bytes of any file, because that writes no file on the host', async () => {
       const { code, stdout } = await home.run(['sandbox', 'cp', `${box.id}:settings/.envrc`, '-'])
       expect([code, stdout]).toEqual([0, 'touch ran\n'])
     })
 
-    it('copying into a sandbox holds nothing back, and does not take the option', async () => {
+    it('copying into a sandbox holds nothing back, and does not accept the option', async () => {
       const folder = home.workspace(`in-${folders++}`, { '.envrc': 'x\n', 'a.txt': 'a\n' })
       const { files } = await home.json<CopyRecord>(['sandbox', 'cp', folder, `${box.id}:in`])
       expect(files).toBe(2)

@@ -1,4 +1,4 @@
-/** What code in a sandbox can find out about a credential by what comes back, from inside every kind of sandbox. */
+/** Checks that programs in every kind of sandbox learn nothing about a credential from the responses that they get. */
 import { randomBytes } from 'node:crypto'
 import { copyFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,13 +10,13 @@ import type { Recovered } from './oracle-guest.fixture.ts'
 import { ENCODINGS, startUpstream, type Upstream } from './oracle-upstream.ts'
 
 const CERTIFICATE = selfSigned(['127.0.0.1'])
-/** Two sandboxes, one after the other, with some two hundred requests each. */
-export const PATIENT = { timeout: 400_000 }
-/** What keys of a kind have in common is known to everybody. */
+/** The test runs two sandboxes one after the other, with about 200 requests each. */
+export const LONG_TIMEOUT = { timeout: 400_000 }
+/** The prefix that all keys of a kind share is public. */
 const PREFIX = 'sk-made-up-'
 const makeKey = () => PREFIX + randomBytes(24).toString('hex')
 
-/** Every part of a credential that begins with its first character, as it is and in each other encoding. */
+/** Returns every prefix of a credential, unchanged and in each other encoding. */
 function parts(key: string): Record<string, string> {
   const lengths = Array.from({ length: key.length - 1 }, (_, at) => at + 1)
   const { raw, ...others } = ENCODINGS
@@ -58,7 +58,10 @@ async function runGuest(box: LiveSandbox, { origin }: Upstream, ...args: readonl
   return ran.stdout
 }
 
-/** Character by character: a guess that a filter takes for a part of the credential is answered in another way. */
+/**
+ * The guest guesses character by character. It succeeds if an answer differs when a filter takes the guess for a part
+ * of the credential.
+ */
 export async function recoversNothing(instance: HomeInstance): Promise<void> {
   await using upstream = await startUpstream(CERTIFICATE)
   const key = makeKey()
@@ -69,7 +72,10 @@ export async function recoversNothing(instance: HomeInstance): Promise<void> {
   expect(found).toEqual({ known: PREFIX, asked: 6 })
 }
 
-/** The same program against the same upstream, with two credentials of a length: whatever it sees is the same. */
+/**
+ * Runs the same program against the same upstream with two credentials of the same length. The program must see no
+ * difference.
+ */
 export async function seesTheSameWithEach(instance: HomeInstance): Promise<void> {
   await using upstream = await startUpstream(CERTIFICATE)
   const keys = [makeKey(), makeKey()]
@@ -81,7 +87,7 @@ export async function seesTheSameWithEach(instance: HomeInstance): Promise<void>
     await using _ = scene
     const output = await runGuest(box, upstream, 'compare')
     expect(output).not.toContain(key)
-    // A sandbox sees its own placeholder credentials, which are random: the token route hands them out.
+    // A sandbox sees its own placeholder credentials, which are random, because the token route returns them.
     seen.push(output.trim().split('\n'))
     receipts.push(
       (await scene.receipts())
@@ -98,7 +104,7 @@ export async function seesTheSameWithEach(instance: HomeInstance): Promise<void>
   expectSeen(seen[0]!)
 }
 
-/** Each route was really asked, and really answered in the way that it was to be. */
+/** Checks that each route received its requests and gave the expected answers. */
 function expectSeen(lines: readonly string[]): void {
   const status = (what: string) =>
     (JSON.parse(lines.find((line) => line.startsWith(`["${what}`))!) as unknown[])[1]
@@ -112,8 +118,9 @@ function expectSeen(lines: readonly string[]): void {
 }
 
 /**
- * Of each use of the credential, what is the same in every run: without ids and digests, which are random, and without times.
- * Output that a provider did not count is estimated by how long the call took, so that is a time as well.
+ * Returns the parts of a receipt for a use of the credential that are the same in every run: without ids and digests,
+ * which are random, and without times. When a provider did not count its output, Craik estimates it from the duration
+ * of the call, so that is a time too.
  */
 function comparable(line: string): string {
   const { body } = JSON.parse(line)

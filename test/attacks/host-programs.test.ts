@@ -1,4 +1,4 @@
-/** What code in a process sandbox puts on the PATH of the person's shell is never run on the host. */
+/** The host never runs programs that a process sandbox puts on the PATH of the user's shell. */
 import { chmodSync, chownSync, existsSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -8,7 +8,7 @@ import { attackHostPrograms } from './host-programs.ts'
 
 attackHostPrograms({ identity: 'user', backend: 'process' })
 
-describe('the launcher of a clone', () => {
+describe('the launcher in a clone of the repository', () => {
   const NAMES = [
     'apt-get',
     'basename',
@@ -38,7 +38,7 @@ describe('the launcher of a clone', () => {
     ['craik', ['--version'], '0.1.0'],
     ['bin/sandbox.sh', ['--help'], 'usage: sandbox.sh'],
   ])(
-    '%s runs nothing of a virtualenv that is first on PATH, by a link or not',
+    '%s runs nothing from a virtualenv that is first on PATH, started directly or by a link',
     async (file, args, output) => {
       using home = new TestHome()
       const bin = home.path('project/.venv/bin')
@@ -77,7 +77,7 @@ describe('a supervisor', () => {
   const create = (folder: string, env: Record<string, string>) =>
     home.run(['sandbox', 'create', '--format', 'json', '--in-place', '--workspace', folder], { env })
 
-  it('that started without gh on PATH learns of it from the next command', async () => {
+  it('that started without gh on PATH gets its path from the next command', async () => {
     const without = { env: { PATH: '/nonexistent' } }
     const { id } = await home.json<{ id: string }>(['sandbox', 'create', '--format', 'json'], without)
     await home.json(['sandbox', 'logins', id], without)
@@ -87,7 +87,7 @@ describe('a supervisor', () => {
     expect(existsSync(home.path('asked'))).toBe(true)
   })
 
-  it('lends no workspace that holds its gh, or a link that leads to it', async () => {
+  it('mounts no workspace that contains its gh, or a link to it', async () => {
     const env = { PATH: `${home.path('dotfiles/bin')}:${process.env.PATH}` }
     const refused = await create(home.path('dotfiles'), env)
     expect(refused.stderr).toContain('the workspace contains gh, which Craik runs on the host')
@@ -96,11 +96,11 @@ describe('a supervisor', () => {
     await home.json(['supervisor', 'stop'])
     const linked = { PATH: `${links}:${process.env.PATH}` }
     expect((await create(links, linked)).stderr).toContain('the workspace contains gh')
-    // What is copied cannot be written from inside.
+    // Programs in the sandbox cannot write to the original of a copy.
     expect((await home.run(['sandbox', 'create', '--workspace', links], { env: linked })).code).toBe(0)
   })
 
-  it('trusts no authorities that others, or a sandbox, can change', async () => {
+  it('trusts no certificate authorities that other users or a sandbox can change', async () => {
     await home.json(['supervisor', 'stop'])
     const project = home.workspace('project', { 'authority.pem': '' })
     const NODE_EXTRA_CA_CERTS = home.path('project/authority.pem')

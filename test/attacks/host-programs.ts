@@ -1,4 +1,7 @@
-/** Code in a sandbox writes programs where the PATH of the person's shell looks first. The host must never run them. */
+/**
+ * Programs in a sandbox write files to the folder that is first on the PATH of the user's shell. The host must never
+ * run them.
+ */
 import {
   chmodSync,
   chownSync,
@@ -15,7 +18,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type HomeInstance, type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
 
-/** How a folder of the workspace gets on PATH: each names the folder and the files that its tool leaves there. */
+/** The ways in which a folder of the workspace gets on PATH: the folder, and the files that the tool creates. */
 const TOOLS = {
   'an activated virtualenv': { folder: '.venv/bin', files: { '.venv/pyvenv.cfg': 'home = /usr/bin\n' } },
   '`npm run`': { folder: 'node_modules/.bin', files: { 'package.json': '{}' } },
@@ -51,20 +54,21 @@ export function attackHostPrograms(instance: HomeInstance): void {
     beforeAll(async () => {
       home = await SandboxHome.open(instance)
       workspace = home.workspace('project', { 'readme.md': '# project\n', ...files, [`${folder}/keep`]: '' })
-      // Whoever runs there, on the host or inside, may leave a mark here; only the host can reach it.
+      // A program on the host or in the sandbox may write its mark here. Only programs on the host can reach the
+      // folder.
       mkdirSync(home.path('open'))
       chmodSync(home.path('open'), 0o777)
-      // The person's own gh, outside of every workspace, through a link as package managers make them.
+      // The user's own gh, outside of every workspace, through a link as package managers create it.
       put('tools/gh-2/gh', `#!/bin/sh\necho asked >> ${markerPath()}\necho gho_${'a'.repeat(36)}\n`)
       mkdirSync(home.path('.local/bin'), { recursive: true })
       symlinkSync(home.path('tools/gh-2/gh'), home.path('.local/bin/gh'))
       put('.local/bin/npm', `#!/bin/sh\necho asked >> ${markerPath()}\necho '"1.0.0"'\n`)
-      // A file of gh that keeps changing: its login is looked at with every request, and not every five minutes.
+      // The file's time is in the future, so that Craik reads the login at every request instead of every five minutes.
       put('.config/gh/hosts.yml', 'github.com:\n  user: octocat\n')
       const later = new Date(Date.now() + 3_600_000)
       utimesSync(home.path('.config/gh/hosts.yml'), later, later)
       env = { PATH: `${join(workspace, folder)}:${home.path('.local/bin')}:${process.env.PATH}` }
-      // The first command starts the supervisor, in the person's shell.
+      // The first command starts the supervisor, from the user's shell.
       await home.json(['sandbox', 'list', '--format', 'json'], { env })
       box = await home.create(['--in-place', '--workspace', workspace])
       const script = `#!/bin/sh\necho "$0 $*" >> ${escapedPath()}\necho gho_${'b'.repeat(36)}\n`
@@ -88,7 +92,7 @@ export function attackHostPrograms(instance: HomeInstance): void {
       chownSync(home.path(path), home.uid, home.uid)
     }
 
-    it('the supervisor asks the person’s gh, and runs nothing from the workspace', async () => {
+    it('the supervisor runs the user’s gh, and nothing from the workspace', async () => {
       const before = answers()
       const endMs = performance.now() + DEADLINE_MS
       while (answers() === before && !existsSync(escapedPath()) && performance.now() < endMs) {
@@ -99,7 +103,7 @@ export function attackHostPrograms(instance: HomeInstance): void {
       expect(answers()).toBeGreaterThan(before)
     })
 
-    it('nor does a supervisor that starts when the programs are there already', async () => {
+    it('a supervisor that starts after the programs were written runs nothing from the workspace', async () => {
       await home.json(['supervisor', 'stop'])
       const before = answers()
       for (const args of [
@@ -113,14 +117,14 @@ export function attackHostPrograms(instance: HomeInstance): void {
     })
 
     it.each(['accounts --check', 'doctor', 'harness update --check', 'sandbox create --env A=b'])(
-      'nor does `craik %s`, typed in that shell',
+      '`craik %s` in that shell runs nothing from the workspace',
       async (typed) => {
         await home.run(typed.split(' '), { env })
         expect(existsSync(escapedPath()) ? readFileSync(escapedPath(), 'utf8') : '').toBe('')
       },
     )
 
-    it('nor does any of them when that is the only folder on PATH', async () => {
+    it('no command runs anything from the workspace when its folder is the only one on PATH', async () => {
       const only = { PATH: join(workspace, folder) }
       rmSync(markerPath(), { force: true })
       await home.json(['supervisor', 'stop'])

@@ -1,8 +1,12 @@
 /**
- * A program inside a sandbox that asks the gateway for what is dear to read: 33 MB of JSON numbers in 32 KB of gzip, on four
- * connections at once. It imports nothing of Craik: `node hostile-bodies.ts ROUNDS` prints one line of JSON with each reply,
- * `node hostile-bodies.ts until-stop` continues until a file `stop` exists. With `large` after that, the bodies stay just
- * within what the gateway takes: 31 MB and 900,000 values in 700 KB. With `plain` they are the longest that the main thread scans.
+ * A program in a sandbox that sends requests that are expensive to read: 33 MB of JSON numbers in 32 KB of gzip, on
+ * four connections at once. It imports nothing of Craik.
+ *
+ * - `node hostile-bodies.ts ROUNDS` prints one line of JSON with each reply.
+ * - `node hostile-bodies.ts until-stop` continues until a file `stop` exists.
+ *
+ * With `large` as the next argument, the bodies stay just below the gateway's limits: 31 MB and 900,000 values in 700
+ * KB. With `plain`, they are the longest that the main thread scans.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -16,7 +20,7 @@ const VALUES =
     ? `"${randomBytes(600_000).toString('hex')}","${'\\n'.repeat(14_000_000)}",${'1,'.repeat(900_000)}`
     : '1,'.repeat(16_500_000)
 const START = '{"model":"claude-x","max_tokens":100,"messages":[{"role":"user","content":"hi"}],"x":['
-/** Nothing takes a scanner longer for its length than brackets. */
+/** Brackets take a scanner the longest for their length. */
 const NESTED = `${'['.repeat(150)}${']'.repeat(150)},`.repeat(488)
 const isPlain = size === 'plain'
 const BODY = isPlain ? Buffer.from(`${START}${NESTED}1]}`) : gzipSync(`${START}${VALUES}1]}`)

@@ -1,4 +1,4 @@
-/** What holds of hostile request bodies from inside every kind of sandbox. */
+/** The requirements for hostile request bodies from every kind of sandbox. */
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
@@ -8,10 +8,14 @@ const ROUNDS = 2
 const CONNECTIONS = 4
 /** Linux counts CPU time in hundredths of a second. */
 const TICKS_PER_SECOND = 100
-/** Reading one such body on the main thread took 8 s of it. All eight together, with all that the calls need, take far less. */
+/**
+ * Reading one such body on the main thread took 8 s of CPU time. Without that, all eight and their calls take far less.
+ */
 const MAIN_THREAD_SECONDS_MAX = 4
 
-/** Sends bodies that are small and unpack to 33 MB of numbers, and shows that they cost the supervisor's main thread nothing. */
+/**
+ * Sends small bodies that unpack to 33 MB of numbers, and checks that they do not block the supervisor's main thread.
+ */
 export async function refusesHostileBodies(scene: LoginScene): Promise<void> {
   scene.logIn('claude')
   const hostile = await scene.create([], (workspace) =>
@@ -49,12 +53,12 @@ export async function refusesHostileBodies(scene: LoginScene): Promise<void> {
   expect(neighbour).toMatchObject({ code: 0, stdout: 'still here\n' })
   expect(scene.providers.take()).toEqual([])
   expect(seconds).toBeLessThan(MAIN_THREAD_SECONDS_MAX)
-  // The same sandbox still works, and so does its neighbour.
+  // The same sandbox still works, and so does the other one.
   for (const box of [hostile, other])
     expect(await scene.ask(box, [{ form: 'claude' }])).toMatchObject([{ status: 200 }])
 }
 
-/** The CPU time of the thread that runs the event loop. */
+/** Returns the CPU time of the thread that runs the event loop. */
 function mainThreadTicks(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/task/${pid}/stat`, 'latin1')
   const [user, system] = stat

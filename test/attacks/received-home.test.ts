@@ -1,6 +1,7 @@
 /**
- * Somebody sends a Craik home and asks to verify it. Whoever unpacks it owns every file in it, so no check of owner or mode
- * tells it from one's own. Commands that read receipts must execute nothing of it. The judge is strace.
+ * An attacker sends a Craik home and asks the user to verify it. The user who unpacks it owns every file in it, so no
+ * check of owner or mode distinguishes it from the user's own home. Commands that read receipts must execute nothing
+ * from it. strace shows what they execute.
  */
 import { execFileSync } from 'node:child_process'
 import {
@@ -25,7 +26,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { ERRORS } from '../../src/errors.ts'
 import { readHarness } from '../../src/harnesses/packages/harness-catalogue.ts'
 import { builtFolder } from '../built-craik.ts'
-import { environmentOf, NODE, type Ran, run, TestHome } from '../craik.ts'
+import { type CommandResult, environmentOf, NODE, run, TestHome } from '../craik.ts'
 
 const READING: readonly (readonly string[])[] = [
   ['receipts', 'verify'],
@@ -36,12 +37,12 @@ const READING: readonly (readonly string[])[] = [
   ['receipts', 'key'],
 ]
 
-/** The data of a log, and the folders on the way to it. Code, configuration and packages are none of it. */
+/** The data of a log and the folders that contain it, without code, configuration and packages. */
 const DATA =
   /^(?:|state|secrets|state\/(?:craik\.sqlite3(?:-wal|-shm|-journal)?|shell-output(?:\/.*)?)|secrets\/log(?:-[\w-]+)?\.key(?:\.next)?)$/
 
 let received: TestHome
-/** A copy of the package: the attacker knows which version the victim runs, and where it lies. */
+/** The main file of a copy of the package. The attacker knows the version and the path of the victim's installation. */
 let main: string
 let program: string
 
@@ -51,7 +52,7 @@ beforeAll(async () => {
   main = received.path('craik/src/main.cjs')
   program = received.path('craik/bin/craik.cjs')
   expect(await craik(['shell', 'echo hello'])).toMatchObject({ code: 0 })
-  // What is compiled from here on is the attacker's.
+  // Everything that is compiled after this belongs to the attacker.
   rmSync(received.path('.cache'), { recursive: true, force: true })
   poisonCompileCache(join(received.home, 'cache'))
   poisonPackages(join(received.home, 'cache'))
@@ -61,14 +62,17 @@ afterAll(() => received?.[Symbol.dispose]())
 
 const marker = () => received.path('ran')
 
-function craik(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
+function craik(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CommandResult> {
   return run(NODE, [main, ...args], {
     cwd: received.folder,
     env: { ...environmentOf(received), NODE_COMPILE_CACHE: '', MARKER: marker(), ...env },
   })
 }
 
-/** Real Node compiles another program of the same length; the entry then claims to be of the real one. */
+/**
+ * Node compiles another program of the same length. Then the function changes the cache entry so that it claims to be
+ * for the real program.
+ */
 function poisonCompileCache(folder: string): void {
   const original = readFileSync(main, 'utf8')
   const evil = withProgram(original)
@@ -79,11 +83,11 @@ function poisonCompileCache(folder: string): void {
   expect(existsSync(marker())).toBe(true)
   rmSync(marker())
   writeFileSync(main, original)
-  expect(claimToBe(folder, crc32(evil), crc32(original))).toBe(1)
+  expect(forgeCacheKey(folder, crc32(evil), crc32(original))).toBe(1)
   execFileSync('chmod', ['-R', 'go=', folder])
 }
 
-/** In the place of a comment, because the length counts. */
+/** Replaces a comment, because the length must stay the same. */
 function withProgram(source: string): string {
   const code = "process.getBuiltinModule('fs').writeFileSync(process.env.MARKER,'');"
   const comment = [...source.matchAll(/^(?:\/\/ .*|\/\*\*[\s\S]*?\*\/)$/gm)].find(
@@ -93,7 +97,7 @@ function withProgram(source: string): string {
   return source.replace(comment[0], () => code.padEnd(comment[0].length, ' '))
 }
 
-function claimToBe(folder: string, evil: number, original: number): number {
+function forgeCacheKey(folder: string, evil: number, original: number): number {
   let patched = 0
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue
@@ -110,7 +114,7 @@ function claimToBe(folder: string, evil: number, original: number): number {
   return patched
 }
 
-/** Programs that leave a trace wherever one is looked for in a home. */
+/** Writes programs that leave a trace to all paths in a home where Craik could search for a program. */
 function poisonPackages(folder: string): void {
   const script = `#!/bin/sh\ntouch ${marker()}\n`
   const { id } = readHarness('kimi')
@@ -185,8 +189,8 @@ function traceProgram(file: string, args: readonly string[]): Traced {
   }
 }
 
-describe('a home that somebody sent', () => {
-  it('holds compiled code that Node runs where it is told to look there', async () => {
+describe('a received home', () => {
+  it('contains compiled code that Node runs when its cache is set to that folder', async () => {
     const poisoned = { NODE_COMPILE_CACHE: join(received.home, 'cache') }
     expect(await craik(['--version'], poisoned)).toMatchObject({ code: 0 })
     expect(existsSync(marker())).toBe(true)
@@ -194,12 +198,12 @@ describe('a home that somebody sent', () => {
   })
 
   it.each(READING.map((args) => [args.join(' '), args] as const))(
-    'has nothing of it executed: craik %s',
+    'is read without executing anything from it: craik %s',
     (_, args) => {
       for (const file of [program, main]) {
         const { code, output, executed, opened } = traceProgram(file, args)
         expect([code, existsSync(marker())], output).toEqual([0, false])
-        // The start of Node by strace, and no other program.
+        // strace's start of Node, and no other program.
         expect(executed).toHaveLength(1)
         expect(opened).toContain('state/craik.sqlite3')
         expect(opened.filter((path) => !DATA.test(path))).toEqual([])
@@ -207,7 +211,7 @@ describe('a home that somebody sent', () => {
     },
   )
 
-  it('is verified without any compile cache, the user’s own included', () => {
+  it('is verified without any compile cache, not even the user’s own', () => {
     for (const file of [program, main]) {
       rmSync(received.path('.cache'), { recursive: true, force: true })
       expect(traceProgram(file, ['receipts', 'verify']).code).toBe(0)
@@ -215,12 +219,12 @@ describe('a home that somebody sent', () => {
     }
   })
 
-  it('has no say in where the user’s own compile cache lies', async () => {
+  it('does not decide where the user’s own compile cache is', async () => {
     expect(await craik(['receipts', 'list', '--format', 'jsonl'])).toMatchObject({ code: 0 })
     expect(readdirSync(received.path('.cache/craik'))).toEqual(['compile'])
   })
 
-  it('has its runtime passed over where a sandbox runs directly on the host', async () => {
+  it('provides no runtime for a sandbox that runs directly on the host', async () => {
     rmSync(join(received.home, 'config'), { recursive: true })
     const create = () => craik(['sandbox', 'create', '--isolation', 'none', '--name', 'here'])
     const end = async () => {
@@ -236,7 +240,7 @@ describe('a home that somebody sent', () => {
       const real = received.path(dirname(runtime!))
       const planted = join(received.home, 'cache/runtime', basename(real))
       if (real !== planted) cpSync(real, planted, { recursive: true })
-      // Only its length and mode are compared, because reading all of it takes long.
+      // Craik compares only the length and the mode of this file, because reading all of it takes long.
       const { size } = statSync(join(planted, 'node'))
       rmSync(join(planted, 'node'))
       writeFileSync(join(planted, 'node'), `#!/bin/sh\ntouch ${marker()}\nexit 1\n`)
@@ -251,7 +255,7 @@ describe('a home that somebody sent', () => {
   })
 })
 
-describe('a database that somebody sent', () => {
+describe('a received database', () => {
   it.each([
     [
       'a trigger that changes what was read',
@@ -287,7 +291,7 @@ describe('a database that somebody sent', () => {
   })
 })
 
-describe('a home of traps that somebody sent', () => {
+describe('a received home with traps', () => {
   let good: TestHome
   let bad: TestHome
   beforeAll(async () => {
@@ -305,10 +309,10 @@ describe('a home of traps that somebody sent', () => {
   })
   const inBad = (path: string) => join(bad.home, path)
 
-  /** Killed when it does not end by itself: a query of SQLite hears no other signal. */
+  /** A command that does not exit by itself is killed, because SQLite reacts to no other signal during a query. */
   const ends = (args: readonly string[]) => bad.run(args, { timeoutMs: 60_000 })
 
-  it('is refused when receipts are a view without end, and says so', async () => {
+  it('is refused with a message when receipts are an endless view', async () => {
     {
       using hostile = new DatabaseSync(inBad('state/craik.sqlite3'))
       const columns = hostile.prepare('PRAGMA table_info(receipts)').all()
@@ -348,7 +352,7 @@ describe('a home of traps that somebody sent', () => {
     ['a link to /dev/zero', () => symlinkSync('/dev/zero', inBad('state/lent-folders.json'))],
   ])('is refused when its list of writable folders is %s', async (_, make) => {
     make()
-    // Only who executes a program on the host asks for the list.
+    // Only commands that execute a program on the host read the list.
     for (const args of [['sandbox', 'list'], ['doctor']]) expect((await ends(args)).code).not.toBeNull()
     const { code, stderr } = await ends(['accounts'])
     expect(stderr).toContain('home/state/lent-folders.json, the list of folders that sandboxes could write')
@@ -373,18 +377,21 @@ describe('a home of traps that somebody sent', () => {
     expect([code, existsSync(bad.path('mine'))]).toEqual([ERRORS.home_unwritable.exit, false])
   })
 
-  it.each(['volumes', 'snapshots', 'sandboxes'])('has nothing removed where its %s lead', async (name) => {
-    const mine = [
-      '.gone-x',
-      '.partial-x',
-      'snap_00000000000000000000000000',
-      'sbx_00000000000000000000000000',
-    ]
-    for (const one of mine) mkdirSync(bad.path('mine', one), { recursive: true, mode: 0o700 })
-    rmSync(inBad(name), { recursive: true, force: true })
-    symlinkSync(bad.path('mine'), inBad(name))
-    expect((await ends(['sandbox', 'list'])).code).toBe(0)
-    await ends(['supervisor', 'stop'])
-    expect(readdirSync(bad.path('mine')).sort()).toEqual(mine.sort())
-  })
+  it.each(['volumes', 'snapshots', 'sandboxes'])(
+    'does not make Craik remove files where its link %s leads',
+    async (name) => {
+      const mine = [
+        '.gone-x',
+        '.partial-x',
+        'snap_00000000000000000000000000',
+        'sbx_00000000000000000000000000',
+      ]
+      for (const one of mine) mkdirSync(bad.path('mine', one), { recursive: true, mode: 0o700 })
+      rmSync(inBad(name), { recursive: true, force: true })
+      symlinkSync(bad.path('mine'), inBad(name))
+      expect((await ends(['sandbox', 'list'])).code).toBe(0)
+      await ends(['supervisor', 'stop'])
+      expect(readdirSync(bad.path('mine')).sort()).toEqual(mine.sort())
+    },
+  )
 })

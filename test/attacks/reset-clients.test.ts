@@ -1,9 +1,14 @@
-/** A program inside that resets its connection in the middle of a large answer does not make its sandbox unusable. */
+/**
+ * A program in a sandbox that resets its connection in the middle of a large answer does not make the sandbox unusable.
+ */
 import { expect, it } from 'vitest'
 import { LoginScene, NODE_INSIDE } from '../gateway/login-scene.ts'
 import { canBe } from '../sandbox-home.ts'
 
-/** Three were enough: Node counts 32 MB for the session, and never subtracts what a cancelled stream still had to write. */
+/**
+ * Three were enough for a failure: Node counts 32 MB for the session, and never subtracts the bytes that a cancelled
+ * stream still had to write.
+ */
 const RESETS = 4
 const LARGE = JSON.stringify({
   id: 'msg_1',
@@ -15,7 +20,7 @@ const LARGE = JSON.stringify({
   usage: { input_tokens: 1, output_tokens: 1 },
 })
 
-/** Reads the beginning of an answer and resets its connection, as a program that is killed does. */
+/** Reads the beginning of an answer and resets the connection, as happens when a program is killed. */
 const GUEST = `
 const { hostname, port } = new URL(process.env.ANTHROPIC_BASE_URL)
 const body = JSON.stringify({ model: 'claude-x', max_tokens: 100, messages: [{ role: 'user', content: 'hi' }] })
@@ -34,7 +39,7 @@ const askAll = async () => { for (let at = 0; at < ${RESETS}; at++) await ask() 
 askAll()
 `
 
-it('a sandbox still takes commands after resets in the middle of large answers', async () => {
+it('a sandbox still accepts commands after resets in the middle of large answers', async () => {
   const answer = () => ({ isStream: false, text: LARGE })
   await using scene = await LoginScene.open({ identity: canBe('root') ? 'root' : 'user' }, undefined, answer)
   scene.logIn('claude')

@@ -15,7 +15,7 @@ describe.each(EVERY_IDENTITY)('the programs of a supervisor of %s', (identity) =
   )
 })
 
-it('another program is seen, and what runs behind bubblewrap is not taken for one', async () => {
+it('an unknown program is found, and programs that bubblewrap runs are not counted as one', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'craik-trace-'))
   const output = join(folder, 'programs')
   const inside = 'bwrap --unshare-all --ro-bind / / /usr/bin/env true'

@@ -1,4 +1,7 @@
-/** Every program that a supervisor executes on the host while sandboxes come and go: strace sees them, the table names them. */
+/**
+ * strace records every program that a supervisor executes on the host while sandboxes are created and deleted. The
+ * table must contain them all.
+ */
 import { spawn } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -69,7 +72,7 @@ export function traceLifecycle(instance: HomeInstance, expected: readonly Progra
         await home.json<{ ready?: boolean; pid?: number }>(['supervisor', 'status', '--format', 'json'])
       await vi.waitUntil(async () => (await status()).ready, { timeout: START_MS, interval: 100 })
       const { pid } = await status()
-      // The one that is traced, and not another that a command started.
+      // The supervisor is the traced process, and not another one that a command started.
       expect(pid).toBe(child.pid)
       await work(home)
       output = readFileSync(file, 'utf8')

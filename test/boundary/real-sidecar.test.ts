@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(async () => await sidecar?.[Symbol.asyncDispose]())
 
 describe('the boundary to a real sidecar', () => {
-  it('runs a command, with its two outputs and its exit code', async () => {
+  it('runs a command, with both output streams and its exit code', async () => {
     const argv = ['sh', '-c', 'echo out; echo err >&2; exit 3']
     const { stdout, stderr, output } = await run(boundary, { kind: 'exec', argv })
     expect([String(stdout), String(stderr)]).toEqual(['out\n', 'err\n'])
@@ -38,23 +38,24 @@ describe('the boundary to a real sidecar', () => {
     expect((await boundary.jobs.start(id, spec, NEVER)).created).toBe(false)
   })
 
-  it('says why a command was not started', async () => {
+  it('reports why a command did not start', async () => {
     const { output } = await run(boundary, { kind: 'exec', argv: ['no-such-program'] })
     expect(output.result).toMatchObject({ outcome: 'not_started', error: expect.stringMatching(/ENOENT/) })
   })
 
-  it('feeds a command its input in parts', async () => {
+  it('sends a command its input in parts', async () => {
     const id = jobId()
     const { output } = await boundary.jobs.start(id, { kind: 'exec', argv: ['cat'], stdin: true }, NEVER)
     const read = collect(output)
     const part = (bytes: string) => Readable.from([Buffer.from(bytes)])
     expect(await boundary.jobs.input(id, 0, part('one '), false, NEVER)).toEqual({ offset: 4 })
-    // Sent again from the beginning, as after a lost connection: what has arrived is not taken twice.
+    // Sends the input again from the beginning, as after a lost connection. The sidecar ignores bytes that it already
+    // has.
     expect(await boundary.jobs.input(id, 0, part('one two'), true, NEVER)).toEqual({ offset: 7 })
     expect(String((await read).stdout)).toBe('one two')
   })
 
-  it('ends a command by a signal', async () => {
+  it('ends a command with a signal', async () => {
     const id = jobId()
     const { output } = await boundary.jobs.start(id, { kind: 'exec', argv: ['sleep', '100'] }, NEVER)
     expect(await boundary.jobs.status(id, NEVER)).toMatchObject({ id, state: 'running' })
@@ -64,7 +65,7 @@ describe('the boundary to a real sidecar', () => {
     expect(await boundary.jobs.status(id, NEVER)).toBe(undefined)
   })
 
-  it('gives a terminal that is one, of the size asked for', async () => {
+  it('opens a real terminal of the requested size', async () => {
     const id = jobId()
     const argv = ['sh', '-c', 'tty; stty size; read line; stty size']
     const { output } = await boundary.jobs.start(id, { kind: 'terminal', argv, cols: 90, rows: 30 }, NEVER)
@@ -76,12 +77,12 @@ describe('the boundary to a real sidecar', () => {
     expect(text).toMatch(/40 100\r\n$/)
   })
 
-  it('writes, looks at, reads, moves and removes files', async () => {
+  it('writes, stats, reads, moves and removes files', async () => {
     const { files } = boundary
     const content = randomBytes(3_000_000)
     const upload = { upload: jobId(), path: 'a/b.bin', bytes: content.length, mode: 0o640 }
     await files.change({ kind: 'mkdir', path: 'a', parents: false }, NEVER)
-    // In two parts, as after a lost connection.
+    // Writes in two parts, as after a lost connection.
     const half = await files.write(upload, 0, Readable.from([content.subarray(0, 1_000_000)]), NEVER)
     expect(half).toEqual({ offset: 1_000_000, committed: false })
     expect(await files.getUpload(upload.upload, NEVER)).toEqual(half)
@@ -102,12 +103,12 @@ describe('the boundary to a real sidecar', () => {
     await expect(files.stat('c.bin', NEVER)).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  it('tells what changes in a folder', async () => {
+  it('reports changes in a folder', async () => {
     mkdirSync(join(sidecar.workspace, 'watched'))
     const controller = new AbortController()
     const events = await boundary.files.watch('watched', false, 0, controller.signal)
     writeFileSync(join(sidecar.workspace, 'watched/new'), 'x')
-    // It may begin with a gap: what was there before it is not known.
+    // The events may begin with a gap, because earlier changes are unknown.
     let seen = ''
     while (!/"path":".*new"/.test(seen)) {
       const [chunk] = await once(events, 'data')
@@ -116,7 +117,7 @@ describe('the boundary to a real sidecar', () => {
     controller.abort()
   })
 
-  it('packs a folder and unpacks it elsewhere', async () => {
+  it('packs a folder and unpacks it in another one', async () => {
     const folder = join(sidecar.workspace, 'packed')
     mkdirSync(folder)
     writeFileSync(join(folder, 'file'), randomBytes(500_000))
@@ -131,7 +132,7 @@ describe('the boundary to a real sidecar', () => {
     expect(unpacked.equals(readFileSync(join(folder, 'file')))).toBe(true)
   })
 
-  it('reaches a port inside, and says when nobody is there', async () => {
+  it('connects to a port in the sandbox, and reports when nothing listens on it', async () => {
     const server = createServer((request, response) => response.end(`you asked for ${request.url}`))
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
@@ -142,7 +143,7 @@ describe('the boundary to a real sidecar', () => {
     await expect(boundary.inside.connect(port, NEVER)).rejects.toMatchObject({ code: 'refused_inside' })
   })
 
-  it('hands over what connects from inside', async () => {
+  it('delivers connections from the sandbox', async () => {
     const { gatewayPort } = boundary.hello
     const url = `http://127.0.0.1:${gatewayPort}/model`
     const before = boundary.counts().connections
@@ -155,7 +156,7 @@ describe('the boundary to a real sidecar', () => {
     expect(output.result?.outcome).toBe('exited')
   })
 
-  it('lists processes and figures, and signals', async () => {
+  it('lists processes and metrics, and sends signals', async () => {
     const id = jobId()
     const { output } = await boundary.jobs.start(id, { kind: 'exec', argv: ['sleep', '100'] }, NEVER)
     const { pid } = (await boundary.jobs.status(id, NEVER))!
@@ -167,8 +168,8 @@ describe('the boundary to a real sidecar', () => {
   })
 })
 
-describe('a connection that is lost', () => {
-  it('takes no byte of the output with it, and doubles none', async () => {
+describe('a lost connection', () => {
+  it('loses and repeats no byte of the output', async () => {
     await using own = await startSidecar()
     const id = jobId()
     const argv = [
@@ -207,7 +208,7 @@ describe('a connection that is lost', () => {
     expect(Buffer.concat(log).toString()).toBe(expected)
   })
 
-  it('takes no byte of the input with it, and doubles none', async () => {
+  it('loses and repeats no byte of the input', async () => {
     await using own = await startSidecar()
     const id = jobId()
     const input = randomBytes(8_000_000)
@@ -232,7 +233,7 @@ describe('a connection that is lost', () => {
     expect(String(stdout).slice(0, 64)).toBe(createHash('sha256').update(input).digest('hex'))
   })
 
-  it('leaves the job running, and a finished upload in place', async () => {
+  it('does not stop a running job', async () => {
     await using own = await startSidecar()
     const { jobs } = await own.boundary()
     const id = jobId()
@@ -244,8 +245,8 @@ describe('a connection that is lost', () => {
   })
 })
 
-describe('a sidecar that is stopped', () => {
-  it('is noticed by the deadline of a question', async () => {
+describe('a frozen sidecar', () => {
+  it('is detected by the deadline of a request', async () => {
     await using own = await startSidecar()
     const { jobs } = await own.boundary()
     own.process.kill('SIGSTOP')

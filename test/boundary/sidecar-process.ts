@@ -1,4 +1,7 @@
-/** A real sidecar as a plain process of the host, and the host's end of its boundary, made anew each time it dials. */
+/**
+ * A real sidecar as a plain process on the host, and the host's end of its boundary. A new connection gives a new
+ * boundary.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
@@ -19,11 +22,11 @@ export const NEVER = new AbortController().signal
 export interface SidecarProcess {
   readonly workspace: string
   readonly process: ChildProcess
-  /** Connections that came from inside. */
+  /** Connections from the sidecar. */
   readonly inbound: Duplex[]
-  /** The boundary that is there, or the next one. */
+  /** Returns the current boundary, or waits for the next one. */
   boundary(): Promise<Boundary>
-  /** Breaks the connection as a killed supervisor does; resolves when the boundary has noticed. */
+  /** Breaks the connection as the death of a supervisor does. Resolves when the boundary has closed. */
   drop(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -85,7 +88,7 @@ export interface Collected {
   readonly stderr: Buffer
 }
 
-/** Starts a job and reads it to its end. */
+/** Starts a job and reads its output to the end. */
 export async function run(boundary: Boundary, spec: JobSpec, id = jobId()): Promise<Collected> {
   const { output } = await boundary.jobs.start(id, spec, NEVER)
   return await collect(output)

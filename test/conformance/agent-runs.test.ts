@@ -1,4 +1,7 @@
-/** What a run claims is what happened: the original's holes about fixtures, outcomes and limits that nobody asked. */
+/**
+ * Runs report only what happened. These tests cover defects of the original Craik: fixtures, outcomes, and limits that
+ * it did not check.
+ */
 import { mkdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Receipt } from '../../src/receipts/schema.ts'
@@ -54,8 +57,8 @@ async function receiptsOf(runId: string): Promise<readonly Receipt['body'][]> {
   return all.map(({ body }) => body)
 }
 
-describe('a run on fixtures', () => {
-  it('says so in its record and in its handoff, and lists no test that did not run', async () => {
+describe('a run with fixtures', () => {
+  it('is marked as a fixture run in its record and handoff, and lists no test that did not run', async () => {
     const { run, status } = await prompt()
     expect([status, run.runner_mode]).toEqual(['completed', 'fixture'])
     const { handoff } = await home.json<{ handoff: Handoff }>(['handoff', 'show', run.handoff_id])
@@ -66,19 +69,19 @@ describe('a run on fixtures', () => {
     })
   })
 
-  it('cannot be made to call itself live', async () => {
+  it('cannot be reported as live', async () => {
     const demo = await home.run(['demo', 'persistent-agent', '--allow-live'])
     expect([demo.code, demo.stdout]).toEqual([2, ''])
     expect(demo.stderr).toContain("unknown option '--allow-live'")
   })
 })
 
-describe('a receipt of a command', () => {
+describe('the receipt of a command', () => {
   it.each([
     ['passed', ['true'], 'exited'],
     ['failed', ['false'], 'exited'],
     ['failed', ['no-such-program-here'], 'not_started'],
-  ])('says %s of %j, because that is how it ended: %s', async (status, argv, end) => {
+  ])('records %s for %j, because the end was %s', async (status, argv, end) => {
     using folder = new TestFolder()
     mkdirSync(folder.path('project'))
     const scene = await sandboxScene()
@@ -93,7 +96,7 @@ describe('a receipt of a command', () => {
     })
   })
 
-  it('says denied without a grant, whatever the flag, and no command ran', async () => {
+  it('records a denial without a grant, regardless of the flag, and no command runs', async () => {
     const { run, status, handoff } = await prompt('--no-allow-fixture-action')
     expect([status, handoff.commands_run]).toEqual(['blocked', []])
     const commands = (await receiptsOf(run.id)).filter(({ capability }) => capability === 'shell.execute')
@@ -108,7 +111,7 @@ describe('a limit', () => {
     ['budget', ['budget', 'set', ...FIXTURE, '--tokens', '1'], 'budget.exhausted'],
     ['quota', ['quota', 'set', ...FIXTURE, '--tokens-per-minute', '1'], 'quota.tokens_per_minute'],
   ])(
-    'of a %s is asked on the way to the model: no call, and a receipt of the denial',
+    'set by a %s is checked before the model call: no call happens, and the denial has a receipt',
     async (_, set, rule) => {
       await home.json(set)
       const { run, status, provider_result_count } = await prompt()
@@ -119,7 +122,7 @@ describe('a limit', () => {
     },
   )
 
-  it('that holds is counted against: what was used is in the ledger, measured', async () => {
+  it('that allows a call counts its measured usage in the ledger', async () => {
     await home.json(['budget', 'set', ...FIXTURE, '--tokens', '100000'])
     await prompt()
     const [budget] = await home.json<{ spent_tokens: number; held_tokens: number }[]>(['budget', 'show'])

@@ -1,4 +1,4 @@
-/** Environment receipts: behaviours 23–25 of the original, and each of its holes about receipts and redaction. */
+/** Environment receipts: behaviors 23–25 of the original Craik, and its known defects in receipts and redaction. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -12,7 +12,7 @@ import type { ReceiptRef } from '../../src/receipts/receipt-writer.ts'
 import type { ReceiptLinks } from '../../src/receipts/schema.ts'
 import { procedure } from '../../src/store/store.ts'
 import { TestHome } from '../craik.ts'
-import { beginning, draft, type LiveLog, openLog, TOKEN } from '../e2e/live-log.ts'
+import { beginDraft, draft, type LiveLog, openLog, TOKEN } from '../e2e/live-log.ts'
 
 const AGENT = 'agent:octo'
 
@@ -47,7 +47,7 @@ afterAll(async () => {
 
 describe('23: links', () => {
   it.each(['provider_action', 'sandbox_action', 'environment_decision'] as const)(
-    'of a %s are kept as they were given',
+    'of a %s are stored unchanged',
     async (kind) => {
       const { id } = await live.log.append(draft({ kind, capability: 'model.chat', links: LINKS }))
       const { body } = await live.receipt(id)
@@ -56,9 +56,9 @@ describe('23: links', () => {
     },
   )
 
-  it('of a begin are in its end too, with what was learnt meanwhile', async () => {
+  it('of a begin receipt are also in its end receipt, with the links that were added in between', async () => {
     const { grant_outcome: _, provider_result_count: __, ...known } = LINKS
-    const open = await live.log.begin(beginning({ links: known, target: 'sandbox_action:fixture-action' }))
+    const open = await live.log.begin(beginDraft({ links: known, target: 'sandbox_action:fixture-action' }))
     const end = await open.end({ status: 'failed', links: { provider_result_count: 2 } })
     expect((await live.receipt(end.id)).body).toMatchObject({
       phase: 'end',
@@ -69,7 +69,7 @@ describe('23: links', () => {
     })
   })
 
-  it('are what a list is filtered by', async () => {
+  it('filter the list of receipts', async () => {
     const links = { session_id: 'ses_filter', task_id: 'task_filter' }
     const { id } = await live.log.append(draft({ links }))
     const rows = await live.store.read((tables) => tables.receipts.find({ sessionId: 'ses_filter' }, 10))
@@ -78,7 +78,7 @@ describe('23: links', () => {
 })
 
 describe('24: a denial', () => {
-  it('tells what was asked, by whom, under which policy, and which rule refused it', async () => {
+  it('records the request, its subject, the policy, and the rule that denied it', async () => {
     const decision = await askForShell('task_denied', {
       links: { handoff_id: 'handoff_1', backend_id: 'backend_local_process', command_ref: 'fixture-action' },
     })
@@ -107,7 +107,7 @@ describe('24: a denial', () => {
     expect(body.decision?.policy_digest).toMatch(/^sha256:[0-9a-f]{64}$/)
   })
 
-  it('leaves nothing open: there is no effect that could still end', async () => {
+  it('leaves no open receipt, because no action follows that could end', async () => {
     await askForShell('task_denied_2')
     expect(await live.store.read((tables) => tables.openReceipts.list())).toEqual([])
   })
@@ -129,12 +129,12 @@ describe('25: payloads', () => {
     stdout: 'done',
     target: '/etc/passwd',
     target_payload: {},
-    // The same by other spellings.
+    // The same keys in other notations.
     rawCommand: 'rm',
     'Target-Payload': 1,
   }
 
-  it('are absent, listed, and what is safe stays', async () => {
+  it('are removed and listed, and safe metadata stays', async () => {
     const body = await append({ ...payloads, safe: 'reference-1', count: 3, flag: false, none: null })
     expect(body.metadata).toEqual({ safe: 'reference-1', count: 3, flag: false, none: null })
     expect(body.redacted_fields).toEqual(
@@ -144,7 +144,7 @@ describe('25: payloads', () => {
     )
   })
 
-  it('are absent at any depth, also in lists', async () => {
+  it('are removed at any depth, also in lists', async () => {
     const body = await append({ steps: [{ safe: 1, inner: { stdout: 'deep', safe: 2 } }, { env: {} }] })
     expect(body.metadata).toEqual({ steps: [{ safe: 1, inner: { safe: 2 } }, {}] })
     expect(body.redacted_fields).toEqual(['$.metadata.steps[0].inner.stdout', '$.metadata.steps[1].env'])
@@ -156,7 +156,7 @@ describe('25: payloads', () => {
     expect(body.redacted_fields).toEqual(['$.metadata.half', '$.metadata.list[1]', '$.metadata.note'])
   })
 
-  it('cannot hide in the names of metadata, nor in the list of what was dropped', async () => {
+  it('cannot hide in metadata keys or in the list of removed fields', async () => {
     const body = await append({
       'the command was rm -rf': 1,
       'some text': { stdout: 'x' },
@@ -169,7 +169,7 @@ describe('25: payloads', () => {
     expect(body.redacted_fields).toContain('$.metadata[…]')
   })
 
-  it('are listed by a caller without adding text or secrets of its own', async () => {
+  it('that the caller lists add no text and no secret to the receipt', async () => {
     const { id } = await live.log.append(draft({ redacted_fields: ['$.metadata.body', `$.${TOKEN}`] }))
     const { body } = await live.receipt(id)
     expect(body.redacted_fields).toContain('$.metadata.body')
@@ -177,7 +177,7 @@ describe('25: payloads', () => {
     await expectRefusal(draft({ redacted_fields: ['rm -rf build'] }), /redacted_fields/)
   })
 
-  it('do not stop a receipt by being many or deep', async () => {
+  it('do not prevent a receipt, however many or deeply nested they are', async () => {
     const body = await append({
       ...Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`key${i}`, 'two words'])),
       ['a'.repeat(190)]: { ['b'.repeat(190)]: { stdout: 'x' } },
@@ -187,7 +187,7 @@ describe('25: payloads', () => {
 })
 
 describe('redaction', () => {
-  it('leaves token counts readable, in measures and in metadata', async () => {
+  it('keeps token counts readable, in measures and in metadata', async () => {
     const counts = {
       prompt_tokens: 12,
       max_tokens: 4096,
@@ -201,7 +201,7 @@ describe('redaction', () => {
     expect(body.redacted_fields).toBeUndefined()
   })
 
-  it('masks by name and by look, and says where', async () => {
+  it('masks secrets by key name and by format, and lists the masked fields', async () => {
     const body = await append({ api_key: 'abc', seen: TOKEN, aws: 'AKIAIOSFODNN7EXAMPLE', safe: 'x' })
     expect(body.metadata).toEqual({
       api_key: '[REDACTED]',
@@ -212,7 +212,7 @@ describe('redaction', () => {
     expect(body.redacted_fields).toEqual(['$.metadata.api_key', '$.metadata.aws', '$.metadata.seen'])
   })
 
-  it('refuses a secret where only a reference may stand, and writes nothing', async () => {
+  it('refuses a secret where only a reference is allowed, and writes nothing', async () => {
     const before = await size()
     await expectRefusal(draft({ target: TOKEN }), /target/)
     await expectRefusal(draft({ links: { session_id: TOKEN } }), /session_id/)
@@ -220,12 +220,12 @@ describe('redaction', () => {
     expect(await size()).toBe(before)
   })
 
-  it('says what is wrong without repeating the secret', async () => {
+  it('reports the error without repeating the secret', async () => {
     const failure = await live.log.append(draft({ target: TOKEN })).catch((error: Error) => error)
     expect(JSON.stringify(failure, Object.getOwnPropertyNames(failure))).not.toContain(TOKEN)
   })
 
-  it('leaves no planted token in any file of the home', async () => {
+  it('writes no planted token to any file of the Craik home', async () => {
     await append({ a: TOKEN, b: [TOKEN], c: { token: TOKEN }, [TOKEN]: TOKEN })
     const files = readdirSync(home.home, { recursive: true, withFileTypes: true }).filter((entry) =>
       entry.isFile(),
@@ -256,13 +256,13 @@ describe('the closed schema', () => {
     expect(await size()).toBe(before)
   })
 
-  it('refuses to call passed what was denied', async () => {
+  it('refuses the status passed for a denied action', async () => {
     await expectRefusal(
       draft({ decision: { ...allow(), effect: 'deny' } }),
       /denied request cannot have passed/,
     )
     await expectRefusal(draft({ kind: 'denial', status: 'passed' }), /denied or blocked/)
-    const open = await live.log.begin(beginning({ decision: allow() }))
+    const open = await live.log.begin(beginDraft({ decision: allow() }))
     await expect(open.end({ status: 'passed', shell: shellFields() })).rejects.toThrow(
       /only a shell_invocation/,
     )
@@ -273,14 +273,14 @@ describe('the closed schema', () => {
 describe('the log', () => {
   const append = procedure<PreparedReceipt, ReceiptRef>('receipts.append')
 
-  it('never overwrites: the same action twice is two receipts', async () => {
+  it('never overwrites a receipt: the same action twice gives two receipts', async () => {
     const [first, second] = [await live.log.append(draft()), await live.log.append(draft())]
     expect(second.id).not.toBe(first.id)
     expect(second.seq).toBeGreaterThan(first.seq)
     expect((await live.receipt(first.id)).seal.seq).toBe(first.seq)
   })
 
-  it('refuses a reused id, and keeps what stands under it', async () => {
+  it('refuses a reused id, and keeps the first receipt', async () => {
     const id = newId<ReceiptId>('rcpt', systemClock.nowMs())
     const ref = await live.store.write(
       append,
@@ -295,8 +295,8 @@ describe('the log', () => {
     expect((await live.receipt(id)).seal.seq).toBe(ref.seq)
   })
 
-  it('ends a receipt once', async () => {
-    const open = await live.log.begin(beginning())
+  it('ends a receipt only once', async () => {
+    const open = await live.log.begin(beginDraft())
     await open.end({ status: 'failed' })
     await expect(open.end({ status: 'passed' })).rejects.toMatchObject({ code: 'conflict' })
     const end = await live.store.read((tables) => tables.receipts.endOf(open.id))
@@ -304,7 +304,7 @@ describe('the log', () => {
   })
 
   it('refuses an end without a begin', async () => {
-    const open = live.log.openReceipt({ id: 'rcpt_never' as ReceiptId, seq: 0 }, beginning())
+    const open = live.log.openReceipt({ id: 'rcpt_never' as ReceiptId, seq: 0 }, beginDraft())
     await expect(open.end({ status: 'passed' })).rejects.toMatchObject({ code: 'conflict' })
   })
 
@@ -329,7 +329,7 @@ describe('a receipt grants nothing', () => {
     expect(decision).toMatchObject({ effect: 'deny', grantOutcome: 'not_a_grant' })
   })
 
-  it('nor does an id that nothing stands under', async () => {
+  it('an unknown id, offered as a grant, is denied', async () => {
     const decision = await askForShell(
       'task_nothing',
       {},
@@ -355,7 +355,7 @@ async function size(): Promise<number> {
   return ((await live.store.read((tables) => tables.receipts.last()))?.seq ?? -1) + 1
 }
 
-/** Asks, as an agent under `strict`, to run a registered command. */
+/** Requests, as an agent under `strict`, to run a registered command. */
 async function askForShell(taskId: string, receipt: { links?: ReceiptLinks } = {}, request: object = {}) {
   const policyText = readBuiltInPolicy('strict')
   const envelope = buildEnvelope({

@@ -1,4 +1,4 @@
-/** A catalogue of shell, none of which is the name of anything. */
+/** Shell snippets. None of them is a valid command reference. */
 export const INLINE = [
   'ls -la',
   'fixture-action && id',

@@ -1,13 +1,13 @@
-/** Provider metadata, selection and local presets, as an operator meets them: on the command line, with real servers. */
+/** Provider metadata, selection and local presets, as an operator uses them: on the command line, with real servers. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { calcPrice } from '@pydantic/genai-prices'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
-  endless,
-  json,
-  listing,
-  slowly,
+  jsonAnswer,
+  respondEndlessly,
+  respondSlowly,
+  respondWithModels,
   startModelServer,
 } from '../../src/providers/local/model-server.fixture.ts'
 import { CATALOGUE } from '../../src/providers/provider-catalogue.ts'
@@ -33,7 +33,7 @@ describe('provider metadata', () => {
     ['secret-like metadata (2)', { metadata: { ...OWN_RECORD.metadata, api_key: 'x' } }, 'metadata.api_key'],
     ['an undeclared mode (3)', { modes: ['embedding'] }, 'capabilities.0.mode'],
     ['the id of another (5)', { id: 'provider_anthropic' }, 'id'],
-  ])('refuses %s, naming the file and the field', async (_, change, field) => {
+  ])('refuses %s and names the file and the field', async (_, change, field) => {
     configure('own.json', { ...OWN_RECORD, ...change })
     for (const verb of [['list'], ['show', 'provider_openai'], ['select', 'provider_openai']]) {
       const { code, stdout, stderr } = await home.run(['provider', ...verb])
@@ -42,7 +42,7 @@ describe('provider metadata', () => {
     }
   })
 
-  it('is listed by id, with its keys sorted, the same every time (4)', async () => {
+  it('is listed by id with sorted keys, identical each time (4)', async () => {
     configure('own.json', OWN_RECORD)
     const { stdout } = await home.run(['provider', 'list'])
     const ids = (JSON.parse(stdout) as ProviderRecord[]).map(({ id }) => id)
@@ -52,7 +52,7 @@ describe('provider metadata', () => {
     expect((await home.run(['provider', 'list'])).stdout).toBe(stdout)
   })
 
-  it('of an unknown id is a clear error (6)', async () => {
+  it('fails with a clear error for an unknown id (6)', async () => {
     for (const verb of ['show', 'select']) {
       const { code, stdout, stderr } = await home.run(['provider', verb, 'provider_opneai'])
       expect([code, stdout]).toEqual([3, ''])
@@ -62,7 +62,7 @@ describe('provider metadata', () => {
     }
   })
 
-  it('knows the seed’s ids, default models that have a price, and the names of secrets (7)', async () => {
+  it('has the documented ids, default models with a price, and secret names (7)', async () => {
     const records = await list()
     expect(records.map(({ id }) => id)).toEqual([
       'provider_anthropic',
@@ -91,7 +91,7 @@ describe('provider metadata', () => {
     }
   })
 
-  it('of a local provider names no secret, and derives its budget and quota (8)', async () => {
+  it('of a local provider names no secret, and derives the ids of its budget and quota (8)', async () => {
     const local = (await list()).filter(({ trust_boundary }) => trust_boundary === 'local')
     expect(local).toHaveLength(5)
     for (const { id, secret_ref_names, budget_ref, quota_ref } of local)
@@ -109,7 +109,7 @@ describe('provider metadata', () => {
 describe('selection', () => {
   const SELECT = ['provider', 'select', 'provider_openai', '--mode', 'runner']
 
-  it('echoes the policy and the receipts, redacted (9)', async () => {
+  it('prints the policy and the receipts, redacted (9)', async () => {
     const links = ['--policy-envelope-id', 'policy_local', '--receipt-id', 'rcpt_a', '--receipt-id', 'rcpt_b']
     expect(await home.json([...SELECT, ...links])).toEqual({
       provider_id: 'provider_openai',
@@ -128,7 +128,7 @@ describe('selection', () => {
     })
   })
 
-  it('says which modes there are when it has not the one asked for', async () => {
+  it('lists the supported modes when the requested mode is not supported', async () => {
     const { code, stdout, stderr } = await home.run([...SELECT.slice(0, 3), '--mode', 'embedding'])
     expect([code, stdout]).toEqual([2, ''])
     expect(stderr).toMatch(
@@ -136,7 +136,7 @@ describe('selection', () => {
     )
   })
 
-  it('takes references only, and never a secret', async () => {
+  it('accepts only references, never a secret', async () => {
     const token = `sk-ant-api03-${'aB3dE5gH7jK9mN1pQ3sT'.repeat(4)}`
     for (const provided of [token, 'two words', '', 'x'.repeat(201)])
       for (const flag of ['--policy-envelope-id', '--receipt-id']) {
@@ -146,7 +146,7 @@ describe('selection', () => {
       }
   })
 
-  it('opens no connection, reads no secret, makes no grant and writes nothing', async () => {
+  it('opens no connection, reads no secret, creates no grant and writes nothing', async () => {
     const marker = home.path('the-secret-was-read')
     await home.json(['command', 'register', 'read-key', '--', 'touch', marker])
     await home.json(['secret', 'bind', 'OPENAI_API_KEY', '--command', 'read-key'])
@@ -159,7 +159,7 @@ describe('selection', () => {
     expect(stateOf(home)).toEqual(before)
     expect(await home.json(['grant', 'list'])).toEqual([])
 
-    // Both traps work: what dials and what reads does trip them.
+    // Both traps work: a command that connects, or reads the secret, triggers them.
     const dialling = await home.run(
       ['provider', 'local-health', 'ollama', '--base-url', 'http://127.0.0.1:9/v1'],
       {
@@ -171,7 +171,7 @@ describe('selection', () => {
     expect(existsSync(marker)).toBe(true)
   })
 
-  it('makes no home where there is none', async () => {
+  it('does not create a missing Craik home', async () => {
     for (const verb of [
       ['list'],
       ['local-presets'],
@@ -195,9 +195,9 @@ describe('local presets', () => {
       expect(provider).toEqual(CATALOGUE.find(({ id }) => id === provider_id))
   })
 
-  it.each(['ollama', 'provider_local_ollama'])('%s asks /v1/models, not /v1/v1/models', async (name) => {
+  it.each(['ollama', 'provider_local_ollama'])('%s requests /v1/models, not /v1/v1/models', async (name) => {
     await using server = await startModelServer((response, request) => {
-      if (request.url === '/v1/models') listing('llama3.2:latest')(response, request)
+      if (request.url === '/v1/models') respondWithModels('llama3.2:latest')(response, request)
       else response.writeHead(404).end()
     })
     expect(await health(name, server.baseUrl)).toMatchObject({
@@ -211,8 +211,8 @@ describe('local presets', () => {
     expect(server.asked).toEqual(['GET /v1/models'])
   })
 
-  it('find their server by the variable that is theirs', async () => {
-    await using server = await startModelServer(listing('local-model'))
+  it('find their server through their own environment variable', async () => {
+    await using server = await startModelServer(respondWithModels('local-model'))
     const found = await home.json(['provider', 'local-health', 'lm-studio'], {
       env: {
         LM_STUDIO_BASE_URL: `http://localhost:${server.port}/v1/`,
@@ -222,14 +222,14 @@ describe('local presets', () => {
     expect(found).toMatchObject({ status: 'ok', base_url: `http://localhost:${server.port}/v1` })
   })
 
-  it('say unreachable, rejected or unexpected, and that is a result', async () => {
+  it('report unreachable, rejected or unexpected as a result, not as an error', async () => {
     await using redirecting = await startModelServer((response) => {
       response.writeHead(307, { location: 'http://192.0.2.1/v1/models' }).end()
     })
     await using failing = await startModelServer((response) => response.writeHead(500).end())
-    await using huge = await startModelServer(endless)
-    await using slow = await startModelServer(slowly('{"data":[]}', 20))
-    await using nonsense = await startModelServer(json({ hello: 'world' }))
+    await using huge = await startModelServer(respondEndlessly)
+    await using slow = await startModelServer(respondSlowly('{"data":[]}', 20))
+    await using nonsense = await startModelServer(jsonAnswer({ hello: 'world' }))
     for (const [server, status, detail] of [
       [redirecting, 'rejected', 'redirects are not followed'],
       [failing, 'rejected', 'HTTP 500'],
@@ -247,7 +247,7 @@ describe('local presets', () => {
     }
   })
 
-  it('are loopback and nothing else', async () => {
+  it('accept only loopback addresses', async () => {
     const refused = [
       'http://8.8.8.8/v1',
       'http://example.com/v1',
@@ -277,8 +277,8 @@ describe('local presets', () => {
     expect(results).toEqual(refused.map((url) => [url, 2, '']))
   })
 
-  it('cannot be moved by a name that changes its address: names are never looked up', async () => {
-    await using server = await startModelServer(listing('m'))
+  it('cannot be redirected by a name that changes its address, because names are never resolved', async () => {
+    await using server = await startModelServer(respondWithModels('m'))
     const { stdout, stderr } = await home.run(
       ['provider', 'local-health', 'ollama', '--base-url', `http://localhost:${server.port}/v1`],
       { nodeArguments: ['--import', TRAP] },
@@ -288,7 +288,7 @@ describe('local presets', () => {
   })
 })
 
-/** Says on stderr when a socket is dialled or a name is looked up. */
+/** Reports on stderr when a socket connects or a name is resolved. */
 const TRAP = `data:text/javascript,${encodeURIComponent(`
   import net from 'node:net'
   import dns from 'node:dns'
@@ -325,7 +325,7 @@ function configure(name: string, record: unknown): void {
   writeFileSync(join(folder, name), JSON.stringify(record), { mode: 0o600 })
 }
 
-/** Every file of the home but the compile cache, byte by byte. */
+/** Returns the content of every file in the Craik home except its cache folder, by path. */
 function stateOf({ home: root }: TestHome): Record<string, string> {
   const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter(
     (entry) => entry.isFile() && !entry.parentPath.includes(join(root, 'cache')),

@@ -1,4 +1,4 @@
-/** The operator's shell: behaviours 32–35 of the original, and each of its holes about `!`. */
+/** The operator's shell: behaviors 32–35 of the original Craik, and the known defects of its `!` commands. */
 import { createHash } from 'node:crypto'
 import {
   appendFileSync,
@@ -15,12 +15,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Receipt } from '../../src/receipts/schema.ts'
 import { sideLogPath } from '../../src/run/side-log.ts'
 import { SideLogChecker } from '../../src/run/side-log-check.ts'
-import { type Ran, type RunOptions, TestHome } from '../craik.ts'
-import { appears, editDatabase, isAlive, openLog, start, TOKEN } from '../e2e/live-log.ts'
+import { type CommandResult, type RunOptions, TestHome } from '../craik.ts'
+import { editDatabase, isAlive, openLog, startInBackground, TOKEN, waitForFile } from '../e2e/live-log.ts'
 
 type Shell = NonNullable<Receipt['body']['shell']>
 
-/** Shared by tests that only add to it. */
+/** Tests that only add receipts share this home. */
 let shared: TestHome
 
 beforeAll(() => {
@@ -29,7 +29,7 @@ beforeAll(() => {
 afterAll(() => shared[Symbol.dispose]())
 
 describe('32: the receipt of a command', () => {
-  it('verifies, and says what happened', async () => {
+  it('verifies, and records what happened', async () => {
     const { ran, body, shell } = await runShell(shared, 'echo hello')
     expect(ran.code).toBe(0)
     expect(body).toMatchObject({
@@ -55,7 +55,7 @@ describe('32: the receipt of a command', () => {
     expect(await verify(shared)).toMatchObject({ code: 0, report: { outcome: 'ok' } })
   })
 
-  it('is preceded by one that was durable before the command ran', async () => {
+  it('follows a begin receipt that was stored before the command ran', async () => {
     const { body } = await runShell(shared, 'true')
     const begin = await receipt(shared, body.begin_id!)
     expect(begin.body).toMatchObject({
@@ -65,7 +65,7 @@ describe('32: the receipt of a command', () => {
     expect(begin.body.owner).toMatchObject({ pid: expect.any(Number), boot_id: expect.any(String) })
   })
 
-  it('is one of those that `receipts list` shows', async () => {
+  it('is listed by `receipts list`', async () => {
     const { body } = await runShell(shared, 'echo listed')
     const { stdout } = await shared.run([
       'receipts',
@@ -85,7 +85,7 @@ describe('32: the receipt of a command', () => {
     ['its HMAC', `line = replace(line, '"receipt_hmac":"', '"receipt_hmac":"0')`],
     ['the status that a list shows', `status = 'passed'`],
     ['the time that a list shows', 'at_ms = at_ms - 86400000'],
-  ])('is reported, and named, when %s was edited', async (_, change) => {
+  ])('is identified as tampered after %s was edited', async (_, change) => {
     using home = new TestHome()
     writeFileSync(home.path('fail.sh'), 'exit 3\n')
     const { body } = await runShell(home, "sh fail.sh 'exit 3'")
@@ -95,7 +95,7 @@ describe('32: the receipt of a command', () => {
     expect(report).toMatchObject({ outcome: 'tampered', finding: { seq: 1 } })
   })
 
-  it('is named to a person too, and replaying does not hide it', async () => {
+  it('is also identified in table output, even with --replay', async () => {
     using home = new TestHome()
     const { body } = await runShell(home, 'echo edited')
     editDatabase(
@@ -110,7 +110,7 @@ describe('32: the receipt of a command', () => {
 })
 
 describe('33: the side log', () => {
-  it('has the hash of its content as its name, and is private', async () => {
+  it('is named by the hash of its content, and only its owner can read it', async () => {
     writeFileSync(shared.path('both.sh'), 'echo out\necho err >&2\n')
     const { shell } = await runShell(shared, 'sh both.sh')
     for (const [stream, text] of [
@@ -130,7 +130,7 @@ describe('33: the side log', () => {
     expect(readdirSync(folder(shared)).filter((name) => !/^[0-9a-f]{64}\.log$/.test(name))).toEqual([])
   })
 
-  it('keeps 5 MB whole, while the receipt and the database stay small', async () => {
+  it('stores 5 MB completely, while the receipt and the database stay small', async () => {
     using home = new TestHome()
     writeFileSync(home.path('much.sh'), "yes 'a line of ordinary text' | head -c 5000000\n")
     const { ran, shell } = await runShell(home, 'sh much.sh')
@@ -144,7 +144,7 @@ describe('33: the side log', () => {
     expect((await verify(home)).code).toBe(0)
   })
 
-  it('keeps output that is no text, and the receipt still verifies', async () => {
+  it('stores binary output, and the receipt still verifies', async () => {
     writeFileSync(shared.path('binary.sh'), String.raw`printf 'a\377\376\000\033[31mb\360\237'`)
     const { ran, shell } = await runShell(shared, 'sh binary.sh')
     expect(ran.code).toBe(0)
@@ -156,7 +156,7 @@ describe('33: the side log', () => {
 })
 
 describe('34: a token', () => {
-  it('in the command and in its output is nowhere in the home, nor on the screen', async () => {
+  it('in a command and its output appears neither in the Craik home nor on the screen', async () => {
     using home = new TestHome()
     for (const format of ['json', 'table']) {
       const { ran, shell } = await runShell(home, `echo a ${TOKEN} b`, { format })
@@ -172,7 +172,7 @@ describe('34: a token', () => {
     expect(filesWith(home, TOKEN)).toEqual([])
   })
 
-  it('is caught when it comes in two pieces, and on stderr', async () => {
+  it('is redacted when it arrives on stderr in two pieces', async () => {
     using home = new TestHome()
     writeFileSync(
       home.path('pieces.sh'),
@@ -190,7 +190,7 @@ describe('34: a token', () => {
     ['backslashes in a value', String.raw`true --token first\ middle\ last`, 'middle'],
     ['quotes in its middle', `true ${TOKEN.slice(0, 12)}''${TOKEN.slice(12)}`, TOKEN.slice(12)],
     ['quotes around an assignment', "env 'DB_PASSWORD=hunter2 with blanks' true", 'blanks'],
-  ])('is caught in a command in spite of %s', async (_, command, secret) => {
+  ])('is redacted in a command despite %s', async (_, command, secret) => {
     const { ran, shell } = await runShell(shared, command)
     expect(ran.code).toBe(0)
     expect(ran.stdout).not.toContain(secret)
@@ -198,7 +198,7 @@ describe('34: a token', () => {
     expect(shell.redactions_applied).not.toEqual([])
   })
 
-  it('in place of the program is neither in the error nor in the receipt', async () => {
+  it('in place of the program name appears neither in the error nor in the receipt', async () => {
     using home = new TestHome()
     const { ran, body } = await runShell(home, TOKEN)
     expect(ran.code).toBe(127)
@@ -207,7 +207,7 @@ describe('34: a token', () => {
     expect(filesWith(home, TOKEN)).toEqual([])
   })
 
-  it('leaves a whole receipt when its mask is cut at the limit of a preview', async () => {
+  it('does not break the receipt when the preview limit cuts its mask', async () => {
     using home = new TestHome()
     writeFileSync(home.path('edge.sh'), `head -c 4085 /dev/zero | tr '\\0' ' '; echo token=abcdefgh1\n`)
     const { ran, shell } = await runShell(home, 'sh edge.sh')
@@ -228,7 +228,7 @@ describe('35: verification of side logs', () => {
     `${'0'.repeat(63)}/`,
     `${'0'.repeat(64)}\n`,
     '0'.repeat(65),
-  ])('never makes a path of %j', async (digest) => {
+  ])('never builds a path from %j', async (digest) => {
     expect(() => sideLogPath('/somewhere', digest)).toThrow(TypeError)
     const checker = new SideLogChecker(folder(shared))
     checker.receipt(Buffer.from(JSON.stringify({ body: { shell: { stdout: { sha256: digest } } } })))
@@ -236,7 +236,7 @@ describe('35: verification of side logs', () => {
   })
 
   it.each(['{"body":{"shell":{', '{"body":{"shell":{}}}', '{"body":{"shell":{"stdout":{}}}}'])(
-    'is not thrown off by a forged line: %s',
+    'still finishes after a forged line: %s',
     async (line) => {
       const checker = new SideLogChecker(folder(shared))
       checker.receipt(Buffer.from(line))
@@ -244,7 +244,7 @@ describe('35: verification of side logs', () => {
     },
   )
 
-  it('finds one that was edited, and then one that is gone', async () => {
+  it('finds an edited side log, then a missing one', async () => {
     using home = new TestHome()
     const { shell } = await runShell(home, 'echo evidence')
     const path = sideLogPath(folder(home), shell.stdout.sha256)
@@ -264,7 +264,7 @@ describe('35: verification of side logs', () => {
 })
 
 describe('a command', () => {
-  it('gets a clean environment: nothing of ours but a short list', async () => {
+  it('gets a clean environment: only a short list of Craik’s variables', async () => {
     const env = { FOO_TOKEN: 'planted-value', NODE_OPTIONS: '', LD_PRELOAD_X: 'x', LANG: 'C' }
     const { shell } = await runShell(shared, 'env', { env })
     const names = shell.stdout.preview
@@ -278,20 +278,20 @@ describe('a command', () => {
     expect(shell.stdout.preview).not.toContain('planted-value')
   })
 
-  it('is not given to a shell: variables, globs, pipes and redirections are text', async () => {
+  it('is not run by a shell: variables, globs, pipes and redirections are plain text', async () => {
     const text = '$HOME * `id` $(id) | > x ; && & ~'
     const { shell } = await runShell(shared, `echo ${text}`)
     expect(shell.stdout.preview).toBe(`${text}\n`)
     expect(existsSync(shared.path('x'))).toBe(false)
   })
 
-  it('reads what is piped in', async () => {
+  it('reads piped input', async () => {
     const { shell } = await runShell(shared, 'cat', { input: 'from a pipe\n' })
     expect(shell.stdout.preview).toBe('from a pipe\n')
   })
 
   it.each(['echo "never closed', "echo 'never closed", 'echo \\', '', '   '])(
-    'that is no command line (%j) runs nothing and leaves no receipt',
+    'that is not a valid command line (%j) runs nothing and leaves no receipt',
     async (command) => {
       const before = await size(shared)
       const { code, stdout, stderr } = await shared.run(['shell', command])
@@ -302,20 +302,20 @@ describe('a command', () => {
     },
   )
 
-  it('in several arguments is not guessed at: it says how to quote', async () => {
+  it('in several arguments is refused with a hint on how to quote it', async () => {
     const { code, stderr } = await shared.run(['shell', 'echo', 'two words'])
     expect(code).toBe(2)
     expect(stderr).toContain(`craik shell 'echo '\\''two words'\\'''`)
   })
 
-  it('that fails gives its own code, and the receipt says failed', async () => {
+  it('that fails keeps its exit code, and the receipt has the status failed', async () => {
     const { ran, body, shell } = await runShell(shared, `sh -c 'exit 7'`)
     expect(ran.code).toBe(7)
     expect(body.status).toBe('failed')
     expect(shell).toMatchObject({ outcome: 'exited', exit_code: 7 })
   })
 
-  it('that is killed leaves the signal', async () => {
+  it('that is killed records the signal', async () => {
     const { ran, body, shell } = await runShell(shared, `sh -c 'kill -KILL $$'`)
     expect(ran.code).toBe(137)
     expect(body.status).toBe('failed')
@@ -325,7 +325,7 @@ describe('a command', () => {
   it.each([
     ['does not exist', 'no-such-program-here', 127],
     ['may not be executed', '/dev/null', 126],
-  ])('that %s leaves a receipt that says it never started', async (_, command, expected) => {
+  ])('that %s leaves a receipt with the outcome not_started', async (_, command, expected) => {
     const { ran, body, shell } = await runShell(shared, command)
     expect(ran.code).toBe(expected)
     expect(ran.stderr).toMatch(/^craik: [^\n]+\n$/)
@@ -333,7 +333,7 @@ describe('a command', () => {
     expect(shell).toMatchObject({ outcome: 'not_started', exit_code: null, signal: null })
   })
 
-  it('that takes too long is ended with all it started, and the receipt says timeout', async () => {
+  it('that exceeds its timeout is killed with its child processes, and the receipt has the outcome timeout', async () => {
     writeFileSync(shared.path('slow.sh'), 'sleep 300 &\necho $! $$\nwait\n')
     const { ran, body, shell } = await runShell(shared, 'sh slow.sh', { flags: ['--timeout', '700ms'] })
     expect(ran.code).toBe(124)
@@ -345,14 +345,14 @@ describe('a command', () => {
     for (const pid of pids) expect(isAlive(pid)).toBe(false)
   })
 
-  it('gets the Ctrl-C that craik gets, and leaves a receipt', async () => {
+  it('receives the Ctrl-C that craik receives, and leaves a receipt', async () => {
     using home = new TestHome()
     writeFileSync(
       home.path('wait.sh'),
       `trap 'echo interrupted > got; exit 0' INT\n: > ready\nwhile :; do sleep 0.05; done\n`,
     )
-    const { child, ended } = start(home, ['shell', 'sh wait.sh'])
-    await appears(home.path('ready'))
+    const { child, ended } = startInBackground(home, ['shell', 'sh wait.sh'])
+    await waitForFile(home.path('ready'))
     child.kill('SIGINT')
     expect((await ended).code).toBe(130)
     expect(readFileSync(home.path('got'), 'utf8')).toBe('interrupted\n')
@@ -365,11 +365,11 @@ describe('a command', () => {
     expect((await verify(home)).code).toBe(0)
   })
 
-  it('whose craik is killed is ended as indeterminate by the next one', async () => {
+  it('whose craik process was killed is recorded as indeterminate by the next craik command', async () => {
     using home = new TestHome()
     writeFileSync(home.path('orphan.sh'), 'echo $$ > pid.part\nmv pid.part pid\nexec sleep 300\n')
-    const { child, ended } = start(home, ['shell', 'sh orphan.sh'])
-    await appears(home.path('pid'))
+    const { child, ended } = startInBackground(home, ['shell', 'sh orphan.sh'])
+    await waitForFile(home.path('pid'))
     child.kill('SIGKILL')
     await ended
     process.kill(Number(readFileSync(home.path('pid'), 'utf8')), 'SIGKILL')
@@ -382,7 +382,7 @@ describe('a command', () => {
 })
 
 describe('policy', () => {
-  it('denies it under automation: a denial receipt, and nothing ran', async () => {
+  it('denies a command under automation: it leaves a denial receipt and runs nothing', async () => {
     using home = new TestHome()
     const { code, stdout, stderr } = await home.run(['shell', '--profile', 'automation', 'touch ran'])
     expect(code).toBe(77)
@@ -397,7 +397,7 @@ describe('policy', () => {
     expect((await verify(home)).code).toBe(0)
   })
 
-  it('of the user’s own can forbid one program and leave the others', async () => {
+  it('written by the user can forbid one program and allow the others', async () => {
     using home = new TestHome()
     mkdirSync(join(home.home, 'config/policies'), { recursive: true, mode: 0o700 })
     writeFileSync(
@@ -408,7 +408,7 @@ forbid(principal, action == Action::"shell.operator", resource == Target::"touch
 permit(principal, action == Action::"shell.operator", resource);
 `,
     )
-    // By its path as well: the target is the program's name.
+    // The rule also matches the path, because the target is the program's name.
     for (const command of ['touch ran', '/usr/bin/touch ran', "'touch' ran"]) {
       const { code, stderr } = await home.run(['shell', '--profile', 'custom', command])
       expect(code).toBe(77)
@@ -423,7 +423,7 @@ permit(principal, action == Action::"shell.operator", resource);
     })
   })
 
-  it('that does not parse runs nothing and says where', async () => {
+  it('that does not parse runs nothing and reports the position of the error', async () => {
     using home = new TestHome()
     mkdirSync(join(home.home, 'config/policies'), { recursive: true, mode: 0o700 })
     writeFileSync(
@@ -445,7 +445,7 @@ interface ShellOptions extends RunOptions {
 /** Runs a command through the real command line and reads the receipt that it left. */
 async function runShell(home: TestHome, command: string, options: ShellOptions = {}) {
   const { format = 'json', flags = [], ...how } = options
-  const ran: Ran = await home.run(['shell', '--format', format, ...flags, command], how)
+  const ran: CommandResult = await home.run(['shell', '--format', format, ...flags, command], how)
   const id = /rcpt_[0-9A-Z]{26}/.exec(format === 'json' ? ran.stdout : ran.stderr)?.[0]
   if (id === undefined) throw new Error(`no receipt: ${ran.stdout}${ran.stderr}`)
   const { body } = await receipt(home, id)
@@ -480,7 +480,7 @@ function folder(home: TestHome): string {
   return join(home.home, 'state/shell-output')
 }
 
-/** The files under a test's folder that hold a text. */
+/** Returns the files in a test's folder that contain a text. */
 function filesWith(home: TestHome, text: string): string[] {
   return readdirSync(home.folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -1,4 +1,4 @@
-/** docs/conformance.md names each group's command, and tests that exist. */
+/** Checks that docs/conformance.md names the command of each group, and only tests that exist. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -8,7 +8,7 @@ const page = readFileSync(join(ROOT, 'docs/conformance.md'), 'utf8')
 const sections = page.split(/^## /m).slice(1)
 const COMMAND = /^\$ npx vitest run (test\/conformance\/\S+\.test\.ts)$/m
 
-/** Every row that names tests: the file, and the names. */
+/** Each row that names tests, with the file and the names. */
 const rows = sections.flatMap((section) => {
   const own = COMMAND.exec(section)?.[1]
   return [...section.matchAll(/^\| (.+?) \| (.*“.*) \|$/gm)].map(([, behaviour, shown]) => ({
@@ -18,8 +18,8 @@ const rows = sections.flatMap((section) => {
   }))
 })
 
-describe('the page about conformance', () => {
-  it('has one command per group, and no group without one', () => {
+describe('the conformance page', () => {
+  it('has exactly one command for each group', () => {
     const commands = sections.flatMap((section) => COMMAND.exec(section)?.[1] ?? [])
     const groups = readdirSync(import.meta.dirname)
       .filter((name) => name.endsWith('.test.ts') && name !== 'page.test.ts')
@@ -27,13 +27,13 @@ describe('the page about conformance', () => {
     expect(commands.toSorted()).toEqual(groups.toSorted())
   })
 
-  it('shows every behaviour that there is a group for', () => {
+  it('lists every numbered behavior that has a group', () => {
     const numbers = rows.flatMap(({ behaviour }) => /^\d+/.exec(behaviour)?.[0] ?? []).map(Number)
     const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => from + at)
     expect(numbers).toEqual([...range(1, 9), ...range(18, 30), ...range(32, 38)])
   })
 
-  it.each(rows)('names tests that exist: $behaviour', ({ file, names }) => {
+  it.each(rows)('names only existing tests: $behaviour', ({ file, names }) => {
     const source = readFileSync(join(ROOT, file), 'utf8')
     expect(names).not.toEqual([])
     for (const name of names)
@@ -41,14 +41,14 @@ describe('the page about conformance', () => {
   })
 })
 
-/** The titles of a file's tests, and the first words of the rows that make tests of their own. */
+/** Returns the names of a file's tests, and the first strings of the table rows that generate tests. */
 function titles(source: string): readonly string[] {
   return [...source.matchAll(/(?:\bit\(|\btest\(|\)\(|\[|^ {4,6})\s*(['`])(.+?)\1/gms)].map(
     ([, , title]) => title!,
   )
 }
 
-/** `…` stands for what a table of cases fills in. */
+/** Converts a quoted name to a pattern. `…` stands for a value from a table of cases. */
 function asPattern(name: string): RegExp {
   const pieces = name.split('…').map((piece) => piece.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`))
   return new RegExp(`^${pieces.join('(?:%[sj]|\\$\\{\\w+\\})')}$`)

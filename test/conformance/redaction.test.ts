@@ -1,4 +1,7 @@
-/** Redaction: each kind of secret that the original let through, as text, in values, and in a receipt's metadata. */
+/**
+ * Redaction of each kind of secret that the original Craik did not redact: in text, in values, and in a receipt's
+ * metadata.
+ */
 import { describe, expect, it } from 'vitest'
 import { redactText, redactValue } from '../../src/receipts/redaction/redact.ts'
 import { sandboxScene } from '../../src/sandboxes/sandbox.fixture.ts'
@@ -6,7 +9,7 @@ import { sandboxScene } from '../../src/sandboxes/sandbox.fixture.ts'
 const LETTERS = 'Zq3Vx8Lm2Np7Rt5Kw9Yb4Hd6'
 const JWT = ['eyJhbGciOiJIUzI1NiJ9', 'eyJzdWIiOiJvY3RvIn0', LETTERS].join('.')
 
-/** What it is, a text that holds it, and what may not be left of it. */
+/** The kind of secret, a text that contains it, and the part that must not remain. */
 const MISSED: readonly (readonly [string, string, string])[] = [
   ['an AWS key id', `key ${'AKIA'}IOSFODNN7EXAMPLE.`, 'IOSFODNN7EXAMPLE'],
   ['an assignment of an AWS secret', `AWS_SECRET_ACCESS_KEY=${LETTERS}abcdEFGH12345678`, LETTERS],
@@ -51,8 +54,8 @@ describe.each(MISSED)('%s', (_, text, secret) => {
   })
 })
 
-describe('a count of tokens', () => {
-  it('is left as it is', () => {
+describe('a token count', () => {
+  it('is not masked', () => {
     const counts = { input_tokens: 12, max_tokens: 4096, provider_token_budget_remaining: 7 }
     expect(redactValue(counts).value).toEqual(counts)
     expect(redactText('input_tokens: 12, max_tokens=4096').text).toBe('input_tokens: 12, max_tokens=4096')

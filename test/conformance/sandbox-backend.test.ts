@@ -1,4 +1,4 @@
-/** Sandbox backend records: behaviours 18–22 of the original. */
+/** Sandbox backend records: behaviors 18–22 of the original Craik. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
@@ -44,7 +44,7 @@ function record(changes: Partial<SandboxBackendInput> = {}): SandboxBackendInput
 }
 
 describe('18: kinds', () => {
-  it.each(Object.entries(KINDS))('%s is accepted, isolated by %s', (kind, isolation_mode) => {
+  it.each(Object.entries(KINDS))('%s is accepted with isolation %s', (kind, isolation_mode) => {
     const provided = record({ kind: kind as keyof typeof KINDS, isolation_mode })
     expect(parseBackendRecord(provided)).toMatchObject({
       kind,
@@ -53,7 +53,7 @@ describe('18: kinds', () => {
     })
   })
 
-  it('of the records that ship are the four, each valid and found by its id', () => {
+  it('of the built-in records are these four, and each record is valid and found by its id', () => {
     expect(BUILT_IN_BACKENDS.map(({ id }) => id)).toEqual([
       'sandbox_browser_tool',
       'sandbox_container',
@@ -67,13 +67,13 @@ describe('18: kinds', () => {
     expect(findBackend('sandbox_unknown')).toBeUndefined()
   })
 
-  it('other than those are refused', () => {
+  it('that are unknown are refused', () => {
     expect(() => parseBackendRecord({ ...record(), kind: 'microvm' })).toThrow(/kind/)
   })
 })
 
 describe('19: isolation', () => {
-  it('of another kind is refused, whatever the pair', () => {
+  it('of another kind is refused for every pair', () => {
     for (const kind of Object.keys(KINDS) as (keyof typeof KINDS)[])
       for (const isolation_mode of Object.values(KINDS).filter((mode) => mode !== KINDS[kind]))
         expect(
@@ -82,7 +82,7 @@ describe('19: isolation', () => {
         ).toThrow(/isolation_mode/)
   })
 
-  it('may not be none: a record does not promise the weakest', () => {
+  it('cannot be none, because a record never promises the weakest isolation', () => {
     expect(() => parseBackendRecord({ ...record(), isolation_mode: 'none' })).toThrow(/isolation_mode/)
   })
 })
@@ -93,7 +93,7 @@ describe('20: policy', () => {
     'capability_grant_required',
     'receipt_required',
     'redaction_required',
-  ])('%s is mandatory: neither false nor left out', (flag) => {
+  ])('%s is mandatory: it can be neither false nor missing', (flag) => {
     const { policy } = record()
     expect(() => parseBackendRecord({ ...record(), policy: { ...policy, [flag]: false } })).toThrow(flag)
     expect(() => parseBackendRecord({ ...record(), policy: { ...policy, [flag]: undefined } })).toThrow(flag)
@@ -113,7 +113,7 @@ describe('21: capabilities', () => {
     expect(() => parseBackendRecord({ ...record(), capabilities })).toThrow(flag)
   })
 
-  it('have at least one operation, and there is at least one of them', () => {
+  it('must contain at least one capability, each with at least one operation', () => {
     expect(() => parseBackendRecord(record({ capabilities: [] }))).toThrow(/capabilities/)
     expect(() => parseBackendRecord(record({ capabilities: [{ ...capability!, operations: [] }] }))).toThrow(
       /operations/,
@@ -132,25 +132,25 @@ describe('22: metadata', () => {
     'credential',
     'provider_id',
     'providerId',
-  ])('named %s is refused, at any depth', (key) => {
+  ])('with the key %s is refused at any depth', (key) => {
     expect(() => parseBackendRecord(record({ metadata: { [key]: 'x' } }))).toThrow(/metadata/)
     expect(() => parseBackendRecord(record({ metadata: { list: [{ deep: { [key]: 'x' } }] } }))).toThrow(
       /metadata/,
     )
   })
 
-  it('whose value is a secret is refused, and the error does not repeat it', () => {
+  it('with a secret as a value is refused, and the error does not repeat the secret', () => {
     const value = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
     expect(() => parseBackendRecord(record({ metadata: { note: value } }))).toThrow(/looks like a secret/)
     expect(() => parseBackendRecord(record({ metadata: { note: value } }))).not.toThrow(value)
   })
 
-  it('of ordinary facts is kept', () => {
+  it('without secrets is stored unchanged', () => {
     const metadata = { region: 'eu-1', size: 3, nested: { ok: true } }
     expect(parseBackendRecord(record({ metadata })).metadata).toEqual(metadata)
   })
 
-  it('never brings a field that the schema does not know', () => {
+  it('cannot add a field that the schema does not define', () => {
     const known = new Set(Object.keys(parseBackendRecord(record())))
     fc.assert(
       fc.property(

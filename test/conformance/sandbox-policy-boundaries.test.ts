@@ -1,13 +1,17 @@
-/** Sandbox decisions: behaviours 26–30 of the original, and each of its holes about requests and inline shell. */
+/**
+ * Sandbox decisions: behaviors 26–30 of the original Craik, and its known defects in requests and inline shell
+ * commands.
+ */
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { REFERENCE } from '../../src/lib/ids.ts'
 import type { GrantTerms } from '../../src/policy/grant.ts'
+import { POLICY_OPERATOR } from '../../src/policy/policy.fixture.ts'
 import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
 import { decideSandboxAction, type SandboxAnswer } from '../../src/sandboxes/decision.ts'
 import { replaySandboxDecision } from '../../src/sandboxes/replay-sandbox.ts'
-import { OPERATOR, type SandboxScene, sandboxScene } from '../../src/sandboxes/sandbox.fixture.ts'
+import { type SandboxScene, sandboxScene } from '../../src/sandboxes/sandbox.fixture.ts'
 import type { SandboxRequestInput } from '../../src/sandboxes/sandbox-request.ts'
 import { INLINE } from './inline-shell.ts'
 
@@ -15,7 +19,7 @@ type Kind = SandboxRequestInput['kind']
 
 const KINDS: readonly Kind[] = ['local_process', 'remote_shell', 'container', 'browser_tool']
 
-/** What each kind asks for besides the controls, and the grant that fits it. */
+/** The fields that each kind needs besides the controls, and a grant that matches it. */
 const OWN: Record<Kind, { readonly fields: Record<string, unknown>; readonly terms: Partial<GrantTerms> }> = {
   local_process: {
     fields: { backend_id: 'sandbox_local_process', command_ref: 'fixture-action' },
@@ -63,7 +67,7 @@ beforeEach(async () => {
 async function complete(kind: Kind, changes: Record<string, unknown> = {}): Promise<SandboxRequestInput> {
   return {
     kind,
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     scope: { task_id: 'task-1' },
     policy_envelope_id: 'policy_task-1',
     capability_grant_id: await scene.grant('fixture-action', OWN[kind].terms),
@@ -82,7 +86,7 @@ async function newest(): Promise<Receipt['body']> {
 }
 
 describe('26: a complete request', () => {
-  it.each(KINDS)('for a %s is allowed, and its receipt has begun', async (kind) => {
+  it.each(KINDS)('for a %s is allowed and writes a begin receipt', async (kind) => {
     const answer = await decide(await complete(kind))
     expect(answer.decision).toEqual({
       status: 'allowed',
@@ -111,7 +115,7 @@ describe('26: a complete request', () => {
   })
 })
 
-describe('27: a control that is missing', () => {
+describe('27: a missing control', () => {
   const controls: [string, string, string, string][] = [
     ['policy_envelope_id', 'sandbox.policy', 'a policy envelope is required', 'policy_envelope'],
     ['capability_grant_id', 'sandbox.grant', 'a capability grant is required', 'capability_grant'],
@@ -147,14 +151,14 @@ describe('27: a control that is missing', () => {
       'sandbox.receipt_unknown',
       'the receipt is not in the log',
     ],
-  ])('is one that does not exist, too: %s', async (field, id, rule, reason) => {
+  ])('includes an id that does not exist: %s', async (field, id, rule, reason) => {
     for (const kind of KINDS) {
       const { decision } = await decide(await complete(kind, { [field]: id }))
       expect(decision).toMatchObject({ allowed: false, rule, reason })
     }
   })
 
-  it('is not made up for by a receipt: a receipt grants nothing', async () => {
+  it('is not replaced by a receipt, because a receipt grants nothing', async () => {
     const { decision } = await decide(
       await complete('local_process', { capability_grant_id: scene.receiptId }),
     )
@@ -168,22 +172,22 @@ describe('27: a control that is missing', () => {
     ['wrong_target', async () => {}, { target: { ref: 'another-command' } }],
     ['wrong_target', async () => {}, { target: { ref: 'fixture-action', paths: ['src/**'] } }],
     ['wrong_capability', async () => {}, { capability: 'shell.test' as const }],
-  ])('is a grant that does not fit: %s', async (outcome, before, terms) => {
+  ])('includes a grant that does not match: %s', async (outcome, before, terms) => {
     const capability_grant_id = await scene.grant('fixture-action', terms)
     await before()
     const { decision } = await decide(await complete('local_process', { capability_grant_id }))
     expect(decision).toMatchObject({ allowed: false, grant_outcome: outcome })
   })
 
-  it('cannot be outweighed: strict denies shell.execute even with a grant that fits', async () => {
+  it('is not the only reason for a denial: strict denies shell.execute even with a matching grant', async () => {
     scene = await sandboxScene('strict')
     const { decision } = await decide(await complete('local_process'))
     expect(decision).toMatchObject({ allowed: false, rule: 'strict.never' })
   })
 })
 
-describe('28: inline shell', () => {
-  it.each(INLINE)('is refused in every kind of place: %j', async (text) => {
+describe('28: an inline shell command', () => {
+  it.each(INLINE)('is refused in every kind of sandbox: %j', async (text) => {
     for (const kind of KINDS) {
       const field = kind === 'browser_tool' ? 'action_ref' : 'command_ref'
       const { decision, allowed } = await decide(await complete(kind, { [field]: text }))
@@ -199,7 +203,7 @@ describe('28: inline shell', () => {
     }
   })
 
-  it('is whatever is no reference, and a reference is only allowed once it is registered', async () => {
+  it('is any text that is not a reference, and a reference is allowed only once it is registered', async () => {
     const request = await complete('local_process')
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', maxLength: 40 }), async (command_ref) => {
@@ -211,7 +215,7 @@ describe('28: inline shell', () => {
     )
   })
 
-  it('is no way around registration: an unknown reference is refused', async () => {
+  it('does not replace registration: an unknown reference is refused', async () => {
     for (const kind of ['local_process', 'remote_shell', 'container'] as const) {
       const { decision } = await decide(await complete(kind, { command_ref: 'rm' }))
       expect(decision).toMatchObject({
@@ -222,7 +226,7 @@ describe('28: inline shell', () => {
   })
 })
 
-describe('29: what is unsafe', () => {
+describe('29: an unsafe request', () => {
   it.each([
     [
       'the bridge network',
@@ -237,7 +241,7 @@ describe('29: what is unsafe', () => {
       'a container cannot have a writable mount',
     ],
     ['privileges', { privileged: true }, 'sandbox.privileged', 'a container cannot be privileged'],
-  ])('is denied to a container: %s', async (_, changes, rule, reason) => {
+  ])('for a container is denied: %s', async (_, changes, rule, reason) => {
     expect((await decide(await complete('container', changes))).decision).toMatchObject({
       rule,
       reason,
@@ -245,7 +249,7 @@ describe('29: what is unsafe', () => {
     })
   })
 
-  it('is a remote command without a login, or without all of its target', async () => {
+  it('includes a remote command without a login or without a complete target', async () => {
     const { target } = OWN.remote_shell.fields as { target: Record<string, string> }
     const without = async (name: string) =>
       (await decide(await complete('remote_shell', { target: { ...target, [name]: undefined } }))).decision
@@ -259,7 +263,7 @@ describe('29: what is unsafe', () => {
   })
 
   it.each(['root@host', 'config:token=abc', 'ops@build-host'])(
-    'is a reference that carries an account or a token: %s',
+    'includes a reference that contains an account or a token: %s',
     async (value) => {
       const { target } = OWN.remote_shell.fields as { target: Record<string, string> }
       for (const name of ['id', 'host_ref', 'user_ref', 'port_ref', 'auth_ref_name']) {
@@ -269,13 +273,13 @@ describe('29: what is unsafe', () => {
     },
   )
 
-  it('is a command on another machine than the one that was granted', async () => {
+  it('includes a command on a machine other than the granted one', async () => {
     const { target } = OWN.remote_shell.fields as { target: Record<string, string> }
     const request = await complete('remote_shell', { target: { ...target, id: 'production' } })
     expect((await decide(request)).decision).toMatchObject({ allowed: false, grant_outcome: 'wrong_target' })
   })
 
-  it('is an isolation that cannot be reached: never a weaker one in its place', async () => {
+  it('includes an unavailable isolation, which is never replaced by a weaker one', async () => {
     const request = await complete('local_process')
     const answer = await decideSandboxAction(scene.store, scene.store.log, request)
     expect(answer.decision).toMatchObject({ allowed: false, rule: 'sandbox.isolation' })
@@ -284,7 +288,7 @@ describe('29: what is unsafe', () => {
 
 describe('the order of the checks', () => {
   it('is kind, backend, target, capability, unsafe, policy, grant, receipt, command, isolation', async () => {
-    // Everything is wrong at first; each step mends what the step before complained of.
+    // Every field is wrong at first. Each step fixes the field that the previous step reported.
     const { target } = OWN.remote_shell.fields as { target: Record<string, string> }
     const wrong = {
       backend_id: 'sandbox_local_process',
@@ -317,14 +321,14 @@ describe('the order of the checks', () => {
 })
 
 describe('30: receipts', () => {
-  it('of a denial keep who, what, where and under which controls', async () => {
+  it('of a denial record who, what, where and under which controls', async () => {
     const request = await complete('container', { network_mode: 'bridge' })
     await decide(request)
     expect(await newest()).toMatchObject({
       kind: 'denial',
       phase: 'point',
       status: 'denied',
-      operator: OPERATOR,
+      operator: POLICY_OPERATOR,
       capability: 'container.run',
       operation: 'run',
       target: 'sandbox_action:fixture-action',
@@ -340,7 +344,7 @@ describe('30: receipts', () => {
     })
   })
 
-  it('of a browser keep facts about a result, never its content', async () => {
+  it('of a browser record facts about a result, never its content', async () => {
     const content = {
       body: 'b',
       cookies: 'c',
@@ -369,7 +373,7 @@ describe('30: receipts', () => {
     if (answer.allowed) await answer.open.end({ status: 'skipped' })
   })
 
-  it('can be recomputed, and one that was changed comes out differently', async () => {
+  it('can be recomputed, and an edited receipt gives a different decision', async () => {
     const requests = await Promise.all([
       ...KINDS.map((kind) => complete(kind)),
       complete('local_process', { receipt_id: undefined }),

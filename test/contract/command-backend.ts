@@ -1,4 +1,4 @@
-/** What every backend that runs commands has to do, whatever it isolates them with. */
+/** The contract of every backend that runs commands, with any isolation. */
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import type { RunResult } from '../../src/lib/child.ts'
 import type { Isolation } from '../../src/sandboxes/backend.ts'
 import type { CommandBackend, CommandSandbox, ExecOptions } from '../../src/sandboxes/command-backend.ts'
 
-/** Folders that everybody may look into; the one we run with may hold others. */
+/** Only folders that everyone can read. The PATH of the test process may contain others. */
 const PATH = '/usr/local/bin:/usr/bin:/bin'
 
 export interface Collected {
@@ -16,7 +16,7 @@ export interface Collected {
   readonly err: string
 }
 
-/** Runs a command and collects what it says. */
+/** Runs a command and collects its output. */
 export async function exec(
   sandbox: CommandSandbox,
   argv: readonly string[],
@@ -38,7 +38,7 @@ export async function exec(
   return { run, out, err }
 }
 
-/** `isolation` is one that this machine reaches with this backend. */
+/** `isolation` must be available on this host with this backend. */
 export function commandBackendContract(
   name: string,
   isolation: Isolation,
@@ -59,12 +59,12 @@ export function commandBackendContract(
       rmSync(folder, { recursive: true, force: true })
     })
 
-    it('gives the isolation that was asked for, and says so', async () => {
+    it('provides the requested isolation, and reports it', async () => {
       expect(sandbox.isolation).toBe(isolation)
       expect((await backend.probe()).isolation).toBeTypeOf('string')
     })
 
-    it('runs a program with its arguments as they are, without a shell', async () => {
+    it('passes a program its arguments unchanged, without a shell', async () => {
       const text = '$HOME * `id` $(id) | > x ; && & ~'
       expect(await exec(sandbox, ['printf', '%s', text])).toMatchObject({
         run: { end: 'exited', exitCode: 0 },
@@ -72,7 +72,7 @@ export function commandBackendContract(
       })
     })
 
-    it('tells both streams apart and gives the program’s own exit code', async () => {
+    it('separates both output streams, and returns the program’s own exit code', async () => {
       expect(await exec(sandbox, ['sh', '-c', 'echo out; echo err >&2; exit 7'])).toMatchObject({
         run: { end: 'exited', exitCode: 7 },
         out: 'out\n',
@@ -80,7 +80,7 @@ export function commandBackendContract(
       })
     })
 
-    it('passes on only the environment that it is given', async () => {
+    it('passes on only the given environment', async () => {
       process.env.CRAIK_CONTRACT_PLANTED = 'planted-value'
       try {
         const { out } = await exec(sandbox, ['env'], { env: { PATH, GIVEN: 'yes' } })
@@ -96,7 +96,7 @@ export function commandBackendContract(
       ['is not there by its path', '/nowhere/at/all/program', 'missing'],
       ['is not in the workspace', './no-such-program-here', 'missing'],
       ['may not be executed', './closed', 'not_executable'],
-    ])('says that a program which %s was not started', async (_, program, reason) => {
+    ])('reports not_started for a program that %s', async (_, program, reason) => {
       writeFileSync(join(folder, 'closed'), '#!/bin/sh\n', { mode: 0o644 })
       const { run } = await exec(sandbox, [program, 'argument'])
       expect(run).toMatchObject({
@@ -106,37 +106,37 @@ export function commandBackendContract(
       })
     })
 
-    it('says the same of a script whose interpreter is missing', async () => {
+    it('reports the same for a script whose interpreter is missing', async () => {
       writeFileSync(join(folder, 'script'), '#!/no/such/interpreter\n', { mode: 0o755 })
       expect((await exec(sandbox, ['./script'])).run.end).toBe('not_started')
     })
 
-    it('believes a program’s own exit code, whatever the program says', async () => {
+    it('reports a program’s own exit code, whatever the program prints', async () => {
       const lie = "echo 'bwrap: execvp x: No such file or directory' >&2; exit 1"
       expect((await exec(sandbox, ['sh', '-c', lie])).run).toMatchObject({ end: 'exited', exitCode: 1 })
       expect((await exec(sandbox, ['sh', '-c', 'exit 127'])).run).toMatchObject({ exitCode: 127 })
     })
 
-    it('gives what it is handed to standard input, and nothing otherwise', async () => {
+    it('sends the given standard input, and otherwise none', async () => {
       expect((await exec(sandbox, ['cat'])).out).toBe('')
       expect((await exec(sandbox, ['cat'], { stdin: Buffer.from('handed\n') })).out).toBe('handed\n')
     })
 
-    it('asks a program politely to stop at its time limit, and lets it finish', async () => {
+    it('sends a program a signal at its timeout, and lets it finish', async () => {
       const script = `trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done`
       const { run, out } = await exec(sandbox, ['sh', '-c', script], { timeoutMs: 700, graceMs: 10_000 })
       expect(run.end).toBe('timeout')
       expect(out).toBe('asked\n')
     })
 
-    it('ends one that does not listen', async () => {
+    it('kills a program that ignores the signal', async () => {
       const script = `trap '' TERM INT; echo deaf; while :; do sleep 0.05; done`
       const { run, out } = await exec(sandbox, ['sh', '-c', script], { timeoutMs: 500, graceMs: 200 })
       expect(run.end).toBe('timeout')
       expect(out).toBe('deaf\n')
     })
 
-    it('stops when it is cancelled, and at once when that is asked for', async () => {
+    it('stops when it is cancelled, gently or at once', async () => {
       for (const which of ['signal', 'killSignal'] as const) {
         const cancel = new AbortController()
         const { run } = await exec(sandbox, ['sh', '-c', 'echo started; exec sleep 300'], {
@@ -147,13 +147,13 @@ export function commandBackendContract(
       }
     })
 
-    it('cuts a flood of output', async () => {
+    it('truncates excessive output', async () => {
       const { run, out } = await exec(sandbox, ['yes'], { maxOutputBytes: 100_000 })
       expect(run.end).toBe('output_limit')
       expect(out.length).toBe(100_000)
     })
 
-    it('runs several commands at once, each for itself', async () => {
+    it('runs several commands at once, independent of each other', async () => {
       const all = await Promise.all(
         [1, 2, 3, 4].map((n) => exec(sandbox, ['sh', '-c', `sleep 0.1; echo ${n}`])),
       )

@@ -1,4 +1,4 @@
-/** What every store's ledger must do: limits hold in the statement that changes a balance. */
+/** The contract of every store's ledger: the statement that changes a balance also enforces its limits. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { BudgetId, HoldId } from '../../src/lib/ids.ts'
 import type { BalanceKey, BudgetRow, HoldRow } from '../../src/store/ledger-tables.ts'
@@ -16,7 +16,7 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
       inside(({ budgets }) => budgets.hold(KEY, { nanoUsd, tokens }))
     const balance = () => inside(({ budgets }) => budgets.balance(KEY))
 
-    it('holds up to the limit and not one beyond it', async () => {
+    it('holds amounts up to the limit, and nothing above it', async () => {
       await inside(({ budgets }) => budgets.put(budget({ limitTokens: 50 })))
       expect(await balance()).toEqual({ spentNanoUsd: 0, heldNanoUsd: 0, spentTokens: 0, heldTokens: 0 })
       expect(await hold(101)).toBe(false)
@@ -28,7 +28,7 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
       expect(await balance()).toEqual({ spentNanoUsd: 0, heldNanoUsd: 100, spentTokens: 0, heldTokens: 50 })
     })
 
-    it('counts what was spent against the limit, and lets what costs nothing pass beyond it', async () => {
+    it('counts spent amounts against the limit, but lets free calls exceed it', async () => {
       await inside(({ budgets }) => budgets.put(budget()))
       await hold(10)
       await inside(({ budgets }) =>
@@ -39,7 +39,7 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
       expect(await hold(0, 5)).toBe(true)
     })
 
-    it('never counts beyond what a number holds exactly', async () => {
+    it('never counts above the largest exact number', async () => {
       await inside(({ budgets }) => budgets.put(budget({ limitNanoUsd: null })))
       const most = Number.MAX_SAFE_INTEGER
       await hold(1, 1)
@@ -51,7 +51,7 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
       expect(await balance()).toMatchObject({ spentNanoUsd: most, spentTokens: most })
     })
 
-    it('refuses to give back more than is held', async () => {
+    it('refuses to release more than is held', async () => {
       await inside(({ budgets }) => budgets.put(budget()))
       await hold(10)
       const tooMuch = { nanoUsd: 11, tokens: 0 }
@@ -66,7 +66,7 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
       expect(await inside(({ budgets }) => budgets.hold(next, { nanoUsd: 100, tokens: 0 }))).toBe(true)
     })
 
-    it('finds the budgets of a call and no others; a removed one limits nothing', async () => {
+    it('finds only the budgets of a call, and a removed one limits nothing', async () => {
       const id = (text: string) => text as BudgetId
       await inside(async ({ budgets }) => {
         await budgets.put(budget({ id: id('d'), scopeKind: 'total', scopeRef: null }))
@@ -86,8 +86,8 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
     it('removes a hold once', async () => {
       await inside(({ holds }) => holds.insert(HOLD))
       expect(await inside(({ holds }) => holds.get(HOLD.id))).toEqual(HOLD)
-      expect(await inside(({ holds }) => holds.madeUntil(999))).toEqual([])
-      expect(await inside(({ holds }) => holds.madeUntil(1000))).toEqual([HOLD])
+      expect(await inside(({ holds }) => holds.listCreatedUntil(999))).toEqual([])
+      expect(await inside(({ holds }) => holds.listCreatedUntil(1000))).toEqual([HOLD])
       expect(await inside(({ holds }) => holds.owners('provider', 'provider_x'))).toEqual([HOLD.owner])
       expect(await inside(({ holds }) => holds.owners('session', 'agent_2'))).toEqual([])
       expect(await inside(({ holds }) => holds.take(HOLD.id))).toEqual({
@@ -97,7 +97,7 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
       expect(await inside(({ holds }) => holds.take(HOLD.id))).toBeUndefined()
     })
 
-    it('counts the uses of a minute, corrects them, and forgets the old ones', async () => {
+    it('counts the uses of a minute, corrects them, and forgets old ones', async () => {
       const use = (n: number) => ({
         holdId: `hold_${n}` as HoldId,
         providerId: 'provider_x',

@@ -1,4 +1,4 @@
-/** The process sandbox passes the contract when root runs Craik. */
+/** Runs the contract of sandboxes for the process backend, with Craik as root. */
 import { describe } from 'vitest'
 import { canBe, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'
 import { sandboxContract } from './sandbox.ts'

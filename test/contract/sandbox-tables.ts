@@ -1,4 +1,4 @@
-/** What every store must do for sandboxes: records, jobs and the counts of their boundaries. */
+/** The contract of every store for sandboxes: their records, their jobs and the counts of their boundaries. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { JobId, ReceiptId, SandboxId } from '../../src/lib/ids.ts'
 import type { SandboxJobRow } from '../../src/store/sandbox-tables.ts'
@@ -18,7 +18,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
     const inside = <T>(work: (tables: Tables) => Promise<T>) => store.transaction(work)
 
     describe('records', () => {
-      it('finds a sandbox by what its document says', async () => {
+      it('finds a sandbox by the fields of its document', async () => {
         await inside(async ({ sandboxes }) => {
           await sandboxes.insert(sandbox(BOX, { name: 'one', state: 'running', operator: 'ada' }))
           await sandboxes.insert(sandbox(OTHER, { name: 'two', state: 'lost', operator: 'ada' }))
@@ -31,7 +31,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await inside(({ sandboxes }) => sandboxes.get('one'))).toBeUndefined()
       })
 
-      it('keeps a name, and an allocated user, for one sandbox at a time', async () => {
+      it('allows a name, and an allocated user, for only one sandbox at a time', async () => {
         const first = sandbox(BOX, { name: 'one', allocated_uid: 2_000_000_001 })
         await inside(({ sandboxes }) => sandboxes.insert(first))
         const sameName = sandbox(OTHER, { name: 'one' })
@@ -46,7 +46,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await inside(({ sandboxes }) => sandboxes.list({}, 10))).toHaveLength(3)
       })
 
-      it('holds the begins of open jobs and of what is in progress, for as long as it is there', async () => {
+      it('reports that a begin receipt is in use by an open job or a pending operation, while the sandbox exists', async () => {
         await inside(async ({ sandboxes, sandboxJobs }) => {
           await sandboxes.insert(sandbox(BOX, { name: 'one', pending: { begin_id: 'rcpt_create' } }))
           await sandboxJobs.insert(job('job_1'))
@@ -66,7 +66,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
     })
 
     describe('snapshots', () => {
-      it('keeps a name for one at a time, and finds it by that', async () => {
+      it('allows a name for only one snapshot at a time, and finds a snapshot by its name', async () => {
         const row = (id: string, name: string) => ({
           id,
           document: JSON.stringify({ name }),
@@ -83,26 +83,32 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
       })
     })
 
-    describe('warm places', () => {
-      it('gives a user to one at a time', async () => {
+    describe('warm instances', () => {
+      it('allows a user for only one instance at a time', async () => {
         const row = (id: string, allocated_uid: number | null) => ({
           id,
           document: JSON.stringify({ allocated_uid }),
           seal: 'seal',
           createdAtMs: 1,
         })
-        await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_a', 7)))
-        await expect(inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_b', 7)))).rejects.toThrow()
-        expect(await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_b', null)))).toBe(true)
-        expect(await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_c', null)))).toBe(true)
-        expect(await inside(({ warmPlaces }) => warmPlaces.list({}, 10))).toHaveLength(3)
-        expect(await inside(({ warmPlaces }) => warmPlaces.remove('sbx_a'))).toBe(true)
-        expect(await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_d', 7)))).toBe(true)
+        await inside(({ warmInstances: warmPlaces }) => warmPlaces.insert(row('sbx_a', 7)))
+        await expect(
+          inside(({ warmInstances: warmPlaces }) => warmPlaces.insert(row('sbx_b', 7))),
+        ).rejects.toThrow()
+        expect(await inside(({ warmInstances: warmPlaces }) => warmPlaces.insert(row('sbx_b', null)))).toBe(
+          true,
+        )
+        expect(await inside(({ warmInstances: warmPlaces }) => warmPlaces.insert(row('sbx_c', null)))).toBe(
+          true,
+        )
+        expect(await inside(({ warmInstances: warmPlaces }) => warmPlaces.list({}, 10))).toHaveLength(3)
+        expect(await inside(({ warmInstances: warmPlaces }) => warmPlaces.remove('sbx_a'))).toBe(true)
+        expect(await inside(({ warmInstances: warmPlaces }) => warmPlaces.insert(row('sbx_d', 7)))).toBe(true)
       })
     })
 
     describe('jobs', () => {
-      it('gives back what was kept, once per sandbox and id', async () => {
+      it('returns a stored job, only once per sandbox and id', async () => {
         const row = job('job_1', { document: '{"operator":"ada"}' })
         expect(await inside(({ sandboxJobs }) => sandboxJobs.insert(row))).toBe(true)
         const again = { ...row, beginId: 'rcpt_again' as ReceiptId }
@@ -114,13 +120,13 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await inside(({ sandboxJobs }) => sandboxJobs.get(OTHER, 'job_1'))).toBeUndefined()
       })
 
-      it('refuses a begin that is another job’s', async () => {
+      it('refuses the begin receipt of another job', async () => {
         await inside(({ sandboxJobs }) => sandboxJobs.insert(job('job_1')))
         const same = job('job_2', { beginId: 'rcpt_job_1' as ReceiptId })
         await expect(inside(({ sandboxJobs }) => sandboxJobs.insert(same))).rejects.toThrow()
       })
 
-      it('ends a job once, and lists the open ones oldest first', async () => {
+      it('ends a job once, and lists the open jobs oldest first', async () => {
         await inside(async ({ sandboxJobs }) => {
           await sandboxJobs.insert(job('job_2', { createdAtMs: 2 }))
           await sandboxJobs.insert(job('job_1', { createdAtMs: 1 }))
@@ -132,7 +138,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(open.map(({ jobId }) => jobId)).toEqual(['job_1', 'job_3'])
       })
 
-      it('gives back all of them page by page, of every sandbox, ended or not', async () => {
+      it('lists the jobs of all sandboxes page by page, ended or not', async () => {
         await inside(async ({ sandboxJobs }) => {
           await sandboxJobs.insert(job('job_2', { state: 'ended' }))
           await sandboxJobs.insert(job('job_1'))
@@ -144,7 +150,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await inside(({ sandboxJobs }) => sandboxJobs.scan(rest.at(-1), 2))).toEqual([])
       })
 
-      it('is taken over and rewritten only where it is', async () => {
+      it('adopts and updates only an existing job', async () => {
         await inside(({ sandboxJobs }) => sandboxJobs.insert(job('job_1')))
         const owner = { ...OWNER, pid: 8 }
         expect(await inside(({ sandboxJobs }) => sandboxJobs.adopt(BOX, 'job_1', owner))).toBe(true)
@@ -162,7 +168,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await inside(({ sandboxJobs }) => sandboxJobs.update(nowhere))).toBe(false)
       })
 
-      it('keeps the greatest ids of those that ended, and all that are open', async () => {
+      it('keeps the ended jobs with the highest ids, and all open jobs', async () => {
         await inside(async ({ sandboxJobs }) => {
           await sandboxJobs.insert(job('job_1'))
           for (const id of ['job_5', 'job_2', 'job_4', 'job_3'])
@@ -180,7 +186,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await hasJob('job_0', OTHER)).toBe(true)
       })
 
-      it('goes with its sandbox and no other', async () => {
+      it('removes the jobs of one sandbox and no others', async () => {
         await inside(async ({ sandboxJobs }) => {
           await sandboxJobs.insert(job('job_1'))
           await sandboxJobs.insert(job('job_2', { sandboxId: OTHER }))
@@ -199,7 +205,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         updatedAtMs: 5,
       })
 
-      it('change until they are closed, which happens once', async () => {
+      it('change until the boundary is closed, which happens once', async () => {
         expect(await inside(({ boundaryEpochs }) => boundaryEpochs.put(row('e1', '{"a":1}')))).toBe(true)
         expect(await inside(({ boundaryEpochs }) => boundaryEpochs.put(row('e1', '{"a":2}')))).toBe(true)
         expect(await inside(({ boundaryEpochs }) => boundaryEpochs.close(BOX, 'e1'))).toBe(true)
@@ -212,7 +218,7 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await inside(({ boundaryEpochs }) => boundaryEpochs.close(BOX, 'e9'))).toBe(false)
       })
 
-      it('are listed while they are open, of one sandbox or of all', async () => {
+      it('are listed while the boundary is open, for one sandbox or for all', async () => {
         await inside(async ({ boundaryEpochs }) => {
           await boundaryEpochs.put(row('e1', '{}'))
           await boundaryEpochs.put(row('e2', '{}'))

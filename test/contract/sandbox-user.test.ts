@@ -1,4 +1,4 @@
-/** The process sandbox passes the contract when an ordinary user runs Craik. */
+/** Runs the contract of sandboxes for the process backend, with Craik as an ordinary user. */
 import { SandboxHome } from '../sandbox-home.ts'
 import { sandboxContract } from './sandbox.ts'
 

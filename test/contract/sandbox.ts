@@ -1,10 +1,10 @@
-/** The contract of sandboxes: one suite that every kind of place passes, in a home of whoever runs Craik. */
+/** The contract of sandboxes: one suite that every kind of sandbox instance passes, in the home of any user. */
 import { afterAll, beforeAll, describe } from 'vitest'
 import type { SandboxHome } from '../sandbox-home.ts'
 import { copyContract } from './sandbox/copies.ts'
 import { execContract } from './sandbox/exec.ts'
 import { fileContract } from './sandbox/files.ts'
-import { insideContract } from './sandbox/inside.ts'
+import { processContract } from './sandbox/inside.ts'
 import type { ContractInstance } from './sandbox/instance.ts'
 import { lifecycleContract } from './sandbox/lifecycle.ts'
 import { limitContract } from './sandbox/limits.ts'
@@ -17,7 +17,7 @@ import { trustContract } from './sandbox/trust.ts'
 import { volumeContract } from './sandbox/volumes.ts'
 import { workspaceContract } from './sandbox/workspaces.ts'
 
-/** What is left on the machine at the end fails the suite: see how the home is disposed of. */
+/** Fails when the suite leaves anything on the host: the disposal of the home checks that. */
 export function sandboxContract(name: string, open: () => Promise<SandboxHome>): void {
   describe(`the contract of sandboxes: ${name}`, () => {
     let instance: ContractInstance | undefined
@@ -46,13 +46,13 @@ export function sandboxContract(name: string, open: () => Promise<SandboxHome>):
     fileContract(get)
     copyContract(get)
     networkContract(get)
-    insideContract(get)
+    processContract(get)
     severalContract(get)
     workspaceContract(get)
     volumeContract(get)
     limitContract(get)
     lifecycleContract(get)
-    // Last: it looks at what all the others left in the log.
+    // Must be last, because it checks the log of all the others.
     trustContract(get)
   })
 }

@@ -6,7 +6,7 @@ import { afterEach } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
 import { cacheRows } from '../../src/store/sqlite/cached-rows.ts'
 import { openDatabase } from '../../src/store/sqlite/database.ts'
-import { tablesOver } from '../../src/store/sqlite/tables.ts'
+import { createTables } from '../../src/store/sqlite/tables.ts'
 import { ledgerContract } from './ledger-tables.ts'
 import { sandboxContract } from './sandbox-tables.ts'
 import { type StoreUnderTest, storeContract } from './store.ts'
@@ -23,7 +23,7 @@ async function open(): Promise<StoreUnderTest> {
   const folder = mkdtempSync(join(tmpdir(), 'craik-store-'))
   const database = await openDatabase(homeAt(join(folder, 'home')))
   opened.push({ database, folder })
-  const tables = tablesOver(database)
+  const tables = createTables(database)
   return {
     async transaction(work) {
       database.exec('BEGIN IMMEDIATE')
@@ -39,11 +39,11 @@ async function open(): Promise<StoreUnderTest> {
   }
 }
 
-/** As the writer thread does it. */
-async function openRemembering(): Promise<StoreUnderTest> {
+/** Opens a store with cached rows, as the writer thread does. */
+async function openCached(): Promise<StoreUnderTest> {
   await open()
   const { database } = opened.at(-1)!
-  const rows = cacheRows(database, tablesOver(database))
+  const rows = cacheRows(database, createTables(database))
   return {
     async transaction(work) {
       database.exec('BEGIN IMMEDIATE')
@@ -54,7 +54,7 @@ async function openRemembering(): Promise<StoreUnderTest> {
         return result
       } catch (error) {
         database.exec('ROLLBACK')
-        rows.undone()
+        rows.onRollback()
         throw error
       }
     },
@@ -64,5 +64,5 @@ async function openRemembering(): Promise<StoreUnderTest> {
 storeContract('SQLite', open)
 ledgerContract('SQLite', open)
 sandboxContract('SQLite', open)
-storeContract('SQLite, with rows remembered,', openRemembering)
-ledgerContract('SQLite, with rows remembered,', openRemembering)
+storeContract('SQLite, with rows remembered,', openCached)
+ledgerContract('SQLite, with rows remembered,', openCached)

@@ -1,9 +1,9 @@
-/** What every store must do. A store ships when it passes this. */
+/** The contract of every store. Craik ships a store only when it passes. */
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { EnvelopeId, GrantId, ReceiptId } from '../../src/lib/ids.ts'
 import type { GrantRow, ReceiptRow, Tables } from '../../src/store/store.ts'
 
-/** `work` runs inside one transaction, which commits when it resolves and is undone when it rejects. */
+/** Runs `work` in one transaction. It commits when `work` resolves, and rolls back when it rejects. */
 export interface StoreUnderTest {
   transaction<T>(work: (tables: Tables) => Promise<T>): Promise<T>
 }
@@ -17,7 +17,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
     const inside = <T>(work: (tables: Tables) => Promise<T>) => store.transaction(work)
 
     describe('receipts', () => {
-      it('has no head while it is empty, then the newest with the key in use', async () => {
+      it('has no head while it is empty, then the newest receipt with the current key', async () => {
         expect(await inside(({ receipts }) => receipts.last())).toBeUndefined()
         await inside(async ({ receipts, logKeys }) => {
           await logKeys.add({ kid: 'k1', origin: 'o', vkey: 'v1', fromSeq: 0 })
@@ -33,7 +33,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
         expect(await inside(({ logKeys }) => logKeys.current())).toMatchObject({ kid: 'k2' })
       })
 
-      it('gives a line back byte for byte', async () => {
+      it('returns a line byte for byte', async () => {
         const row = receipt(0, { line: '{"body":{"x":"é\u2028😀"}}', leaf: Buffer.alloc(32, 7) })
         await inside(({ receipts }) => receipts.insert(row))
         const found = await inside(({ receipts }) => receipts.get(row.id))
@@ -48,14 +48,14 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
         expect(await inside(({ receipts }) => receipts.scan(0, 10))).toHaveLength(1)
       })
 
-      it('says when a sequence number is taken, and keeps the first', async () => {
+      it('reports that a sequence number is taken, and keeps the first receipt', async () => {
         const second = receipt(0, { id: 'rcpt_other' as ReceiptId })
         expect(await inside(({ receipts }) => receipts.insert(receipt(0)))).toBe(true)
         expect(await inside(({ receipts }) => receipts.insert(second))).toBe(false)
         expect(await inside(({ receipts }) => receipts.scan(0, 10))).toMatchObject([{ id: 'rcpt_0' }])
       })
 
-      it('lets a begin end only once', async () => {
+      it('accepts only one end for a begin', async () => {
         await inside(({ receipts }) => receipts.insert(receipt(0)))
         await inside(({ receipts }) => receipts.insert(receipt(1, { phase: 'end', beginId: receipt(0).id })))
         const again = receipt(2, { phase: 'end', beginId: receipt(0).id })
@@ -63,7 +63,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
         expect(await inside(({ receipts }) => receipts.endOf(receipt(0).id))).toMatchObject({ seq: 1 })
       })
 
-      it('scans in order and finds by any filter, newest first, page by page', async () => {
+      it('scans in order, and finds by any filter, newest first, page by page', async () => {
         await inside(async ({ receipts }) => {
           for (let seq = 0; seq < 10; seq++) {
             await receipts.insert(
@@ -86,7 +86,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
         expect(await find({ runId: 'other' }, 10)).toEqual([])
       })
 
-      it('finds by links what was indexed and what is newer than the newest checkpoint', async () => {
+      it('finds by links both indexed receipts and those since the newest checkpoint', async () => {
         await inside(async ({ receipts, tree }) => {
           for (let seq = 0; seq < 4; seq++)
             await receipts.insert(receipt(seq, { taskId: 't', handoffId: 'h' }))
@@ -99,7 +99,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
         expect(await inside(({ receipts }) => receipts.firstUnindexed(3))).toBe(2)
       })
 
-      it('undoes everything when the work fails', async () => {
+      it('rolls back everything when the work fails', async () => {
         const failing = inside(async ({ receipts, openReceipts }) => {
           await receipts.insert(receipt(0))
           await openReceipts.add({ id: receipt(0).id, owner: OWNER })
@@ -111,7 +111,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
       })
     })
 
-    it('remembers what is open, and forgets it once', async () => {
+    it('stores open receipts, and removes one only once', async () => {
       await inside(({ openReceipts }) => openReceipts.add({ id: 'rcpt_a' as ReceiptId, owner: OWNER }))
       expect(await inside(({ openReceipts }) => openReceipts.list())).toEqual([
         { id: 'rcpt_a', owner: OWNER },
@@ -120,7 +120,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
       expect(await inside(({ openReceipts }) => openReceipts.remove('rcpt_a'))).toBe(false)
     })
 
-    it('keeps leaf hashes, tree nodes and checkpoints', async () => {
+    it('stores leaf hashes, tree nodes and checkpoints', async () => {
       await inside(async ({ receipts, tree }) => {
         for (let seq = 0; seq < 5; seq++) await receipts.insert(receipt(seq, { leaf: Buffer.alloc(32, seq) }))
         await tree.putNode(8, 0, Buffer.alloc(32, 9))
@@ -136,7 +136,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
       expect((await inside(({ tree }) => tree.checkpoints(2, 9))).map(({ size }) => size)).toEqual([4])
     })
 
-    it('keeps a document once, under its digest', async () => {
+    it('stores a document once, under its digest', async () => {
       const document = { digest: 'sha256:a', mediaType: 'text/cedar', text: 'permit' }
       await inside(({ documents }) => documents.put(document))
       await inside(({ documents }) => documents.put(document))
@@ -152,27 +152,27 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
     })
 
     describe('grants', () => {
-      it('are used up, and then no more', async () => {
+      it('can be used as often as they allow, and not more', async () => {
         await inside(({ grants }) => grants.insert(grant({ usesLeft: 2 })))
         const use = () => inside(({ grants }) => grants.consume('grant_a'))
         expect([await use(), await use(), await use()]).toEqual([true, true, false])
         expect(await inside(({ grants }) => grants.get('grant_a'))).toMatchObject({ usesLeft: 0 })
       })
 
-      it('without a number of uses last', async () => {
+      it('without a limit of uses can always be used', async () => {
         await inside(({ grants }) => grants.insert(grant({ usesLeft: null })))
         for (let i = 0; i < 3; i++) expect(await inside(({ grants }) => grants.consume('grant_a'))).toBe(true)
         expect(await inside(({ grants }) => grants.consume('grant_b'))).toBe(false)
       })
 
-      it('are revoked once', async () => {
+      it('can be revoked once', async () => {
         await inside(({ grants }) => grants.insert(grant({})))
         expect(await inside(({ grants }) => grants.revoke('grant_a', 5))).toBe(true)
         expect(await inside(({ grants }) => grants.revoke('grant_a', 6))).toBe(false)
         expect(await inside(({ grants }) => grants.list(10))).toMatchObject([{ revokedAtMs: 5 }])
       })
 
-      it('are found for a capability and subject while they can be used, newest first', async () => {
+      it('are found for a capability and subject while they are usable, newest first', async () => {
         const rows = [
           grant({ id: 'grant_old' as GrantId, expiresAtMs: 11 }),
           grant({ id: 'grant_new' as GrantId, usesLeft: null, createdAtMs: 2 }),
@@ -200,7 +200,7 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
       expect(await inside(({ secrets }) => secrets.get('A'))).toBeUndefined()
     })
 
-    it('registers a command reference once, word for word', async () => {
+    it('stores a command reference once, word for word', async () => {
       const row = { ref: 'test', argv: ['npm', 'test', '', 'a "b" \\'], createdAtMs: 1 }
       await inside(({ commands }) => commands.insert(row))
       await expect(inside(({ commands }) => commands.insert(row))).rejects.toThrow()

@@ -1,4 +1,4 @@
-/** Runs a suite that every kind of place passes against containers; says why where it cannot. */
+/** Runs a suite for every kind of sandbox against containers. If it cannot, the name of the tests says why. */
 import { describe } from 'vitest'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { canBe, type Identity, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'

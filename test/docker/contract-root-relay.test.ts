@@ -1,4 +1,4 @@
-/** Containers pass the contract of sandboxes: made by root, reached over a relay. */
+/** Containers pass the sandbox contract: created by root, with the relay transport. */
 import { sandboxContract } from '../contract/sandbox.ts'
 import { forContainersOf } from './containers.ts'
 

@@ -1,4 +1,4 @@
-/** Containers pass the contract of sandboxes: made by root, reached over a socket in a folder. */
+/** Containers pass the sandbox contract: created by root, with the socket transport. */
 import { sandboxContract } from '../contract/sandbox.ts'
 import { forContainersOf } from './containers.ts'
 

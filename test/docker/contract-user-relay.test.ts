@@ -1,4 +1,4 @@
-/** Containers pass the contract of sandboxes: made by an ordinary user, reached over a relay. */
+/** Containers pass the sandbox contract: created by an ordinary user, with the relay transport. */
 import { sandboxContract } from '../contract/sandbox.ts'
 import { forContainersOf } from './containers.ts'
 

@@ -1,4 +1,4 @@
-/** A copy of a home whose containers run: it never touches those of the original. */
+/** A copy of a Craik home with running containers never affects the containers of the original. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SandboxHome } from '../sandbox-home.ts'
 
 it.skipIf(ENGINE_IS_NEEDED !== undefined)(
-  ENGINE_IS_NEEDED ?? 'a container in place goes on when a copy of its home lists, resumes and deletes it',
+  ENGINE_IS_NEEDED ?? 'a container in place continues when a copy of its home lists, resumes and deletes it',
   async () => {
     await using home = await SandboxHome.open({ identity: 'user', backend: 'docker' })
     const workspace = home.workspace('project', { 'README.md': 'mine\n' })
@@ -28,7 +28,7 @@ it.skipIf(ENGINE_IS_NEEDED !== undefined)(
     } finally {
       await home.run(['supervisor', 'stop'], inCopy)
     }
-    // The names that protect the workspace are those of the sandbox that runs.
+    // The workspace still has the protected files of the running sandbox.
     expect(readdirSync(workspace)).toEqual(taken)
     expect(await home.run(['sandbox', 'exec', id, '--', 'echo', 'here'])).toMatchObject({ stdout: 'here\n' })
   },

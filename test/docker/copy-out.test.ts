@@ -1,4 +1,4 @@
-/** What comes out of a container by `craik sandbox cp`. */
+/** Copying out of a container with `craik sandbox cp`. */
 import { describe } from 'vitest'
 import { copyOutAttacks } from '../attacks/copy-out.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'

@@ -1,15 +1,17 @@
-/** A provider's answers are no oracle for the credential: from inside a container. */
+/** A provider's responses reveal nothing about the credential to a program in a container. */
 import { describe, it } from 'vitest'
-import { PATIENT, recoversNothing, seesTheSameWithEach } from '../attacks/credential-oracle.ts'
+import { LONG_TIMEOUT, recoversNothing, seesTheSameWithEach } from '../attacks/credential-oracle.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { canBe } from '../sandbox-home.ts'
 
-const place = { identity: canBe('root') ? 'root' : 'user', backend: 'docker' } as const
+const instance = { identity: canBe('root') ? 'root' : 'user', backend: 'docker' } as const
 
 describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'in a container', () => {
-  it('guessing a credential character by character recovers nothing', () => recoversNothing(place))
+  it('guessing a credential character by character recovers nothing', () => recoversNothing(instance))
 
-  it('a guest sees the same with either of two credentials, on every route', PATIENT, () =>
-    seesTheSameWithEach(place),
+  it(
+    'a program in the sandbox gets the same responses with either of two credentials, on every route',
+    LONG_TIMEOUT,
+    () => seesTheSameWithEach(instance),
   )
 })

@@ -1,9 +1,9 @@
-/** The disk of a place of the Docker backend outlives it: in a folder, or in a volume of the engine. */
+/** The disk of an instance of the Docker backend outlives it, in a folder or in a volume of the engine. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/container-names.ts'
 import { isGone } from '../../src/sandboxes/backends/docker/engine/engine-request.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
-import { InstanceRunner, MIB, RUNNERS, USERS_ALONE } from './instance-runner.fixture.ts'
+import { InstanceRunner, MIB, RUNNERS, SOCKET_RUNNERS } from './instance-runner.fixture.ts'
 
 const SKIPPED = ENGINE_IS_NEEDED === undefined ? '' : ` (${ENGINE_IS_NEEDED})`
 
@@ -17,7 +17,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
-  it('keeps its disk in a volume where the engine cannot share a folder', async () => {
+  it('keeps its disk in a volume if the engine cannot share a folder', async () => {
     const spec = runner.specWith({ container: { ...runner.container, state: 'volume' } })
     const lines = await runner.sendOrder({
       verb: 'create',
@@ -37,7 +37,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
   })
 })
 
-describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIPPED}`, (who) => {
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(SOCKET_RUNNERS)(`as $who${SKIPPED}`, (who) => {
   let runner: InstanceRunner
   let craikHome: string
 
@@ -47,7 +47,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
-  it('keeps its disk when it is ended, and has it again', async () => {
+  it('keeps its disk when it ends, and gets it again', async () => {
     const spec = runner.specWith()
     const write = 'echo mine >/workspace/home/kept; echo mine >kept; echo tmp >/tmp/lost'
     await runner.sendOrder({ verb: 'create', craikHome, spec, run: [write] })

@@ -1,4 +1,7 @@
-/** How places of the Docker backend end and are found again: nothing is left, and an engine’s silence is no answer. */
+/**
+ * How instances of the Docker backend end and are recovered. Nothing is left, and an engine that does not answer proves
+ * nothing.
+ */
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -6,7 +9,7 @@ import type { SandboxSpec } from '../../src/sandboxes/backend.ts'
 import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/container-names.ts'
 import { isGone } from '../../src/sandboxes/backends/docker/engine/engine-request.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
-import { InstanceRunner, type Order, RUNNERS, USERS_ALONE } from './instance-runner.fixture.ts'
+import { InstanceRunner, type Order, RUNNERS, SOCKET_RUNNERS } from './instance-runner.fixture.ts'
 import { SocketProxy } from './socket-proxy.fixture.ts'
 
 const SWEEPS = 5
@@ -22,7 +25,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
-  it('outlives the process that made it, is found again, and ends for whoever watches', async () => {
+  it('outlives the process that created it, is recovered, and reports its end to the process that watches it', async () => {
     const spec = runner.specWith()
     const first = await runner.waiting({ verb: 'create', craikHome, spec, run: ['echo 1 >/tmp/kept'] })
     const { handle } = first.lines[0]!
@@ -35,7 +38,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
       handle: handle!,
       run: [
         'cat /tmp/kept',
-        // The relay of whoever was killed ends by itself.
+        // The relay of the killed process ends by itself.
         `for i in $(seq 100); do [ "$(${count})" -le 1 ] && break; sleep .1; done; ${count}`,
       ],
     })
@@ -51,7 +54,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
   })
 })
 
-describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIPPED}`, (who) => {
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(SOCKET_RUNNERS)(`as $who${SKIPPED}`, (who) => {
   let runner: InstanceRunner
   let craikHome: string
 
@@ -61,7 +64,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
-  it('is not taken for gone while the engine does not answer', async () => {
+  it('does not count as gone while the engine does not answer', async () => {
     const spec = runner.specWith()
     await using gate = await SocketProxy.open(runner.engine.address, runner.folder)
     runner.own(gate.path)
@@ -75,7 +78,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     ] satisfies Order[])
       expect(await runner.sendOrder(order, through)).toMatchObject([{ error: { code: 'unavailable' } }])
     const ended = next()
-    // While nobody can hear of it.
+    // No process can receive the engine's event now.
     await runner.engine.docker.getContainer(String(handle!.container)).kill()
     expect(await Promise.race([ended, sleep(1500)])).toBeUndefined()
     await gate.reopen()
@@ -86,7 +89,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     expect(await runner.findLeftovers(spec)).toEqual([])
   })
 
-  it('leaves nothing when it is killed while it makes or ends one, once that was swept', async () => {
+  it('leaves nothing after a sweep if its creator was killed while it created or ended an instance', async () => {
     const killed: SandboxSpec[] = []
     for (const afterMs of [250, 400, 550, 700, 900, 1200]) {
       const spec = runner.specWith()
@@ -96,12 +99,12 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
       await sleep(afterMs)
       driver.kill('SIGKILL')
       await exited
-      await sweepWhatComes(spec)
+      await sweepUntilClean(spec)
     }
     for (const spec of killed) expect(await runner.findLeftovers(spec)).toEqual([])
   })
 
-  it('removes what an engine finished making for a sandbox that is no more', async () => {
+  it('removes a container that the engine finished creating for a sandbox that no longer exists', async () => {
     const gone = runner.specWith()
     const left = await runner.engine.docker.createContainer({
       Image: runner.container.image,
@@ -114,7 +117,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     expect(await runner.engine.ask('look', () => left.inspect()).catch(isGone)).toBe(true)
   })
 
-  it('does not touch what belongs to another home', async () => {
+  it('does not touch the container of another home', async () => {
     const spec = runner.specWith()
     const foreign = await runner.engine.docker.createContainer({
       name: containerName(spec.id),
@@ -132,8 +135,8 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     }
   })
 
-  /** The engine, or a program that mounts, finishes what it was asked for although nobody waits for it any more. */
-  async function sweepWhatComes(spec: SandboxSpec): Promise<void> {
+  /** Sweeps several times, because the engine or a mount program finishes its work even if no process waits for it. */
+  async function sweepUntilClean(spec: SandboxSpec): Promise<void> {
     for (let turn = 0; turn < SWEEPS; turn++) {
       expect(await runner.sendOrder({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
       if (turn > 0 && (await runner.findLeftovers(spec)).length === 0) return

@@ -1,10 +1,10 @@
-/** Places of the Docker backend, made for real: what holds them, and what of the host they see. */
+/** Real instances of the Docker backend: their isolation, and what they see of the host. */
 import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { labelsOf } from '../../src/sandboxes/backends/docker/container-names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
-import { InstanceRunner, MIB, RUNNERS, USERS_ALONE } from './instance-runner.fixture.ts'
+import { InstanceRunner, MIB, RUNNERS, SOCKET_RUNNERS } from './instance-runner.fixture.ts'
 
 const SKIPPED = ENGINE_IS_NEEDED === undefined ? '' : ` (${ENGINE_IS_NEEDED})`
 
@@ -19,7 +19,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
-  it('makes a place whose sidecar answers, says what holds it, and leaves nothing when it is destroyed', async () => {
+  it('creates an instance whose sidecar responds, reports its isolation and limits, and leaves nothing when it is destroyed', async () => {
     const spec = runner.specWith()
     const lines = await runner.sendOrder({
       verb: 'create',
@@ -52,7 +52,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
     expect(await runner.findLeftovers(spec)).toEqual([])
   })
 
-  it('has no network, no rights, and a root that cannot be written', async () => {
+  it('has no network, no capabilities and a read-only root file system', async () => {
     const spec = runner.specWith()
     const { driver, lines } = await runner.waiting({
       verb: 'create',
@@ -91,7 +91,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
   })
 })
 
-describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIPPED}`, (who) => {
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(SOCKET_RUNNERS)(`as $who${SKIPPED}`, (who) => {
   let runner: InstanceRunner
   let craikHome: string
 
@@ -101,7 +101,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
-  it('works in place on the caller’s folder, where what the host executes stays as it is', async () => {
+  it('works in place on the caller’s folder, but changes no file that the host executes', async () => {
     const { path, ...there } = runner.workspace('project')
     const lines = await runner.sendOrder({
       verb: 'create',
@@ -118,7 +118,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     expect(readdirSync(path).sort()).toEqual(['.git', 'file.txt'])
   })
 
-  it('does not show folders that are no project’s', async () => {
+  it('does not mount a folder that is not a project', async () => {
     const { path, hostUser: owner } = runner.workspace('linked')
     symlinkSync(path, join(runner.folder, 'link'))
     for (const [requested, why] of [
@@ -136,7 +136,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     }
   })
 
-  it('has nothing of its image’s environment, in its first program or in any', async () => {
+  it('passes no environment variable of its image to its first program or to any other', async () => {
     const plain = await runner.engine.docker.createContainer({ Image: runner.container.image })
     const changes = ['ENV AWS_SECRET_ACCESS_KEY=hidden', 'ENV LD_PRELOAD=/evil.so PATH=/evil', 'ENV LANG=tlh']
     const { Id: image } = await plain.commit({ changes: changes.join('\n') })
@@ -158,7 +158,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     }
   })
 
-  it('is made of an image of the same name when its own is lost, and names the one that it needs', async () => {
+  it('is created from an image of the same name when its own is lost, or names the image that it needs', async () => {
     const lost = `sha256:${'0'.repeat(64)}`
     const again = runner.specWith({ container: { ...runner.container, image: lost } })
     const [made] = await runner.sendOrder({ verb: 'create', craikHome, spec: again })
@@ -176,7 +176,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     }
   })
 
-  it('refuses an image that brings folders of its own', async () => {
+  it('refuses an image that declares volumes', async () => {
     const plain = await runner.engine.docker.createContainer({
       Image: runner.container.image,
       NetworkDisabled: true,

@@ -1,4 +1,4 @@
-/** The pages of the documentation that need containers, typed as a reader would. */
+/** Runs the commands of the documentation pages that need containers, as a reader types them. */
 import { describe, expect, it } from 'vitest'
 import { docsPages, limitPages } from '../docs/pages.ts'
 import { runPage } from '../docs-page.ts'

@@ -1,4 +1,4 @@
-/** The escape suite against containers: made by root, reached over a relay. */
+/** The escape suite against containers: created by root, with the relay transport. */
 import { escapeSuite } from '../escape/suite.ts'
 import { forContainersOf } from './containers.ts'
 

@@ -1,4 +1,4 @@
-/** The escape suite against containers: made by an ordinary user, reached over a socket in a folder. */
+/** The escape suite against containers: created by an ordinary user, with the socket transport. */
 import { escapeSuite } from '../escape/suite.ts'
 import { forContainersOf } from './containers.ts'
 

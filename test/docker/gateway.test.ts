@@ -1,11 +1,14 @@
-/** Models from inside containers, with stand-ins and with real logins: what the engine knows and keeps has nothing of them. */
+/**
+ * Model calls from containers, with placeholder credentials and with real logins. The engine's state contains no real
+ * credential.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { FILES, LoginScene } from '../gateway/login-scene.ts'
-import { asksEachWay } from '../gateway/model-calls.ts'
+import { checkModelCalls } from '../gateway/model-calls.ts'
 import { canBe } from '../sandbox-home.ts'
 
 const identity = canBe('root') ? 'root' : 'user'
@@ -17,13 +20,13 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'in a contai
   })
   afterEach(() => scene[Symbol.asyncDispose]())
 
-  it('each dialect is asked with a stand-in, and the engine knows nothing of the real login or key', async () => {
-    await asksEachWay(scene)
+  it('each dialect works with a placeholder credential, and the engine has no trace of the real login or key', async () => {
+    await checkModelCalls(scene)
     const { texts, folders } = await readEngineState(scene.home.containers)
     expect(await scene.hunt(texts, [], folders)).toEqual([])
   })
 
-  it('a login that is forwarded is at its place, and nowhere that an inspection shows', async () => {
+  it('a forwarded login is in its file, and nowhere that an inspection shows', async () => {
     scene.logIn('claude')
     scene.logIn('codex')
     const box = await scene.create(['--credentials', 'forward'])
@@ -45,7 +48,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'in a contai
   })
 })
 
-/** All that inspecting shows, and the folders of the containers' own layers and volumes. */
+/** Returns everything that an inspection shows, and the folders of the containers' own layers and volumes. */
 async function readEngineState(containers: readonly string[]) {
   const { docker } = await openEngine(process.env)
   const texts: Record<string, string> = {}

@@ -1,4 +1,6 @@
-/** The real agents' command lines, from npm, in containers: in one image, in layers that are shared, without a network. */
+/**
+ * The real agents' command-line programs, from npm, in containers: in one image, in shared layers, without a network.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PACKAGED_HARNESS_NAMES } from '../../src/harnesses/packages/harness-catalogue.ts'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
@@ -13,7 +15,7 @@ interface Made {
   readonly harnesses: readonly { readonly name: string }[]
 }
 
-describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGINE_IS_NEEDED ?? ''}`, () => {
+describe.skipIf(ENGINE_IS_NEEDED)(`agents’ programs in containers ${ENGINE_IS_NEEDED ?? ''}`, () => {
   let engine: Engine
   let test: TestHome
   let image: ReadyImage
@@ -34,7 +36,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
     test?.[Symbol.dispose]()
   })
 
-  it('are all in the image that is named after them, and answer in a container with no network', async () => {
+  it('are all in the image that is named after them, and run in a container without a network', async () => {
     const made = await craik<Made>(
       'sandbox',
       'create',
@@ -50,7 +52,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
     await expectAllVersions((...argv) => exec('all', ...argv))
   })
 
-  it('bring no MCP server and no settings of one', async () => {
+  it('include no MCP server and no MCP settings', async () => {
     const script = [
       'find / -xdev -iname "*mcp*.json" -not -name package.json 2>/dev/null',
       'find /opt -ipath "*example*" -ipath "*mcp*" -type f',
@@ -59,7 +61,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
     expect((await exec('all', 'sh', '-c', script.join('; '))).stdout).toBe('')
   })
 
-  it('one alone is another image, of one layer more than the root file system; making it asks npm for nothing', async () => {
+  it('one alone has another image, with one layer more than the plain image, built without an npm request', async () => {
     const alone = await craik<{ id: string; name: string }>('image', 'build', '--harness', 'kimi')
     expect(alone.id).not.toBe(image.id)
     expect(await craik('image', 'build', '--harness', 'kimi')).toMatchObject({ ...alone, made: false })
@@ -67,14 +69,14 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
     const plain = await craik<{ name: string }>('image', 'build')
     const [own, without] = [await layersOf(alone.name), await layersOf(plain.name)]
     expect(own.length).toBe(without.length + 1)
-    // The root file system and npm.
+    // The layers of the root file system and of npm are shared.
     expect(own.slice(0, 2)).toEqual(without.slice(0, 2))
     await craik('sandbox', 'create', '--backend', 'docker', '--name', 'one', '--image', alone.name)
     expect((await exec('one', 'kimi', '--version')).stdout.trim()).toBe(VERSIONS.kimi)
     expect((await exec('one', 'claude', '--version')).code).toBe(127)
   })
 
-  it('are listed with the images that hold them', async () => {
+  it('are listed with the images that contain them', async () => {
     interface Listed {
       readonly name: string
       readonly kind: string
@@ -88,7 +90,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
     expect(images).toContain(image.name)
   })
 
-  it('that an image does not hold are not promised', async () => {
+  it('that are not in an image are refused for that image', async () => {
     const { name } = await craik<{ name: string }>('image', 'build')
     const refused = await test.run(
       ['sandbox', 'create', '--backend', 'docker', '--image', name, '--harness', 'codex'],

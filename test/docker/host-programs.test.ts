@@ -1,4 +1,4 @@
-/** What code in a container puts on the PATH of the person's shell is never run on the host. */
+/** Code in a container puts programs on the PATH of the user's shell. Craik never runs them on the host. */
 import { attackHostPrograms } from '../attacks/host-programs.ts'
 
 attackHostPrograms({ identity: 'root', backend: 'docker' })

@@ -1,4 +1,4 @@
-/** Folders that are shown to a container that runs already, while somebody exchanges them. */
+/** Craik mounts folders in a running container while another process replaces them. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -19,14 +19,14 @@ import { closeHotMounts, findHotMountFault } from '../../src/sandboxes/backends/
 import { INSIDE } from '../../src/sidecar/protocol.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { canBe, ROOT_IS_NEEDED, USER_UID } from '../sandbox-home.ts'
-import { InstanceRunner, USERS_ALONE } from './instance-runner.fixture.ts'
+import { InstanceRunner, SOCKET_RUNNERS } from './instance-runner.fixture.ts'
 
 const missing = canBe('root') ? ENGINE_IS_NEEDED : ROOT_IS_NEEDED
 const OWNER = { uid: USER_UID, gid: USER_UID }
 
 /**
- * Gives one name to two things in turn, as fast as it can. Where somebody puts a folder at the free name meanwhile, as
- * Craik does for what it covers, a turn is missed: the last of its steps puts the first thing back over that.
+ * Gives one name to two things in turn, as fast as it can. A turn fails when another process creates a folder at the
+ * free name, as Craik does for protected files. The last step of the turn then puts the first thing over that folder.
  */
 const EXCHANGE = `
 const { renameSync } = require('node:fs')
@@ -39,7 +39,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
   let runner: InstanceRunner
   const backend = () => dockerBackend({ craikHome: runner.craikHome, environment: process.env })
   beforeAll(async () => {
-    runner = await InstanceRunner.open(USERS_ALONE.find(({ uid }) => uid === 0)!)
+    runner = await InstanceRunner.open(SOCKET_RUNNERS.find(({ uid }) => uid === 0)!)
   })
   afterAll(() => runner?.[Symbol.asyncDispose]())
 
@@ -54,11 +54,11 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
   const hostMounts = () =>
     readFileSync('/proc/self/mountinfo', 'utf8')
       .split('\n')
-      // Without those of engines and sandboxes that other files start meanwhile.
+      // Ignores the mounts of engines and sandboxes that other test files start in the meantime.
       .filter((line) => !/\/overlay2\/|\/craik-engine-|\/sbx_\w+\/|nsfs/.test(line))
       .map((line) => line.split(' ').slice(2).join(' '))
 
-  it('is shown nothing but what was granted, whole, and the machine has nothing of it mounted', async () => {
+  it('gets exactly the granted folders, and the host has no mount of them', async () => {
     const { path, workspace } = runner.workspace('plain')
     const books = runner.workspace('books').path
     const before = hostMounts()
@@ -66,13 +66,15 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
     try {
       expect(instance.limits.disk).toBe('not-enforced')
       expect(readdirSync(inside(instance, INSIDE.workspace))).toEqual([])
-      await instance.show!({ ...spec, workspace, mounts: [{ folder: books, at: '/mnt/books' }] })
+      await instance.mountFolders!({ ...spec, workspace, mounts: [{ folder: books, at: '/mnt/books' }] })
       expect(readdirSync(inside(instance, INSIDE.workspace)).sort()).toEqual(readdirSync(path).sort())
       expect(readdirSync(inside(instance, '/mnt'))).toEqual(['books'])
       expect(readFileSync(inside(instance, '/mnt/books/file.txt'), 'utf8')).toBe('ours\n')
       expect(hostMounts()).toEqual(before)
       expect(existsSync(join(spec.folder, 'late/shared/workspace/file.txt'))).toBe(false)
-      await expect(instance.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'unavailable' })
+      await expect(instance.mountFolders!({ ...spec, workspace })).rejects.toMatchObject({
+        code: 'unavailable',
+      })
     } finally {
       await instance.destroy()
     }
@@ -80,7 +82,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
     expect(readdirSync(path).sort()).toEqual(['.git', 'file.txt'])
   })
 
-  it('is told from one that does not follow what is mounted for it', async () => {
+  it('is distinguished from a container that does not receive the mounts made for it', async () => {
     const { spec, place: instance } = await start({ workspace: true, mounts: false })
     const fault = (hotMounts: HotMountFolders) =>
       findHotMountFault(Number(instance.handle.pid), spec.folder, hotMounts)
@@ -94,13 +96,13 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
     }
   })
 
-  it('is refused a folder that was exchanged for a link', async () => {
+  it('gets no folder that was replaced with a link', async () => {
     const { path, workspace } = runner.workspace('linked')
     renameSync(path, `${path}.real`)
     symlinkSync(`${path}.real`, path)
     const { spec, place: instance } = await start()
     try {
-      await expect(instance.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'usage' })
+      await expect(instance.mountFolders!({ ...spec, workspace })).rejects.toMatchObject({ code: 'usage' })
       expect(readdirSync(inside(instance, INSIDE.workspace))).toEqual([])
     } finally {
       await instance.destroy()
@@ -108,7 +110,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
   })
 
   it.each(['', '/.claude', '/.git/hooks', '/.npmrc', '/.git'])(
-    'never sees what somebody puts in the place of the workspace%s meanwhile',
+    'never sees what another process puts in place of the workspace%s in the meantime',
     async (name) => {
       const { path, workspace } = runner.workspace(`raced${name.replaceAll('/', '-')}`)
       const before = hostMounts()
@@ -125,7 +127,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () =>
       const ended = once(exchanging, 'close')
       try {
         await once(exchanging.stdout, 'data')
-        await instance.show!({ ...spec, workspace }).catch(() => {})
+        await instance.mountFolders!({ ...spec, workspace }).catch(() => {})
         for (const seen of ['', name]) {
           const at = inside(instance, `${INSIDE.workspace}${seen}`)
           const found = lstatSync(at, { throwIfNoEntry: false })

@@ -1,4 +1,4 @@
-/** What `craik image prune` removes and keeps, on an engine where nobody else has images. */
+/** The images that `craik image prune` removes and keeps, on an engine that no other program uses. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Readable } from 'node:stream'
@@ -16,7 +16,7 @@ import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 
 const reason = whyNoOwnEngine()
 const OLD = 'f'.repeat(64)
-/** In every image of Craik's own. */
+/** Craik's own images all contain these. */
 const TOOLS = harnessStore.ids([])
 
 describe.skipIf(reason)(
@@ -48,7 +48,7 @@ describe.skipIf(reason)(
       pruneImages(engine, home.path('home'), new Set(inUse), { all })
     const ids = async () => (await listImages(engine, home.path('home'))).map(({ id }) => id)
 
-    it('go when they are of another build, and stay when they are of this one', async () => {
+    it('are removed if they are of another build, and stay if they are of this one', async () => {
       const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
       const { removed, kept: stored } = await prune()
       expect(removed.map(({ id }) => id)).toEqual([old])
@@ -56,7 +56,7 @@ describe.skipIf(reason)(
       expect(await ids()).toEqual([current])
     })
 
-    it('stay when they are what gVisor runs of this build', async () => {
+    it('stay if gVisor uses them with this build', async () => {
       const wanted = await resolveImage(
         engine,
         { harnesses: TOOLS, readableNode: true },
@@ -68,7 +68,7 @@ describe.skipIf(reason)(
       await engine.docker.getImage(readable).remove()
     })
 
-    it('stay when a record of a sandbox or snapshot names them, whatever was asked', async () => {
+    it('stay if the record of a sandbox or snapshot names them, even with --all', async () => {
       const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
       const { removed } = await prune([old, current], true)
       expect(removed).toEqual([])
@@ -76,7 +76,7 @@ describe.skipIf(reason)(
       await prune()
     })
 
-    it('stay when a snapshot of this home pins them, and say so', async () => {
+    it('stay if a snapshot of this home needs them, and the output says so', async () => {
       const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
       const env = { CRAIK_ENGINE: own.address }
       expect((await home.run(['receipts', 'verify'])).code).toBe(0)
@@ -98,7 +98,7 @@ describe.skipIf(reason)(
       await prune()
     })
 
-    it('stay when a container of anybody’s is made of them', async () => {
+    it('stay if any container uses them', async () => {
       const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
       const container = await engine.docker.createContainer({ Image: old, Cmd: ['/none'] })
       expect((await prune()).kept.find(({ image }) => image.id === old)?.why).toMatch(/container/)
@@ -106,7 +106,7 @@ describe.skipIf(reason)(
       expect((await prune()).removed.map(({ id }) => id)).toEqual([old])
     })
 
-    it('stay without a name: it may be what somebody built from one of Craik’s', async () => {
+    it('stay without a name, because a user may have built them from an image of Craik', async () => {
       const nameless = await importTiny(engine, undefined, OLD)
       const { removed, kept: stored } = await prune([], false)
       expect(removed).toEqual([])
@@ -114,16 +114,16 @@ describe.skipIf(reason)(
       await engine.docker.getImage(nameless).remove()
     })
 
-    it('stay when somebody built them from one of Craik’s, labels and all', async () => {
+    it('stay if a user built them from an image of Craik, even with its labels', async () => {
       const names = ['hostile:volume', 'craik/sandbox:mine', 'craik/sandbox:ffffffffffff-aaaaaaaaaaaa']
       const derived = await Promise.all(names.map((name) => importTiny(engine, name, OLD)))
       const { removed, kept: stored } = await prune([current], true)
-      const message = [...removed, ...stored.map(({ image }) => image)].map(({ id }) => id)
-      for (const id of derived) expect(message).not.toContain(id)
+      const reportedIds = [...removed, ...stored.map(({ image }) => image)].map(({ id }) => id)
+      for (const id of derived) expect(reportedIds).not.toContain(id)
       for (const id of derived) await engine.docker.getImage(id).remove()
     })
 
-    it('stay while another home may need them, and go when it no longer does', async () => {
+    it('stay while another home may need them, and are removed when it no longer does', async () => {
       const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
       using other = new TestHome()
       mkdirSync(other.home, { recursive: true })
@@ -139,7 +139,7 @@ describe.skipIf(reason)(
       await expect(engine.docker.getImage(old).inspect()).rejects.toMatchObject({ statusCode: 404 })
     })
 
-    it('are never touched when they are not Craik’s', async () => {
+    it('are never removed if they are not Craik’s', async () => {
       const answer = await engine.docker.importImage(tinyArchive('foreign'), {
         repo: 'craik/sandbox',
         tag: 'aaaaaaaaaaaa',
@@ -151,7 +151,7 @@ describe.skipIf(reason)(
       )
     })
 
-    it('are all still there after the engine was killed', async () => {
+    it('still exist after the engine was killed', async () => {
       const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
       await own.kill()
       await expect(listImages(engine, home.path('home'))).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** The image, made for real: its name, its cache, what is in it, and what is left when its making is broken off. */
+/** The real image: its name, its cache, its content, and what is left when a build is interrupted. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -24,9 +24,9 @@ interface Listed extends Built {
 
 const BUILD_MS = 15 * 60_000
 const IS_ROOT = process.getuid?.() === 0
-/** Small, and with something to take away: its program has a capability of its own. */
+/** Small packages. One has something to remove: its program has a file capability. */
 const PACKAGES = 'iputils-ping,jq'
-/** Nothing else asks for it: its image is not there, and is never whole. */
+/** No other test builds this image, and this build never finishes. */
 const UNFINISHED = 'cowsay'
 
 describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
@@ -51,15 +51,15 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     home?.[Symbol.dispose]()
   })
 
-  describe('that is there', () => {
-    it('is not made again: the engine is only asked for it', async () => {
+  describe('that exists', () => {
+    it('is not built again: Craik only queries the engine', async () => {
       recorded.requests.length = 0
       const again = await craik<Built>('build')
       expect(again).toEqual({ ...image, made: false })
       expect(recorded.requests.filter((request) => !request.startsWith('GET '))).toEqual([])
     })
 
-    it('is listed and shown with what went into it', async () => {
+    it('is listed and shown with its inputs', async () => {
       const found = (await list()).find(({ id }) => id === image.id)!
       expect(found).toMatchObject({ name: image.name, kind: 'sandbox', current: true, packages: [] })
       expect(image.name).toMatch(/^craik\/sandbox:[0-9a-f]{12}$/)
@@ -67,14 +67,14 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       expect(await craik('show', image.id.slice(7, 19))).toEqual(found)
     })
 
-    it('is kept by prune, for the next sandbox needs it', async () => {
+    it('is kept by prune, because the next sandbox needs it', async () => {
       const { kept: stored } = await craik<{ kept: Built[] }>('prune')
       expect(stored.map(({ id }) => id)).toContain(image.id)
       expect((await list()).map(({ id }) => id)).toContain(image.id)
     })
   })
 
-  it('that is not there is said to be missing, with the next command', async () => {
+  it('that does not exist is reported as missing, with the next command', async () => {
     const { code, stderr } = await home.run(['image', 'show', 'craik/sandbox:000000000000'], {
       env: { CRAIK_ENGINE: recorded.address },
     })
@@ -82,7 +82,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     expect(stderr).toContain('craik image list')
   })
 
-  it.each(['jq;id', '--help', 'JQ', '../jq'])('is not made with a package called %s', async (name) => {
+  it.each(['jq;id', '--help', 'JQ', '../jq'])('is not built with a package named %s', async (name) => {
     recorded.requests.length = 0
     const { code, stderr } = await home.run(['image', 'build', `--apt=${name}`], {
       env: { CRAIK_ENGINE: recorded.address },
@@ -92,7 +92,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     expect(recorded.requests).toEqual([])
   })
 
-  it('cannot be made without an engine, which is said with what mends it', async () => {
+  it('cannot be built without an engine, and the error says so', async () => {
     const { code, stderr } = await home.run(['image', 'build'], {
       env: { CRAIK_ENGINE: `unix://${home.path('none.sock')}` },
     })
@@ -100,20 +100,20 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     expect(stderr).toContain('does not answer')
   })
 
-  describe('inside', () => {
+  describe('in a container', () => {
     const inside = (script: string) => runIn(engine, image.id, ['/bin/sh', '-c', script])
 
-    it('runs as agent, whose home it is', async () => {
+    it('runs as the user agent, in the home folder of that user', async () => {
       expect(await inside('id -u; id -un; echo "$HOME"; pwd')).toBe(
         '1000\nagent\n/workspace/home\n/workspace/home\n',
       )
     })
 
-    it('has no program that gains rights by being started', async () => {
+    it('has no setuid or setgid program', async () => {
       expect(await inside('find / -xdev -perm /6000 2>/dev/null; true')).toBe('')
     })
 
-    it('says from apt and apt-get why there is no installing, and what to do instead', async () => {
+    it('has an apt and an apt-get that say why they cannot install, and what to do instead', async () => {
       for (const program of ['apt', 'apt-get']) {
         const output = await inside(`${program} install jq 2>&1; echo "exit $?"`)
         expect(output).toContain('read-only root file system and no root user')
@@ -122,14 +122,14 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       }
     })
 
-    it('has a Node that runs and cannot be read', async () => {
+    it('has a Node that can be run but not read', async () => {
       expect(await inside('stat -c "%a %U" /opt/craik/node; /opt/craik/node --version')).toBe(
         `111 root\n${process.version}\n`,
       )
       expect(await inside('cat /opt/craik/node 2>&1 | head -c 100')).toContain('Permission denied')
     })
 
-    it('has what agents and the tests of sandboxes start', async () => {
+    it('has the programs that agents and the sandbox tests start', async () => {
       const programs = 'bash curl git less node perl ps python3 script tini top vi'
       const missing = await inside(`for p in ${programs}; do command -v "$p" >/dev/null || echo "$p"; done`)
       expect(missing).toBe('')
@@ -138,7 +138,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       ).toBe('fine\n')
     })
 
-    it('has npm and pip, and what they install goes to the home', async () => {
+    it('has npm and pip, which install into the home folder', async () => {
       const npm = 'PATH=/opt/craik-harnesses/npm/bin:$PATH; '
       expect(await inside(`${npm}npm --version; npx --version; npm config get prefix --no-progress`)).toMatch(
         /^(11\.[0-9.]+)\n\1\n\/workspace\/home\/\.local\n$/,
@@ -148,7 +148,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       )
     })
 
-    it('has settings of the shell and of git from Craik’s own program, for nobody to write', async () => {
+    it('has read-only settings of the shell and of git, from Craik’s own program', async () => {
       for (const name of ['profile', 'bash.bashrc', 'gitconfig'])
         expect(await inside(`readlink -f /etc/${name}; stat -L -c '%a %U' /etc/${name}`)).toBe(
           `/opt/craik/etc/${name}\n444 root\n`,
@@ -159,15 +159,15 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       expect(await inside('ls /opt/craik/git-hooks')).toBe('pre-push\n')
     })
 
-    it('has no MCP server and no settings of one', async () => {
+    it('has no MCP server and no MCP settings', async () => {
       const named = 'find / -xdev -iname "*mcp*" -not -path "/proc/*" 2>/dev/null; true'
       expect(await inside(named)).toBe('')
-      const reply =
+      const findMcpSettings =
         'grep -rlE "mcpServers|mcp_servers|modelcontextprotocol" /etc /opt /workspace /usr/local 2>/dev/null; true'
-      expect(await inside(reply)).toBe('')
+      expect(await inside(findMcpSettings)).toBe('')
     })
 
-    it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with %s', async (name) => {
+    it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with the variable %s', async (name) => {
       const container = await engine.docker.createContainer({
         Image: image.id,
         Env: [`${name}=made-up-value`],
@@ -184,11 +184,11 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       }
     })
 
-    it('has one folder for temporary files, by both of its names', async () => {
+    it('has one folder for temporary files, under both of its names', async () => {
       expect(await inside('readlink -f /var/tmp')).toBe('/tmp\n')
     })
 
-    it('has nothing of the machine that made it', async () => {
+    it('contains nothing of the host that built it', async () => {
       const left =
         'ls -A /etc/machine-id /var/lib/apt/lists /var/cache/apt /tmp 2>/dev/null; find /var/log -type f'
       expect((await inside(left)).replace(/^\/.*:$/gm, '').trim()).toBe('')
@@ -198,7 +198,9 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
   describe.skipIf(!IS_ROOT)(
     `with packages ${IS_ROOT ? '' : '(skipped: only root can make one without a registry)'}`,
     () => {
-      it('is made once, although two ask for it at the same time', { timeout: BUILD_MS }, async () => {
+      it('is built once, although two commands request it at the same time', {
+        timeout: BUILD_MS,
+      }, async () => {
         recorded.requests.length = 0
         const knownToApt = readdirSync('/var/lib/apt/lists')
         const [one, other] = await Promise.all([
@@ -208,14 +210,14 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
         expect(one).toMatchObject({ id: other.id, name: other.name })
         expect([one.made, other.made].sort()).toEqual([false, true])
         expect(one.id).not.toBe(image.id)
-        // A step of the recipe that lost its way would do this machine's apt harm.
+        // A step of the recipe that ran on the wrong root file system would damage apt on the host.
         expect(readdirSync('/var/lib/apt/lists')).toEqual(knownToApt)
-        // npm's layer, and Craik's own.
+        // The layer of npm, and Craik's own.
         expect(recorded.requests.filter((request) => request.startsWith('POST /build'))).toHaveLength(2)
         expect(await runIn(engine, one.id, ['/bin/sh', '-c', 'echo "{}" | jq -r ".a // \\"jq\\""'])).toBe(
           'jq\n',
         )
-        // A capability of a file would keep it from being started at all where there are none.
+        // A file capability would keep the program from starting in a container without capabilities.
         const attribute = 'import os; print("has", os.listxattr("/usr/bin/ping"))'
         expect(await runIn(engine, one.id, ['/usr/bin/python3', '-c', attribute])).toBe('has []\n')
         expect((await list()).find(({ id }) => id === one.id)?.packages).toEqual(PACKAGES.split(','))
@@ -223,7 +225,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
           if (packages.length > 0) await engine.docker.getImage(id).remove({ force: true })
       })
 
-      it('is not made with a package that Debian does not have, which is named', {
+      it('is not built with a package that Debian does not have, and the error names the package', {
         timeout: BUILD_MS,
       }, async () => {
         const { code, stderr } = await home.run(['image', 'build', '--apt', 'jq,no-such-package'], {
@@ -234,7 +236,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       })
 
       it.each(['SIGKILL', 'SIGINT'] as const)(
-        'leaves nothing when %s breaks it off',
+        'leaves nothing when %s interrupts the build',
         { timeout: BUILD_MS },
         async (signal) => {
           using other = new TestHome()
@@ -268,7 +270,7 @@ function build(home: TestHome, packages: string, address: string): ChildProcess 
   })
 }
 
-/** Runs a program in a container of the image, without a network, and gives what it wrote. */
+/** Runs a program in a container of the image, without a network, and returns its output. */
 async function runIn(engine: Engine, image: string, argv: readonly string[]): Promise<string> {
   const container = await engine.docker.createContainer({
     Image: image,

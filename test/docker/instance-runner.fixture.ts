@@ -1,4 +1,6 @@
-/** Somebody who makes places of the Docker backend in a home of their own: as root or as an ordinary user, over each line. */
+/**
+ * Creates instances of the Docker backend in a home of its own: as root or as an ordinary user, with each transport.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import {
   chownSync,
@@ -17,7 +19,7 @@ import { newId, type SandboxId } from '../../src/lib/ids.ts'
 import type { ContainerSpec, HostUser, InstanceHandle, SandboxSpec } from '../../src/sandboxes/backend.ts'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { NODE } from '../craik.ts'
-import type { Order as AnyOrder } from '../instance-driver.fixture.ts'
+import type { DriverRequest as AnyOrder } from '../instance-driver.fixture.ts'
 import { USER_UID } from '../sandbox-home.ts'
 
 const DRIVER = join(import.meta.dirname, '../instance-driver.fixture.ts')
@@ -29,19 +31,19 @@ export type Order = Omit<AnyOrder, 'backend'>
 export interface Runner {
   readonly who: string
   readonly uid: number
-  /** As which its sandboxes run; without it, as itself. */
+  /** The user that its sandboxes run as. Without it, they run as the runner's own user. */
   readonly hostUser: HostUser | undefined
   readonly line: 'socket' | 'relay'
 }
 
 const USERS = [
   ...(IS_ROOT ? [{ who: 'root', uid: 0, hostUser: { uid: 2_100_012_345, gid: 2_100_012_345 } }] : []),
-  // The engine's socket is open to its group.
+  // This user is in the group that can use the engine's socket.
   { who: 'an ordinary user', uid: USER_UID, hostUser: undefined },
 ]
-/** For what has nothing to do with the line. */
-export const USERS_ALONE: readonly Runner[] = USERS.map((user) => ({ ...user, line: 'socket' }))
-export const RUNNERS: readonly Runner[] = USERS_ALONE.flatMap((user) => [user, { ...user, line: 'relay' }])
+/** For tests that do not depend on the transport. */
+export const SOCKET_RUNNERS: readonly Runner[] = USERS.map((user) => ({ ...user, line: 'socket' }))
+export const RUNNERS: readonly Runner[] = SOCKET_RUNNERS.flatMap((user) => [user, { ...user, line: 'relay' }])
 
 export interface RunnerMessage {
   readonly planned?: ContainerSpec
@@ -55,7 +57,7 @@ export interface RunnerMessage {
   readonly error?: { readonly code: string; readonly message: string; readonly hint?: string }
   readonly gone?: boolean
   readonly paused?: boolean
-  readonly waiting?: boolean
+  readonly startAndWait?: boolean
   readonly ended?: string
   readonly destroyed?: boolean
   readonly swept?: boolean
@@ -90,12 +92,12 @@ export class InstanceRunner implements AsyncDisposable {
     return opened
   }
 
-  /** What its sandboxes are made of. */
+  /** The container settings of its sandboxes. */
   get container(): ContainerSpec {
     return this.#container!
   }
 
-  /** Gives a file to whoever it runs as. */
+  /** Gives a file to the user that it runs as. */
   own(path: string): void {
     if (IS_ROOT) chownSync(path, this.#runner.uid, this.#runner.uid)
   }
@@ -116,7 +118,7 @@ export class InstanceRunner implements AsyncDisposable {
     return spec
   }
 
-  /** A project of the ordinary user's. */
+  /** Creates a project of the ordinary user. */
   workspace(name: string): { readonly path: string } & Pick<SandboxSpec, 'workspace' | 'hostUser'> {
     const path = join(this.folder, name)
     mkdirSync(path)
@@ -143,7 +145,7 @@ export class InstanceRunner implements AsyncDisposable {
     })
   }
 
-  /** All that is told until it ends. */
+  /** Returns all messages of the driver, until it ends. */
   async sendOrder(order: Order, environment?: NodeJS.ProcessEnv): Promise<RunnerMessage[]> {
     const lines: RunnerMessage[] = []
     const { stdout } = this.start(order, environment)
@@ -151,7 +153,7 @@ export class InstanceRunner implements AsyncDisposable {
     return lines
   }
 
-  /** Starts it and goes on as soon as it waits. */
+  /** Starts the driver, and returns as soon as it waits. */
   async waiting(order: Order, environment?: NodeJS.ProcessEnv) {
     const driver = this.start({ ...order, finish: 'wait' }, environment)
     const lines: RunnerMessage[] = []
@@ -160,13 +162,13 @@ export class InstanceRunner implements AsyncDisposable {
       const { value, done } = await reader.next()
       if (done) break
       lines.push(JSON.parse(value))
-      if (lines.at(-1)?.waiting || lines.at(-1)?.error) break
+      if (lines.at(-1)?.startAndWait || lines.at(-1)?.error) break
     }
     const next = async (): Promise<RunnerMessage> => JSON.parse((await reader.next()).value ?? '{}')
     return { driver, lines, next }
   }
 
-  /** What engine and machine still have of it. */
+  /** Returns what the engine and the host still have of the sandbox. */
   async findLeftovers({ id, folder }: SandboxSpec): Promise<string[]> {
     const filters = { label: [`craik.sandbox=${id}`] }
     const containers = await this.engine.docker.listContainers({ all: true, filters })

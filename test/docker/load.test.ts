@@ -1,4 +1,7 @@
-/** Many containers at once and many commands in them: each gets its own answer, and the supervisor does not grow with them. */
+/**
+ * Many containers at once, with many commands: each command gets its own output, and the supervisor's memory does not
+ * grow with them.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { newId } from '../../src/lib/ids.ts'
@@ -15,14 +18,22 @@ const LOAD = IS_LONG
   ? { sandboxes: 50, atOnce: 20, commands: 10_000, warmUp: 2_000, looks: 1_000, bytes: 65_536 }
   : { sandboxes: 8, atOnce: 8, commands: 320, warmUp: 80, looks: 40, bytes: 1_000_000 }
 /**
- * By how much the supervisor may grow between the two looks. Node keeps up to some 130 MiB of heap that it does not use,
- * more or less of it at any moment; what it uses is 32 MiB, after 6,000 commands as after 1,000. What the commands between
- * the looks say is more than this room, in the long form three times as much: one that keeps what passes is found out.
+ * The most that the supervisor may grow between the two measurements. Node keeps up to about 130 MiB of heap that it
+ * does not use, and the amount varies at any moment. It uses 32 MiB, after 6,000 commands as after 1,000. The commands
+ * between the measurements print more than this limit, in the long form three times as much. So the test detects a
+ * supervisor that keeps their output.
  */
-const ROOM_BYTES = 144 * MIB
-/** Small ones, so that there is room for all of them on a small machine. */
+const GROWTH_BYTES_MAX = 144 * MIB
+/** Small limits, so that a small host has the capacity for all of them. */
 const LIMITS = { memory_bytes: 256 * MIB, disk_bytes: 64 * MIB, processes: 128 }
-const LEAVE = ['--capability', 'sandbox.create', '--operation', 'create', '--any-scope', '--unlimited-uses']
+const CREATE_GRANT = [
+  '--capability',
+  'sandbox.create',
+  '--operation',
+  'create',
+  '--any-scope',
+  '--unlimited-uses',
+]
 
 const missing = canBe('root') ? ENGINE_IS_NEEDED : ROOT_IS_NEEDED
 
@@ -32,12 +43,12 @@ describe.skipIf(missing !== undefined)(missing ?? `${LOAD.sandboxes} containers 
   let ids: readonly string[]
   beforeAll(async () => {
     home = await SandboxHome.open({ identity: 'root', backend: 'docker' })
-    await home.json(['grant', 'create', '--format', 'json', ...LEAVE])
+    await home.json(['grant', 'create', '--format', 'json', ...CREATE_GRANT])
     client = home.client()
   })
   afterAll(() => home[Symbol.asyncDispose]())
 
-  it('are made when all of them are asked for together', { timeout: LIMIT_MS }, async () => {
+  it('are created by concurrent requests', { timeout: LIMIT_MS }, async () => {
     const made = Array.from({ length: LOAD.sandboxes }, (_, n) =>
       client.sandboxes.create({
         name: `box-${n}`,
@@ -56,7 +67,7 @@ describe.skipIf(missing !== undefined)(missing ?? `${LOAD.sandboxes} containers 
     await Promise.all(all.map(({ id, name }) => runScript(client, id, `printf ${name} > name`)))
   })
 
-  it(`run ${LOAD.commands} commands, and the supervisor stays as it is`, { timeout: LIMIT_MS }, async () => {
+  it(`run ${LOAD.commands} commands, and the supervisor does not grow`, { timeout: LIMIT_MS }, async () => {
     const { pid } = await client.supervisor.version()
     const seen: number[] = []
     let next = 0
@@ -68,16 +79,16 @@ describe.skipIf(missing !== undefined)(missing ?? `${LOAD.sandboxes} containers 
     })
     await Promise.all(working)
     expect((await client.supervisor.version()).pid).toBe(pid)
-    // Of many looks the least: between two collections it goes up and down.
+    // Takes the least of many measurements, because memory rises and falls between two garbage collections.
     const least = (until: number) => Math.min(...seen.slice(until - LOAD.looks, until))
     const [before, after] = [least(LOAD.warmUp), least(LOAD.commands)]
     process.stderr.write(
       `supervisor: ${mib(before)} MiB after ${LOAD.warmUp} commands, ${mib(after)} MiB after ${LOAD.commands}, at most ${mib(Math.max(...seen))} MiB\n`,
     )
-    expect(after - before).toBeLessThan(ROOM_BYTES)
+    expect(after - before).toBeLessThan(GROWTH_BYTES_MAX)
   })
 
-  it('leave nothing when all of them are deleted together', { timeout: LIMIT_MS }, async () => {
+  it('leave nothing after concurrent deletes', { timeout: LIMIT_MS }, async () => {
     await Promise.all(ids.map((id) => client.sandboxes.delete(id)))
     for (const id of ids) expect(await home.findLeftovers(id)).toEqual([])
     expect(readdirSync(homeAt(home.home).sandboxes)).toEqual([])
@@ -85,7 +96,7 @@ describe.skipIf(missing !== undefined)(missing ?? `${LOAD.sandboxes} containers 
   })
 })
 
-/** Each says something of its own. */
+/** Runs a command with unique output, and checks that output. */
 async function command(client: ApiClient, n: number): Promise<void> {
   const box = `box-${n % LOAD.sandboxes}`
   const line = `${box} ${n}\n`

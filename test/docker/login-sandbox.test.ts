@@ -1,4 +1,7 @@
-/** The moment people tell others about: a login on the machine, `craik up`, and the agent that is typed answers; in a container. */
+/**
+ * The main use of Craik, in a container: the user has a login on the host, runs `craik up` and types the agent's name,
+ * and the agent answers.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,7 +17,7 @@ import { LoginSandboxScene } from '../login-sandbox/scene.ts'
 
 const NAMES = Object.keys(AGENTS) as AgentName[]
 
-describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGINE_IS_NEEDED ?? ''}`, () => {
+describe.skipIf(ENGINE_IS_NEEDED)(`a login sandbox, as a container ${ENGINE_IS_NEEDED ?? ''}`, () => {
   let here: LoginSandboxScene
   const reals: Partial<Record<AgentName, string>> = {}
   const screens: Record<string, string> = {}
@@ -26,23 +29,23 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
   }, HARNESSES_MS)
   afterAll(() => here?.[Symbol.asyncDispose]())
 
-  it('answers when `claude` is typed, of a home with nothing but its login, and what was said is kept', async () => {
+  it('answers when the user types `claude`, with a home that has only its login, and keeps the conversation', async () => {
     using terminal = here.terminal(['up'])
     await terminal.says('octo-sandbox ~/project $')
-    terminal.types('claude\r')
+    terminal.typeText('claude\r')
     await terminal.says('auto mode on')
     await type(terminal, 'RUN: echo made > proof.txt')
     await terminal.says('Thatisdone', undefined, plainText)
     screens.claude = terminal.screen
-    terminal.types('\x03')
+    terminal.typeText('\x03')
     await terminal.says('again to exit')
-    terminal.types('\x03')
+    terminal.typeText('\x03')
     await terminal.says(
       'octo-sandbox ~/project $',
       undefined,
       (screen) => screen.split('claude --resume')[1] ?? '',
     )
-    terminal.types('exit\r')
+    terminal.typeText('exit\r')
     expect(await terminal.exited).toBe(0)
     expect(readFileSync(join(here.workspace, 'proof.txt'), 'utf8')).toBe('made\n')
     expect(terminal.screen).toMatch(/accounts claude-code ✓.*not logged in: codex/)
@@ -60,12 +63,12 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     ['codex', 'codex', 'default·~/project'],
     ['gemini', 'gemini', 'Typeyourmessage'],
   ] as const)(
-    'answers when `%s` is typed, once its login is on the machine',
+    'answers when the user types `%s`, once its login is on the host',
     async (name, program, ready) => {
       reals[name] = await logInFor(here.scene, name)
       using terminal = here.terminal(['up'])
       await terminal.says('octo-sandbox ~/project $')
-      terminal.types(`${program}\r`)
+      terminal.typeText(`${program}\r`)
       await terminal.says(ready, undefined, plainText)
       await type(terminal, `say hello to ${name}`)
       await terminal.says('Heard:')
@@ -76,7 +79,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     },
   )
 
-  it('says of each agent whether it answers, asked for real', async () => {
+  it('reports for each agent whether it answers a real prompt', async () => {
     for (const name of NAMES) reals[name] ??= await logInFor(here.scene, name)
     await here.up()
     const { code, stdout, stderr } = await here.run(['verify-llm-auth', '--format', 'json'])
@@ -93,11 +96,11 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     expect(without).toContainEqual(expect.objectContaining({ harness: 'codex', result: 'not logged in' }))
   })
 
-  it('loses nothing that persists when everything that holds it is killed', async () => {
+  it('loses no persistent data when its supervisor and its container are killed', async () => {
     await here.inside('echo kept > ~/.local/kept; claude -p "say hello before the end" > /dev/null')
     const { id } = await here.up()
     const { docker } = await openEngine(process.env)
-    // Other tests have sandboxes at the same engine.
+    // Other tests have sandboxes on the same engine.
     const label = [`craik.sandbox=${id}`]
     const [container] = await docker.listContainers({ filters: { label } })
     const status = ['supervisor', 'status', '--format', 'json']
@@ -111,7 +114,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     ).toHaveLength(1)
   })
 
-  describe('of a person with GitHub', () => {
+  describe('of a user with GitHub', () => {
     beforeAll(async () => {
       here.logInToGitHub('octo')
       await here.run(['down'])
@@ -120,7 +123,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     hazards(() => here)
   })
 
-  it('has the Debian packages that are asked for once it is made anew, and keeps what persists', async () => {
+  it('has the requested Debian packages after a rebuild, and keeps its persistent data', async () => {
     expect(await here.run(['up', '--no-attach', '--apt', 'jq'])).toMatchObject({ code: 4 })
     const { code, stderr } = await here.run(['rebuild', '--apt', 'jq', '--harness', 'kimi'])
     expect({ code, stderr }).toMatchObject({ code: 0 })
@@ -128,26 +131,26 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     expect(await here.up(['--apt', 'jq', '--harness', 'kimi'])).toMatchObject({ how: 'running' })
   })
 
-  it('had nothing of any login in it, on its screens or in what was saved', async () => {
+  it('never had a real credential in it, on its screens or in saved files', async () => {
     await here.up()
-    const reply = { ...screens, ...here.readSaved() }
-    expect(await here.scene.hunt(reply, ['/opt/craik-harnesses'])).toEqual([])
-    expect(reply.claude).toContain(DONE.slice(0, 4))
+    const huntedTexts = { ...screens, ...here.readSaved() }
+    expect(await here.scene.hunt(huntedTexts, ['/opt/craik-harnesses'])).toEqual([])
+    expect(huntedTexts.claude).toContain(DONE.slice(0, 4))
   })
 
-  /** As a person does: the words, and then, when the program has read them, the key. */
+  /** Types as a user does: the words, and then Enter when the program has read them. */
   async function type(terminal: ReturnType<LoginSandboxScene['terminal']>, words: string): Promise<void> {
-    terminal.types(words)
+    terminal.typeText(words)
     await terminal.says(words.replaceAll(' ', ''), undefined, plainText)
-    // A return that comes sooner after a key than a hand can is taken for a line of something pasted.
+    // A program takes an Enter that follows a key sooner than a hand can press it for part of a paste.
     await sleep(300)
-    terminal.types('\r')
+    terminal.typeText('\r')
   }
 })
 
 /**
- * The text that was drawn, without spaces: a program that moves the cursor over spaces has written none. Between the letters of
- * one word it may move the cursor, change colours (CSI), or set the window's title (OSC).
+ * Returns the drawn text without spaces, because a program that moves the cursor over spaces has not written them. In
+ * the middle of a word, a program may move the cursor, change colors (CSI), or set the window's title (OSC).
  */
 function plainText(screen: string): string {
   const control = /\u001b(?:\[[0-9;?>=<]*[ -/]*[A-Za-z]|\][^\u0007\u001b]*(?:\u0007|\u001b\\))/g

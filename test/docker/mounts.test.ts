@@ -1,4 +1,4 @@
-/** Folders of this machine in containers: only to be read, only by grant, and only what was chosen. */
+/** Host folders in containers: read-only, only by grant, and only the chosen folders. */
 import { execFileSync } from 'node:child_process'
 import { lstatSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -8,7 +8,7 @@ import type { CreateBody } from '../../src/operator/api/requests.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { canBe, EVERY_IDENTITY, SandboxHome, USER_UID } from '../sandbox-home.ts'
 
-const WHOLE = {
+const COMPLETE_REQUEST = {
   backend: 'docker',
   network: 'none',
   mounts: [],
@@ -23,14 +23,14 @@ interface Denied {
 }
 
 describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe))(
-  `${ENGINE_IS_NEEDED ?? 'a container'} made by %s`,
+  `${ENGINE_IS_NEEDED ?? 'a container'} created by %s`,
   (identity) => {
     const open = () => SandboxHome.open({ identity, backend: 'docker' })
 
-    it('reads the folders that it is shown and changes nothing in them, by no way', async () => {
+    it('reads its mounted folders, and can change nothing in them in any way', async () => {
       await using home = await open()
       const folder = home.workspace('library', { 'book.txt': 'chapter one\n', 'deep/er.txt': 'two\n' })
-      const before = picture(folder)
+      const before = takeFingerprint(folder)
       const sandbox = await home.create(['--mount', `${folder}:books`, '--mount', folder])
       expect(sandbox.body.mounts).toEqual([
         { folder, at: '/mnt/books', mode: 'read_only' },
@@ -39,7 +39,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
       expect((await sandbox.exec(['cat', '/mnt/books/book.txt', '/mnt/library/deep/er.txt'])).stdout).toBe(
         'chapter one\ntwo\n',
       )
-      // Whose the folder is, only the mount holds back.
+      // For the owner of the folder, only the mount prevents writing.
       const held =
         identity === 'user' ? /Read-only file system/ : /Read-only file system|[Pp]ermission denied/
       for (const attempt of [...WRITES, ...MOUNTS]) {
@@ -48,16 +48,16 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
         expect(code, attempt).not.toBe(0)
         expect(stderr, attempt).toMatch(refusal)
       }
-      expect(picture(folder)).toEqual(before)
+      expect(takeFingerprint(folder)).toEqual(before)
       await home.json(['receipts', 'verify', '--replay', '--format', 'json'])
     })
 
-    it('keeps them when it is stopped and resumed, and in a fork', async () => {
+    it('keeps its mounts after a stop and a resume, and in a fork', async () => {
       await using home = await open()
       const folder = home.workspace('library', { 'book.txt': 'chapter one\n' })
       const sandbox = await home.create(['--mount', folder, '--name', 'first'])
       const look = async (id: string) => {
-        const { stdout } = await home.run(['sandbox', 'exec', id, '--', 'sh', '-c', LOOK])
+        const { stdout } = await home.run(['sandbox', 'exec', id, '--', 'sh', '-c', READ_AND_TOUCH])
         return stdout
       }
       await home.json(['sandbox', 'stop', 'first', '--format', 'json'])
@@ -68,7 +68,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
       expect((await home.client().sandboxes.get('second')).mounts).toEqual(sandbox.body.mounts)
     })
 
-    it('is shown no folder behind a link, of the system, of a home, or with a way to a program', async () => {
+    it('gets no folder behind a link, of the system, of a home, or with a socket or pipe of the host', async () => {
       await using home = await open()
       const folder = home.workspace('library', { 'deep/book.txt': 'x' })
       symlinkSync(folder, home.path('link'))
@@ -98,7 +98,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
         }
         const climbing = [{ folder: `${folder}/../library`, at: '/mnt/a', mode: 'read_only' }] as const
         await expect(
-          home.client().sandboxes.create({ ...WHOLE, mounts: [...climbing] }),
+          home.client().sandboxes.create({ ...COMPLETE_REQUEST, mounts: [...climbing] }),
         ).rejects.toMatchObject({
           code: 'usage',
         })
@@ -108,24 +108,24 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
       }
     })
 
-    it('is denied, on record, for what its request leaves out or should not ask for', async () => {
+    it('is denied, with a receipt, if its request is incomplete or asks for something unsafe', async () => {
       await using home = await open()
       const { sandboxes } = home.client()
       const folder = home.workspace('library')
       const mount = { folder, at: '/mnt/a', mode: 'read_write' } as const
-      const { network: _, ...noNetwork } = WHOLE
-      const { mounts: __, ...noMounts } = WHOLE
-      const { environment: ___, ...noEnvironment } = WHOLE
-      const { workspace: ____, ...noWorkspace } = WHOLE
+      const { network: _, ...noNetwork } = COMPLETE_REQUEST
+      const { mounts: __, ...noMounts } = COMPLETE_REQUEST
+      const { environment: ___, ...noEnvironment } = COMPLETE_REQUEST
+      const { workspace: ____, ...noWorkspace } = COMPLETE_REQUEST
       for (const [body, rule, field] of [
         [noNetwork, 'sandbox.request_incomplete', 'network'],
         [noMounts, 'sandbox.request_incomplete', 'mounts'],
         [noEnvironment, 'sandbox.request_incomplete', 'environment'],
         [noWorkspace, 'sandbox.request_incomplete', 'workspace'],
-        [{ ...WHOLE, container: {} }, 'sandbox.request_incomplete', 'container.image'],
-        [{ ...WHOLE, network: 'bridge' }, 'sandbox.network', 'network'],
-        [{ ...WHOLE, network: 'restricted' }, 'sandbox.network', 'network'],
-        [{ ...WHOLE, mounts: [mount] }, 'sandbox.mount', 'mounts'],
+        [{ ...COMPLETE_REQUEST, container: {} }, 'sandbox.request_incomplete', 'container.image'],
+        [{ ...COMPLETE_REQUEST, network: 'bridge' }, 'sandbox.network', 'network'],
+        [{ ...COMPLETE_REQUEST, network: 'restricted' }, 'sandbox.network', 'network'],
+        [{ ...COMPLETE_REQUEST, mounts: [mount] }, 'sandbox.mount', 'mounts'],
       ] as const) {
         const error = await sandboxes.create(body as unknown as CreateBody).catch((reason: unknown) => reason)
         expect(error).toMatchObject({ code: 'denied', details: { rule, fields: [field] } })
@@ -136,7 +136,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
       expect(await sandboxes.list()).toEqual([])
     })
 
-    it('is given a folder by grant alone, and the denial names the command for it', async () => {
+    it('gets a folder only by grant, and the denial names the command for it', async () => {
       await using home = await open()
       const { sandboxes } = home.client()
       const folder = home.workspace('project', { 'a.txt': 'a\n' })
@@ -144,8 +144,8 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
       const grant = ['grant', 'create', '--any-scope', '--format', 'json']
       await home.json([...grant, '--capability', 'sandbox.create', '--operation', 'create', '--uses', '2'])
       for (const [body, operation] of [
-        [{ ...WHOLE, workspace: { mode: 'in-place', folder } }, 'write'],
-        [{ ...WHOLE, mounts: [shown] }, 'read'],
+        [{ ...COMPLETE_REQUEST, workspace: { mode: 'in-place', folder } }, 'write'],
+        [{ ...COMPLETE_REQUEST, mounts: [shown] }, 'read'],
       ] as const) {
         const request = body as unknown as CreateBody
         const error = (await sandboxes.create(request).catch((reason: unknown) => reason)) as { hint: string }
@@ -163,7 +163,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
   },
 )
 
-const LOOK = 'cat /mnt/library/book.txt; touch /mnt/library/new 2>/dev/null || echo read-only'
+const READ_AND_TOUCH = 'cat /mnt/library/book.txt; touch /mnt/library/new 2>/dev/null || echo read-only'
 
 const MOUNT_CALL = process.arch === 'arm64' ? 40 : 165
 const REMOUNT_BIND = 0x20 | 0x1000
@@ -187,12 +187,12 @@ const MOUNTS = [
   'mount --bind /mnt/books /tmp',
   'umount /mnt/books',
   'unshare -Urm sh -c "mount -o remount,bind,rw /mnt/books"',
-  // Not by the word of a program that looks at its own user first.
+  // Makes the system call directly, because `mount` checks its own user first.
   `perl -e 'my ($n, $at) = ("none", "/mnt/books"); syscall(${MOUNT_CALL}, $n, $at, 0, ${REMOUNT_BIND}, 0) == 0 or die "$!"'`,
 ]
 
-/** Everything that a change would show in. */
-function picture(folder: string): readonly unknown[] {
+/** Returns everything that a change would show in. */
+function takeFingerprint(folder: string): readonly unknown[] {
   return [folder, ...readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()].map((name) => {
     const path = name === folder ? folder : join(folder, name)
     const { mode, uid, gid, size, mtimeNs, ctimeNs } = lstatSync(path, { bigint: true })

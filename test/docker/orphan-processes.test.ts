@@ -1,4 +1,4 @@
-/** Processes in the control group of a container that its engine does not have any more. */
+/** Processes in the control group of a container that its engine no longer has. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -11,8 +11,8 @@ import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
 const [unified, first] = ['/sys/fs/cgroup', '/sys/fs/cgroup/pids']
 const HIERARCHY = existsSync(join(unified, 'cgroup.procs')) ? unified : first
 
-/** A process in the control group that an engine would make for that container. */
-async function inContainer(id: string): Promise<AsyncDisposable & { readonly child: ChildProcess }> {
+/** Starts a process in the control group that an engine would create for the container. */
+async function startInControlGroup(id: string): Promise<AsyncDisposable & { readonly child: ChildProcess }> {
   const child = spawn('sleep', ['100000'], { stdio: 'ignore' })
   const exited = once(child, 'exit')
   await once(child, 'spawn')
@@ -21,7 +21,7 @@ async function inContainer(id: string): Promise<AsyncDisposable & { readonly chi
   writeFileSync(join(folder, id, 'cgroup.procs'), String(child.pid))
   return {
     child,
-    // A group goes when nothing is in it any more, and what was killed is in it until it was waited for.
+    // A control group can be removed when it is empty. A killed process stays in it until it was reaped.
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL')
       await exited
@@ -31,16 +31,16 @@ async function inContainer(id: string): Promise<AsyncDisposable & { readonly chi
 }
 
 it.runIf(canBe('root'))(
-  `what is left in a container that is gone is ended, and what runs in another one is not${ROOT_IS_NEEDED ?? ''}`,
+  `processes of a missing container are ended, and those of another container are not${ROOT_IS_NEEDED ?? ''}`,
   async () => {
     const [gone, other] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')]
-    await using left = await inContainer(gone)
-    await using living = await inContainer(other)
+    await using left = await startInControlGroup(gone)
+    await using living = await startInControlGroup(other)
     const exited = once(left.child, 'exit')
     await endForgotten(gone)
     expect(await exited).toEqual([null, 'SIGKILL'])
     expect(living.child.signalCode).toBeNull()
-    // A name that is none would be in many of them.
+    // An empty id would match many control groups.
     await endForgotten('')
     expect(living.child.signalCode).toBeNull()
   },

@@ -1,4 +1,4 @@
-/** npm and pip inside a container of Craik's own image, through what was granted. */
+/** npm and pip in a container of Craik's own image, with the granted egress. */
 import { describe } from 'vitest'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { installsPackages } from '../gateway/packages.ts'

@@ -1,4 +1,6 @@
-/** Podman behind its socket for Docker's API: the same sandboxes, made, looked at, kept and removed without a trace. */
+/**
+ * Podman behind its socket for Docker's API: the same sandboxes, created, inspected, kept and removed without a trace.
+ */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -46,7 +48,7 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
     }
     const runSuccessfully = async (...args: string[]) => expect((await home.run(args)).code).toBe(0)
 
-    it('has no network, no rights and nothing to write on but what is its own', async () => {
+    it('has no network and no capabilities, and can write only to its own folders', async () => {
       const script = 'id -u; grep -c : /proc/net/dev; touch /etc/x /usr/x /x; cat /proc/self/status'
       const { stdout, stderr } = await box.exec(['sh', '-c', script])
       expect(stdout).toMatch(/^[1-9]\d*\n1\n/)
@@ -60,14 +62,14 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
       expect(new Set(writable)).toEqual(new Set(['/workspace/home', '/var/spool/craik', '/tmp', '/run']))
     })
 
-    it('is told nothing of its engine’s environment', () => {
+    it('gets nothing from the environment of its engine', () => {
       const names = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)
       expect(
         names.filter((one) => !/^(?:PATH|LANG|CRAIK_\w+|TERM|HOME|HOSTNAME|container)=/.test(one)),
       ).toEqual([])
     })
 
-    it('has file systems in memory of the size that was asked for, and /run is its own', async () => {
+    it('has in-memory file systems of the requested sizes, and its own /run', async () => {
       const sizes = await box.exec([
         'df',
         '--output=target,size',
@@ -83,11 +85,11 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
           .slice(1)
           .map((row) => row.split(/\s+/).join(' ')),
       ).toEqual(['/tmp 128', '/run 16', '/tmp 128'])
-      // Where logins lie, and the gateway's socket.
+      // `/run` contains the logins and the gateway's socket.
       expect((await box.exec(['stat', '-c', '%U %a', '/run'])).stdout).toBe('agent 755\n')
     })
 
-    it('is held by its limits, as the kernel has them', async () => {
+    it('has its limits enforced by the kernel', async () => {
       expect(box.body.enforced).toMatchObject({ memory: 'cgroup', processes: 'cgroup', disk: 'filesystem' })
       expect(limitOf(pid, 'memory', ['memory.limit_in_bytes', 'memory.max'])).toBe(String(256 * MIB))
       expect(limitOf(pid, 'pids', ['pids.max'])).toBe('64')
@@ -100,7 +102,7 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
       await box.exec(['rm', 'full'])
     })
 
-    it('is stopped and resumed, snapshotted and taken back, and forked', async () => {
+    it('can be stopped and resumed, snapshotted and restored, and forked', async () => {
       await inside('box', 'echo one > a')
       expect(await home.client().sandboxes.pause(box.id)).toMatchObject({ state: 'paused' })
       await runSuccessfully('sandbox', 'resume', 'box')
@@ -123,7 +125,7 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
     })
   })
 
-  // Podman's monitor of each connection would stay for five minutes: what is left fails when the home is disposed of.
+  // Podman's monitor of each connection would stay for five minutes. Disposing of the home fails if anything is left.
   describe('over a relay', () => {
     let instance: ContractInstance
     beforeAll(async () => {
@@ -132,24 +134,24 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
     })
     afterAll(() => instance?.home[Symbol.asyncDispose]())
 
-    it('is told whatever bytes there are', async () => {
+    it('receives all bytes, including the keys that detach from a container', async () => {
       const bytes = Buffer.from('\u0010\u0011'.repeat(100_000))
       const args = ['sandbox', 'exec', instance.box.id, '--', 'sha256sum']
       const { stdout } = await instance.home.run(args, { input: bytes })
       expect(stdout).toContain(createHash('sha256').update(bytes).digest('hex'))
     })
 
-    // Many at once: its monitor reads nothing while it writes.
+    // Opens many connections at once, because Podman's monitor reads nothing while it writes.
     networkContract(() => instance)
 
-    it('leaves nothing of that either', async () => {
+    it('leaves nothing when it is deleted either', async () => {
       await instance.box.delete()
       expect(await instance.home.findLeftovers(instance.box.id)).toEqual([])
     })
   })
 })
 
-/** In whichever version of control groups the machine has. */
+/** Reads the limit in either version of control groups. */
 function limitOf(pid: number, controller: string, files: readonly string[]): string {
   const groups = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
     .split('\n')

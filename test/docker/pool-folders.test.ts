@@ -1,4 +1,6 @@
-/** Containers that wait for a sandbox with folders of this machine: shown them when they are adopted, whole or not at all. */
+/**
+ * Containers of the warm pool for sandboxes with host folders. An adopted container gets all of the folders, or none.
+ */
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import {
@@ -27,7 +29,7 @@ const POLL_MS = 50
 const LINES = ['socket', 'relay'] as const
 const missing = canBe('root') ? ENGINE_IS_NEEDED : ROOT_IS_NEEDED
 
-/** The test's own time limit is the only one. */
+/** Waits until `look` returns a value. Only the test's own timeout limits it. */
 async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const found = await look()
@@ -36,7 +38,7 @@ async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
   }
 }
 
-/** What runs on this machine. */
+/** Returns the command lines of all processes on the host. */
 function commands(): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -49,7 +51,7 @@ function commands(): string[] {
     })
 }
 
-/** A place of one home that waits for one kind of sandbox at a time. */
+/** A Craik home whose pool has one container, for one kind of sandbox at a time. */
 class Scene implements AsyncDisposable {
   readonly home: SandboxHome
   readonly gate: SocketProxy
@@ -72,18 +74,18 @@ class Scene implements AsyncDisposable {
     this.gate.shut()
   }
 
-  /** Whoever starts the supervisor says which engine it has. */
-  get through() {
+  /** The command that starts the supervisor selects the engine. */
+  get proxyOptions() {
     return { env: { CRAIK_ENGINE: `unix://${this.gate.path}` } }
   }
 
   run(args: readonly string[]) {
-    return this.home.run(args, this.through)
+    return this.home.run(args, this.proxyOptions)
   }
 
   tryToCreate(...args: string[]) {
-    const requests = ['sandbox', 'create', '--format', 'json', '--backend', 'docker', '--line', this.line]
-    return this.home.run([...requests, ...args], this.through)
+    const createArgs = ['sandbox', 'create', '--format', 'json', '--backend', 'docker', '--line', this.line]
+    return this.home.run([...createArgs, ...args], this.proxyOptions)
   }
 
   async create(...args: string[]): Promise<SandboxBody> {
@@ -101,10 +103,10 @@ class Scene implements AsyncDisposable {
     return stdout + stderr
   }
 
-  waiting(): Promise<true> {
+  waitForWarm(): Promise<true> {
     const status = ['supervisor', 'status', '--format', 'json']
     return eventually(async () =>
-      (await this.home.json<SupervisorBody>(status, this.through)).warm === 1 ? true : undefined,
+      (await this.home.json<SupervisorBody>(status, this.proxyOptions)).warm === 1 ? true : undefined,
     )
   }
 
@@ -123,7 +125,7 @@ class Scene implements AsyncDisposable {
     return docker.listContainers({ all: true, filters: { label: [homeFilter(this.home.home)] } })
   }
 
-  /** Of this machine, in this home; disks of sandboxes aside. */
+  /** Returns the mounts on the host that belong to this home, without the disks of sandboxes. */
   readHotMounts(): string[] {
     const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
     return lines
@@ -158,10 +160,10 @@ describe.skipIf(missing !== undefined).each(LINES)(
       return folder
     }
 
-    it('is given the workspace itself, also while the engine does not answer, with what is protected in it', async () => {
+    it('gets the workspace itself with its protected files, also while the engine does not answer', async () => {
       const [first, second] = [project('first'), project('second')]
       await scene.create('--name', 'first', '--in-place', '--workspace', first)
-      await scene.waiting()
+      await scene.waitForWarm()
       if (line === 'socket') scene.gate.shut()
       const made = await scene.create('--name', 'second', '--in-place', '--workspace', second)
       await scene.gate.reopen()
@@ -186,8 +188,8 @@ describe.skipIf(missing !== undefined).each(LINES)(
         await scene.inside('second', 'git status --short; git add . && git commit -qm one && echo committed'),
       ).toContain('?? file.txt')
       expect(readFileSync(join(second, '.npmrc'), 'utf8')).toBe('theirs\n')
-      // What waits now, and nothing of what was shown.
-      await scene.waiting()
+      // The new warm container may have mounts on the host. The adopted one has none.
+      await scene.waitForWarm()
       expect(scene.readHotMounts().filter((at) => at.includes(made.id))).toEqual([])
       for (const fields of await scene.mountsInside(made.id)) {
         const tags = fields.slice(6, fields.indexOf('-'))
@@ -198,7 +200,7 @@ describe.skipIf(missing !== undefined).each(LINES)(
       }
     })
 
-    it('is ended like any other when the host replaces what is protected in it', async () => {
+    it('ends like any other sandbox when the host replaces a protected file', async () => {
       const showSecond = () => home.json<SandboxBody>(['sandbox', 'show', 'second', '--format', 'json'])
       copyFileSync(home.path('second/.npmrc'), home.path('second/.npmrc.new'))
       chownSync(home.path('second/.npmrc.new'), USER_UID, USER_UID)
@@ -208,7 +210,7 @@ describe.skipIf(missing !== undefined).each(LINES)(
       expect((await scene.run(['sandbox', 'resume', 'second'])).code).toBe(0)
     })
 
-    it('is stopped, resumed and deleted like any other once it is a sandbox, and leaves the folder as it was', async () => {
+    it('is stopped, resumed and deleted like any other sandbox after its adoption, and leaves the folder unchanged', async () => {
       expect((await scene.run(['sandbox', 'stop', 'second'])).code).toBe(0)
       expect(readdirSync(home.path('second')).sort()).toEqual(['.git', '.npmrc', 'a', 'file.txt', 'made.txt'])
       expect((await scene.run(['sandbox', 'resume', 'second'])).code).toBe(0)
@@ -217,10 +219,10 @@ describe.skipIf(missing !== undefined).each(LINES)(
       expect(readdirSync(home.path('second')).sort()).toEqual(['.git', '.npmrc', 'a', 'file.txt', 'made.txt'])
     })
 
-    it('is shown folders that cannot be written, by no way', async () => {
+    it('gets mounted folders that cannot be changed in any way', async () => {
       const folder = home.workspace('library', { 'book.txt': 'chapter one\n', 'deep/er.txt': 'two\n' })
       await scene.create('--name', 'reader', '--mount', `${folder}:books`)
-      await scene.waiting()
+      await scene.waitForWarm()
       const made = await scene.create('--name', 'other', '--mount', `${folder}:books`, '--mount', folder)
       expect(await scene.isWarm(made.id)).toBe(true)
       expect(
@@ -243,10 +245,10 @@ describe.skipIf(missing !== undefined).each(LINES)(
       await scene.delete('reader', 'other')
     })
 
-    it('is refused what a container that is started is refused, with the same words, and leaves nothing', async () => {
+    it('refuses what a newly started container refuses, with the same error, and leaves nothing', async () => {
       const folder = project('piped')
       await scene.create('--name', 'one', '--in-place', '--workspace', project('plain'))
-      await scene.waiting()
+      await scene.waitForWarm()
       execFileSync('mkfifo', [join(folder, 'pipe')])
       renameSync(join(folder, '.npmrc'), join(folder, 'real'))
       symlinkSync('/etc/passwd', join(folder, '.npmrc'))
@@ -266,9 +268,9 @@ describe.skipIf(missing !== undefined).each(LINES)(
       await scene.delete('one')
     })
 
-    it('is given up when it does not follow any more, and a container is started instead', async () => {
+    it('is discarded if it no longer receives mounts, and a container is started instead', async () => {
       await scene.create('--name', 'one', '--in-place', '--workspace', project('followed'))
-      await scene.waiting()
+      await scene.waitForWarm()
       for (const point of scene.readHotMounts().toReversed()) execFileSync('umount', [point])
       const made = await scene.create('--name', 'two', '--in-place', '--workspace', project('lost'))
       expect(await scene.isWarm(made.id)).toBe(false)
@@ -287,26 +289,26 @@ describe.skipIf(missing !== undefined).each(LINES)(
         (id: string) => commands().some((text) => text.includes(`${id}/late/stage`)),
       ],
       ['while it is shown', (id: string) => commands().some((text) => text.includes(`${id}/late/shared`))],
-    ])('leaves nothing on this machine when its supervisor is killed %s', async (_, isNow) => {
+    ])('leaves nothing on the host when its supervisor is killed %s', async (_, isNow) => {
       const killer = new SupervisorKiller(home.home)
       const folder = project(`killed-${randomUUID()}`)
       const first = await scene.create('--in-place', '--workspace', project(`before-${randomUUID()}`))
-      await scene.waiting()
+      await scene.waitForWarm()
       const warm = readdirSync(join(home.home, 'sandboxes')).find((id) => id !== first.id)!
       await killer.current()
       const creating = scene.tryToCreate('--in-place', '--workspace', folder)
       while (!isNow(warm)) await setImmediate()
       await killer.kill()
       await creating
-      // The next one ends what was not finished; what was not begun is begun again by whoever asked.
+      // The next supervisor removes unfinished work. The client repeats a request that had not begun.
       const list = ['sandbox', 'list', '--format', 'json']
       const listed = await eventually(async () => {
-        const found = await home.json<SandboxBody[]>(list, scene.through)
+        const found = await home.json<SandboxBody[]>(list, scene.proxyOptions)
         const folders = readdirSync(join(home.home, 'sandboxes')).sort()
         const ids = found.map((one) => one.id).sort()
         return JSON.stringify(ids) === JSON.stringify(folders) ? found : undefined
       })
-      // A supervisor that had finished before it was killed has made a sandbox like any other.
+      // If the supervisor had finished before the kill, it created a sandbox like any other.
       for (const { id } of listed.filter((one) => one.id !== first.id)) {
         expect(await scene.inside(id, 'cat file.txt')).toBe('ours\n')
         await scene.delete(id)
@@ -322,9 +324,9 @@ describe.skipIf(missing !== undefined).each(LINES)(
       expect((await scene.run(['receipts', 'verify'])).code).toBe(0)
     })
 
-    it('goes with its supervisor', async () => {
+    it('ends with its supervisor', async () => {
       await scene.create('--name', 'last', '--in-place', '--workspace', project('last'))
-      await scene.waiting()
+      await scene.waitForWarm()
       expect(scene.readHotMounts().length).toBeGreaterThan(0)
       expect((await scene.run(['supervisor', 'stop'])).code).toBe(0)
       expect(scene.readHotMounts()).toEqual([])

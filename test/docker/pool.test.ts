@@ -1,4 +1,4 @@
-/** Containers that wait for a sandbox: adopted without the engine, never twice, and gone with their supervisor. */
+/** Containers of the warm pool: adopted without the engine, never twice, and removed with their supervisor. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,7 +13,7 @@ import { SocketProxy } from './socket-proxy.fixture.ts'
 
 const POLL_MS = 50
 
-/** The test's own time limit is the only one. */
+/** Waits until `look` returns a value. Only the test's own timeout limits it. */
 async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const found = await look()
@@ -43,10 +43,10 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
       gate.shut()
     })
 
-    /** Whoever starts the supervisor says which engine it has. */
-    const through = () => ({ env: { CRAIK_ENGINE: `unix://${gate.path}` } })
+    /** The command that starts the supervisor selects the engine. */
+    const proxyOptions = () => ({ env: { CRAIK_ENGINE: `unix://${gate.path}` } })
     const create = async (...args: string[]) => {
-      const requests = [
+      const createArgs = [
         'sandbox',
         'create',
         '--format',
@@ -57,13 +57,13 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
         line,
         ...args,
       ]
-      return home.json<SandboxBody>(requests, through())
+      return home.json<SandboxBody>(createArgs, proxyOptions())
     }
     const status = () => home.json<SupervisorBody>(['supervisor', 'status', '--format', 'json'])
-    const waiting = (count: number) =>
+    const waitForWarm = (count: number) =>
       eventually(async () => ((await status()).warm === count ? true : undefined))
     const ids = async () => {
-      const listed = await home.json<SandboxBody[]>(['sandbox', 'list', '--format', 'json'], through())
+      const listed = await home.json<SandboxBody[]>(['sandbox', 'list', '--format', 'json'], proxyOptions())
       return listed.map(({ id }) => id).sort()
     }
     const containers = async () => {
@@ -71,8 +71,8 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
       const filters = { label: [homeFilter(home.home)] }
       return docker.listContainers({ all: true, filters })
     }
-    /** What there is of sandboxes, whoever knows of them: containers, folders, mounts. */
-    const traces = async () => {
+    /** Returns everything that exists of sandboxes, recorded or not: containers, folders, mounts. */
+    const findTraces = async () => {
       const folder = join(home.home, 'sandboxes')
       const mounts = readFileSync('/proc/self/mountinfo', 'utf8').matchAll(/sandboxes\/(sbx_\w+)\/data /g)
       return {
@@ -87,7 +87,7 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
     const expectOnlySandboxes = async () => {
       const known = await ids()
       const mounts = identity === 'root' ? known : []
-      expect(await traces()).toEqual({ containers: known, folders: known, mounts })
+      expect(await findTraces()).toEqual({ containers: known, folders: known, mounts })
     }
     const warmCreates = async () => {
       const { stdout } = await home.run(['receipts', 'list', '--format', 'jsonl'])
@@ -99,15 +99,15 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
         .map((body) => body.links.sandbox_id)
     }
 
-    it('is there after the first sandbox, and is shown to nobody', async () => {
+    it('exists after the first sandbox, and is not listed', async () => {
       const first = await create('--name', 'first')
-      await waiting(1)
+      await waitForWarm(1)
       expect(await ids()).toEqual([first.id])
       expect(await containers()).toHaveLength(2)
     })
 
-    it('is adopted with all that was asked for, over a socket also while the engine does not answer', async () => {
-      // What is reached through the engine is not reached without it.
+    it('is adopted with all requested settings, over a socket also while the engine does not answer', async () => {
+      // A relay needs the engine, because its connection goes through the engine.
       if (line === 'socket') gate.shut()
       const made = await create('--name', 'second', '--env', 'COLOUR=blue', '--idle-timeout', 'never')
       await gate.reopen()
@@ -130,8 +130,8 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
       expect(Date.parse(State.StartedAt)).toBeLessThan(made.created_at_ms)
     })
 
-    it('is replaced, and is stopped, resumed and deleted like any other once it is a sandbox', async () => {
-      await waiting(2)
+    it('is replaced, and is stopped, resumed and deleted like any other sandbox after its adoption', async () => {
+      await waitForWarm(2)
       expect((await home.run(['sandbox', 'stop', 'second'])).code).toBe(0)
       expect((await home.run(['sandbox', 'resume', 'second'])).code).toBe(0)
       const reply = await home.run(['sandbox', 'exec', 'second', '--', 'sh', '-c', 'echo $COLOUR'])
@@ -139,15 +139,15 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
       expect((await home.run(['sandbox', 'delete', '--yes', 'second'])).code).toBe(0)
     })
 
-    it('is ended by the next supervisor when its own was killed, and by its own when that leaves', async () => {
-      await waiting(2)
+    it('is removed by the next supervisor if its own was killed, and by its own when that stops', async () => {
+      await waitForWarm(2)
       await new SupervisorKiller(home.home).kill()
       expect(await containers()).toHaveLength(3)
       expect(await ids()).toHaveLength(1)
-      await eventually(async () => ((await traces()).folders.length === 1 ? true : undefined))
+      await eventually(async () => ((await findTraces()).folders.length === 1 ? true : undefined))
       await expectOnlySandboxes()
       await create('--name', 'third')
-      await waiting(1)
+      await waitForWarm(1)
       expect((await home.run(['supervisor', 'stop'])).code).toBe(0)
       await expectOnlySandboxes()
       expect((await home.run(['receipts', 'verify'])).code).toBe(0)

@@ -1,11 +1,11 @@
-/** The real agents, from npm, all five in one container without a network, with logins that stay outside. */
+/** The real agents, from npm, all five in one container without a network, with logins that stay on the host. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import type { LoginScene } from '../gateway/login-scene.ts'
 import { HARNESSES_MS, readyHarnessImage } from '../harness-image.ts'
 import { stopsOnCancel } from '../harnesses/agent-cancel.ts'
-import { hasReported, isRefused, worksAndGoesOn, worksForEditor } from '../harnesses/agent-life.ts'
-import { hasReportedEnd, isRenewed, type LoginName } from '../harnesses/agent-login.ts'
+import { checkProviderErrors, isRefused, worksAndGoesOn, worksForEditor } from '../harnesses/agent-life.ts'
+import { checkEndedLogin, isRenewed, type LoginName } from '../harnesses/agent-login.ts'
 import { FaultyAnswers } from '../harnesses/agent-providers.ts'
 import { areExportedOnce } from '../harnesses/agent-transcripts.ts'
 import { AGENTS, type AgentName, logInFor, openPrompts, prompt } from '../harnesses/prompt-scene.ts'
@@ -18,7 +18,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? '
   let scene: LoginScene
   let box: LiveSandbox
   const reals: Partial<Record<AgentName, string>> = {}
-  const reply: Record<string, string> = {}
+  const outputs: Record<string, string> = {}
 
   beforeAll(async () => {
     await readyHarnessImage(NAMES)
@@ -28,60 +28,60 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? '
   }, HARNESSES_MS)
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  it('all of them do at the same time what each is asked', async () => {
+  it('all of them do their tasks at the same time', async () => {
     const proof = (name: AgentName) => `together-${name}.txt`
     const all = await Promise.all(
       NAMES.map((name) =>
         prompt(scene, `RUN: echo ${name} > ${proof(name)}`, ['--harness', name, '--sandbox', box.id]),
       ),
     )
-    reply['all at once'] = JSON.stringify(all)
-    expect(all, reply['all at once']).toMatchObject(NAMES.map(() => ({ code: 0, sandboxId: box.id })))
+    outputs['all at once'] = JSON.stringify(all)
+    expect(all, outputs['all at once']).toMatchObject(NAMES.map(() => ({ code: 0, sandboxId: box.id })))
     const { stdout } = await box.exec(['cat', ...NAMES.map(proof)])
     expect(stdout).toBe(NAMES.map((name) => `${name}\n`).join(''))
   })
 
   describe.each(NAMES)('%s', (name) => {
-    it('does what it is asked, and goes on where it ended', async () => {
-      reply[`${name} at work`] = JSON.stringify(await worksAndGoesOn(scene, name, box.id, reals[name]!))
+    it('does its task, and continues the session later', async () => {
+      outputs[`${name} at work`] = JSON.stringify(await worksAndGoesOn(scene, name, box.id, reals[name]!))
     })
 
-    it('does it for an editor, by `craik acp`, and goes on with another', async () => {
-      reply[`${name} in an editor`] = JSON.stringify(await worksForEditor(scene, name, box.id))
+    it('does it for an editor, with `craik acp`, and continues with another editor', async () => {
+      outputs[`${name} in an editor`] = JSON.stringify(await worksForEditor(scene, name, box.id))
     })
 
-    it('does nothing that it was not given leave for', async () => {
-      reply[`${name} refused`] = JSON.stringify(await isRefused(scene, name, box.id))
+    it('does nothing without permission', async () => {
+      outputs[`${name} refused`] = JSON.stringify(await isRefused(scene, name, box.id))
     })
 
-    it('stops when it is interrupted, with whatever it runs, and goes on when it is asked to', async () => {
-      reply[`${name} interrupted`] = JSON.stringify(await stopsOnCancel(scene, name, box))
+    it('stops when it is interrupted, with all its processes, and continues on request', async () => {
+      outputs[`${name} interrupted`] = JSON.stringify(await stopsOnCancel(scene, name, box))
     })
 
-    // OpenCode works with keys, which do not run out.
+    // OpenCode uses API keys, which do not expire.
     if (name !== 'opencode') logins(name)
 
-    // The last one: a provider that had enough is given a rest.
-    it('tells when its provider refuses the login, or has enough', async () => {
-      reply[`${name} failing`] = JSON.stringify(await hasReported(scene, answers, name, box.id))
+    // This test is the last, because a provider over its limit gets a cooldown.
+    it('reports when its provider refuses the login, or is over its limit', async () => {
+      outputs[`${name} failing`] = JSON.stringify(await checkProviderErrors(scene, answers, name, box.id))
     })
   })
 
   function logins(name: LoginName): void {
-    it('has its login renewed outside when that has run out', async () => {
-      reply[`${name} renewed`] = JSON.stringify(await isRenewed(scene, name, box.id))
+    it('gets its expired login refreshed on the host', async () => {
+      outputs[`${name} renewed`] = JSON.stringify(await isRenewed(scene, name, box.id))
     })
 
-    it('tells when its login is not renewed any more, and works after the next one', async () => {
-      reply[`${name} ended`] = JSON.stringify(await hasReportedEnd(scene, name, box.id))
+    it('reports when its login can no longer be refreshed, and works after the next login', async () => {
+      outputs[`${name} ended`] = JSON.stringify(await checkEndedLogin(scene, name, box.id))
     })
   }
 
-  it('each conversation of all of them is exported once, also when it was taken up again', async () => {
-    reply.transcripts = await areExportedOnce(scene, NAMES, box.id)
+  it('each conversation of every agent is exported once, also if it was resumed', async () => {
+    outputs.transcripts = await areExportedOnce(scene, NAMES, box.id)
   })
 
-  it('nothing of any login was seen by any of them', async () => {
-    expect(await scene.hunt(reply, ['/opt/craik-harnesses'])).toEqual([])
+  it('no agent ever got a real credential', async () => {
+    expect(await scene.hunt(outputs, ['/opt/craik-harnesses'])).toEqual([])
   })
 })

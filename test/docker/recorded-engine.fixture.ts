@@ -1,4 +1,4 @@
-/** A socket in front of an engine that writes down what it is asked. */
+/** A socket in front of an engine that records its requests. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 
 export class RecordedEngine implements AsyncDisposable {
   readonly address: string
-  /** Such as `POST /build`, with the query. */
+  /** Entries such as `POST /build`, with the query. */
   readonly requests: string[] = []
   readonly #folder = mkdtempSync(join(tmpdir(), 'craik-recorded-'))
   readonly #server: Server
@@ -16,7 +16,7 @@ export class RecordedEngine implements AsyncDisposable {
     this.address = `unix://${path}`
     this.#server = createServer((client) => {
       const there = connect(engine.replace(/^unix:\/\//, ''))
-      // Of a body nothing begins a chunk with a method, a path and a version.
+      // No chunk of a request body begins with a method, a path and a version.
       client.on('data', (chunk) => {
         const line = /^(?:GET|POST|PUT|DELETE|HEAD) \S+(?= HTTP\/1\.1\r\n)/.exec(chunk.toString('latin1'))
         if (line !== null) this.requests.push(line[0].replace(/ \/v[0-9.]+/, ' '))

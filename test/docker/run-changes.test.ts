@@ -1,4 +1,4 @@
-/** What a run changed in a container comes over for an ordinary user as it does from a process sandbox. */
+/** An ordinary user applies the changes of a run in a container in the same way as those of a process sandbox. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SandboxHome } from '../sandbox-home.ts'
 
 describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'changes in a container', () => {
-  it('are those of the copy and of nothing else, and come over with the rights of the user', async () => {
+  it('are those of the copy alone, and are applied with the permissions of the user', async () => {
     await using home = await SandboxHome.open({ identity: 'user', backend: 'docker' })
     const { subject } = await home.json<{ subject: string }>(['whoami', '--format', 'json'])
     const workspace = home.workspace('project', { 'src/a.txt': 'one\n', 'run.sh': 'x\n' })
@@ -27,7 +27,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'changes in 
     const runId = newId<string>('run', Date.now())
     const input = { home: homeAt(home.home), runId, sandboxId: sandbox.id, operator: subject, nowMs: 0 }
     await storeChangeSet({ ...input, workspace }, inside, changes, until)
-    // Kept by the test, which may be root, for a command of the user's.
+    // The test, which may be root, stored the change set. The user's command must be able to read it.
     execFileSync('chown', ['-R', `${home.uid}:${home.uid}`, join(home.home, 'runs')])
 
     const { counts } = await home.json<{ counts: object }>(['run', 'apply', runId])

@@ -1,4 +1,4 @@
-/** Snapshots of containers: running and stopped, restored, forked, and only with the image that they were made with. */
+/** Snapshots of containers: running and stopped, restored, forked, and used only for containers with the same image. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxBody, SnapshotBody } from '../../src/operator/api/bodies.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
@@ -20,7 +20,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       return ran.stdout
     }
 
-    it('is snapshotted while it stands still, and taken back', async () => {
+    it('is snapshotted while it is frozen, and restored', async () => {
       await inside('box', 'echo one > a; mkdir d; ln -s /etc/shadow d/l; ln a d/h')
       const made = await home.json<SnapshotBody>(['sandbox', 'snapshot', 'box', '--name', 'before'])
       const { container } = await home.json<SandboxBody>(['sandbox', 'show', 'box'])
@@ -37,7 +37,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       )
     })
 
-    it('is snapshotted, taken back and forked when it is stopped', async () => {
+    it('is snapshotted, restored and forked while it is stopped', async () => {
       expect((await home.run(['sandbox', 'stop', 'box'])).code).toBe(0)
       await home.json<SnapshotBody>(['sandbox', 'snapshot', 'box', '--name', 'stopped'])
       const back = await home.json<SandboxBody>(['sandbox', 'restore', 'box', 'stopped'])
@@ -49,7 +49,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await inside('box', 'cat a')).toBe('one\n')
     })
 
-    it('makes a container again, and no other kind of place', async () => {
+    it('has snapshots that create a container again, and no other kind of sandbox', async () => {
       const made = await home.json<SandboxBody>(['sandbox', 'create', '--from', 'before', '--name', 'made'])
       expect(made).toMatchObject({ backend: 'docker', isolation: 'container' })
       expect(await inside('made', 'cat a')).toBe('one\n')

@@ -1,4 +1,4 @@
-/** A socket before an engine's that can be shut: then the engine is there and does not answer. */
+/** A socket in front of an engine's socket. When it is shut, the engine exists but does not answer. */
 import { chmodSync, rmSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'

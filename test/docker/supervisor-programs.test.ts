@@ -1,7 +1,7 @@
-/** Programs that a supervisor of containers executes on the host. */
+/** The programs that a supervisor with containers runs on the host. */
 import { describe } from 'vitest'
 import { traceLifecycle } from '../attacks/supervisor-programs.ts'
 
-describe('the programs of a supervisor of containers', () => {
+describe('the programs of a supervisor with containers', () => {
   traceLifecycle({ identity: 'root', backend: 'docker' }, ['mount', 'umount'])
 })

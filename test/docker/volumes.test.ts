@@ -1,4 +1,4 @@
-/** An engine that sees none of this machine's folders: the disk is a volume of its, and all the same a disk. */
+/** An engine without access to the host's folders. The disk is a volume of the engine, and behaves like any disk. */
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
@@ -10,8 +10,10 @@ import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SandboxHome } from '../sandbox-home.ts'
 
-/** The engine as it is seen from another machine: over TCP, which says nothing of folders. */
-async function farEngine(socketPath: string): Promise<{ readonly server: Server; readonly address: string }> {
+/** Exposes the engine as on another host: over TCP, which gives no access to folders. */
+async function exposeOverTcp(
+  socketPath: string,
+): Promise<{ readonly server: Server; readonly address: string }> {
   const server = createServer({ allowHalfOpen: true }, (near) => {
     const far = connect({ path: socketPath, allowHalfOpen: true })
     near.pipe(far).pipe(near)
@@ -29,7 +31,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
   let home: SandboxHome
   let server: Server
   beforeAll(async () => {
-    const far = await farEngine(process.env.CRAIK_ENGINE!.replace(/^unix:\/\//, ''))
+    const far = await exposeOverTcp(process.env.CRAIK_ENGINE!.replace(/^unix:\/\//, ''))
     server = far.server
     home = await SandboxHome.open({ identity: 'user', backend: 'docker', engine: far.address })
     await home.create(['--name', 'box'])
@@ -44,7 +46,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
     expect(ran).toMatchObject({ code: 0 })
     return ran.stdout
   }
-  /** Those of a sandbox, with its own name in place of the engine's. */
+  /** Returns the volumes of a sandbox, with the name of the sandbox in place of the engine's name for it. */
   const volumesOf = async (name: string, id: string) => {
     const { docker } = await openEngine({ CRAIK_ENGINE: process.env.CRAIK_ENGINE })
     const { Volumes } = await docker.listVolumes()
@@ -54,7 +56,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
   }
   const idOf = async (name: string) => (await home.json<SandboxBody>(['sandbox', 'show', name])).id
 
-  it('keeps the disk in a volume, over a stop', async () => {
+  it('keeps the disk in a volume after a stop', async () => {
     await inside('box', 'echo one > a; mkdir d; ln -s /etc/shadow d/l; ln a d/h; chmod 700 d')
     expect((await home.run(['sandbox', 'stop', 'box'])).code).toBe(0)
     expect((await home.run(['sandbox', 'resume', 'box'])).code).toBe(0)
@@ -62,7 +64,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
     expect(await volumesOf('box', await idOf('box'))).toEqual(['box', 'box-spill'])
   })
 
-  it('takes a disk back as it was, in another volume, and leaves none behind', async () => {
+  it('restores a disk in another volume, and leaves no old volume', async () => {
     const made = await home.json<SnapshotBody>(['sandbox', 'snapshot', 'box', '--name', 'before'])
     expect(made).toMatchObject({ backend: 'docker', content: { files: 1, links: 2 } })
     await inside('box', 'rm -r d; echo two > a')
@@ -73,7 +75,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
     expect(await volumesOf('box', await idOf('box'))).toEqual(['box-1', 'box-spill'])
   })
 
-  it('is snapshotted and forked when it is stopped, and each has its own', async () => {
+  it('snapshots and forks a stopped sandbox, and each has its own disk', async () => {
     expect((await home.run(['sandbox', 'stop', 'box'])).code).toBe(0)
     await home.json(['sandbox', 'fork', 'box', '--name', 'child'])
     expect(await inside('child', 'cat a d/new; echo child > a')).toBe('one\nx\n')
@@ -81,7 +83,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
     expect(await inside('box', 'cat a')).toBe('one\n')
   })
 
-  it('is taken back whatever was made inside, also what no path can spell', async () => {
+  it('restores any content of a sandbox, even folders too deep for a path', async () => {
     const nest = (name: string, times: number) =>
       `(i=0; while [ $i -lt ${times} ]; do mkdir ${name} && cd -P ${name} || exit 1; i=$((i+1)); done; echo end > end)`
     await inside(
@@ -95,14 +97,14 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
     await inside('box', 'rm -r long deep')
   })
 
-  it('has no volumes of Craik’s, which are folders of this machine, and leaves nothing of the try', async () => {
+  it('refuses Craik’s volumes, which are host folders, and leaves nothing of the attempt', async () => {
     const { code, stderr } = await home.tryToCreate(['--name', 'kept', '--volume', 'tools:.local'])
     expect([code, stderr]).toEqual([ERRORS.unavailable.exit, expect.stringContaining('leave out --volume')])
     expect((await home.run(['sandbox', 'show', 'kept'])).code).toBe(ERRORS.not_found.exit)
     expect(existsSync(join(home.home, 'volumes'))).toBe(false)
   })
 
-  it('is gone with the sandbox', async () => {
+  it('has no volume of a deleted sandbox', async () => {
     for (const name of ['child', 'box']) {
       const id = await idOf(name)
       expect(await volumesOf(name, id)).not.toEqual([])

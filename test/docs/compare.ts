@@ -1,10 +1,13 @@
-/** Compares what a page shows with what a command printed: words exactly; numbers, times, sizes, ids and versions by their kind. */
+/**
+ * Compares the output that a page shows with the output of a command: words exactly, but numbers, times, sizes, ids and
+ * versions only by their kind.
+ */
 
 const EXAMPLE_ID = /(?<![a-z])([a-z]+)_([0-9A-HJKMNP-TV-Z]{26})\b/g
-/** `sandbox-7f3kq2`, but none of Craik's own words. */
+/** Matches `sandbox-7f3kq2`, but no word of Craik such as `sandbox-create`. */
 const SANDBOX_NAME = /\bsandbox-(?!create|delete|update|images?\b)[a-z0-9]{6}\b/g
 
-/** In this order. */
+/** Applied in this order. */
 const KINDS: readonly (readonly [RegExp, string])[] = [
   [/\blocal-user:[\w-]+/g, 'local-user:<name>'],
   [/\/home\/\w+/g, '~'],
@@ -24,7 +27,7 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/(?<![\w.])v?\d+\.\d+(?:\.\d+)?(?:-[\w.]+)?(?![\w.])/g, '<version>'],
   [/\b\d{1,3}(?:,\d{3})+\b/g, '<number>'],
 ]
-/** A count: none is not the same as some. An exit code or a status of HTTP is what it is. */
+/** Matches a count: zero differs from all others. Exit codes and HTTP status codes are compared exactly. */
 const COUNT = /(?<!\bexit |\bexit code |\bHTTP |[\w.:/-])\d+(?![\w:])/g
 
 function normalize(line: string): string {
@@ -42,17 +45,17 @@ function matches(expected: string, line: string): boolean {
   return new RegExp(`^${pattern}$`).test(normalize(line))
 }
 
-/** Craik wraps long lines at the width of the terminal, where ids and paths of another length move the break. */
+/** Craik wraps long lines at the width of the terminal, and ids and paths of another length move the line break. */
 const WRAPPED_LINES_MAX = 3
 
-/** The first expected line that does not follow the lines before it. */
+/** Returns the first expected line that does not follow the lines before it. */
 export function firstMissing(expected: readonly string[], lines: readonly string[]): string | undefined {
   return align(expected, lines).missing
 }
 
 interface Aligned {
   readonly missing: string | undefined
-  /** Expected text, and what was printed in its place. */
+  /** Each expected text with the output in its place. */
   readonly pairs: readonly (readonly [expected: string, printed: string])[]
 }
 
@@ -78,7 +81,7 @@ function findNext(texts: readonly string[], lines: readonly string[], from: numb
   return undefined
 }
 
-/** Numbers of lines to compare with each other: as they are, then joined. */
+/** The numbers of lines to compare with each other: single lines first, then joined lines. */
 const WRAPS = Array.from({ length: WRAPPED_LINES_MAX ** 2 }, (_, index) => {
   const wanted = Math.floor(index / WRAPPED_LINES_MAX) + 1
   return [wanted, (index % WRAPPED_LINES_MAX) + 1] as const
@@ -86,7 +89,7 @@ const WRAPS = Array.from({ length: WRAPPED_LINES_MAX ** 2 }, (_, index) => {
 
 const join = (lines: readonly string[]) => lines.join(' ')
 
-/** Which real id stands where the page has an example's. */
+/** Maps the example ids of a page to the real ids. */
 export class ExampleIds {
   readonly #known = new Map<string, string>()
   readonly #newest = new Map<string, string>()
@@ -104,7 +107,7 @@ export class ExampleIds {
       for (const [id, prefix] of line.matchAll(EXAMPLE_ID)) this.#newest.set(prefix!, id)
   }
 
-  /** The command with real ids: those that the page showed before, else the newest of their kind. */
+  /** Returns the command with real ids: those in place of the page's earlier ids, else the newest of their kind. */
   resolve(command: string): string {
     return command
       .replace(

@@ -1,10 +1,10 @@
-/** The pages whose commands tests run. */
+/** Lists the pages whose commands tests run. */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '../craik.ts'
 import { parsePage } from './parse-page.ts'
 
-/** Each starts a supervisor and sandboxes. */
+/** Limited, because each page starts a supervisor and sandboxes. */
 const PAGES_AT_ONCE = 3
 
 export function docsPages(backend: 'process' | 'docker'): readonly string[] {
@@ -20,7 +20,7 @@ export function docsPages(backend: 'process' | 'docker'): readonly string[] {
 let running = 0
 const waiting: (() => void)[] = []
 
-/** At most three at once, in the order in which they were started. */
+/** Runs at most three at once, in the order of their start. */
 export function limitPages<A extends unknown[]>(work: (...args: A) => Promise<void>) {
   return async (...args: A): Promise<void> => {
     if (running >= PAGES_AT_ONCE) await new Promise<void>((resume) => waiting.push(resume))

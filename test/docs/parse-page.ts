@@ -1,16 +1,16 @@
-/** The commands of a documentation page, and what its blocks say that they print. */
+/** Parses the commands of a documentation page and their expected output. */
 
 export interface DocsStep {
-  /** Line of the page, from 1. */
+  /** The line of the page, from 1. */
   readonly line: number
-  /** As the page shows it, with the blank before the command. */
+  /** The prompt as the page shows it, with the space before the command. */
   readonly prompt: string
-  /** In a sandbox's terminal. */
+  /** Whether the command is typed in a sandbox's terminal. */
   readonly isInside: boolean
   readonly command: string
   readonly expected: readonly string[]
   readonly exit: number
-  /** Ctrl-C comes after that many of the expected lines. */
+  /** The number of expected lines after which Ctrl-C is pressed. */
   readonly interruptAfter: number | undefined
 }
 
@@ -21,11 +21,11 @@ interface DocsBlock {
 interface DocsNeeds {
   readonly docker: boolean
   readonly model: boolean
-  /** Agents with a login. */
+  /** The agents with a login. */
   readonly logins: readonly string[]
-  /** Agents that are installed, without a login. */
+  /** The agents that are installed without a login. */
   readonly agents: readonly string[]
-  /** Names of API keys that their providers accept. */
+  /** The names of API keys that their providers accept. */
   readonly keys: readonly string[]
 }
 
@@ -33,7 +33,7 @@ export interface DocsPage {
   readonly file: string
   readonly needs: DocsNeeds
   readonly blocks: readonly DocsBlock[]
-  /** Why the page cannot be run. */
+  /** The reasons why the page cannot be run. */
   readonly problems: readonly string[]
 }
 
@@ -132,7 +132,7 @@ function parseBlock(
       else if (next === '^C') interruptAfter = expected.length
       else if (next.trim() !== '' && !next.startsWith('# ')) expected.push(next)
     }
-    // The # of "# text" at the end of a command is a comment of the shell, which an interactive shell knows too.
+    // A `# text` at the end of a command stays, because an interactive shell also treats it as a comment.
     steps.push({
       line,
       prompt: start[1]!,

@@ -1,6 +1,6 @@
 /**
- * Google's model API at an address whose prices are known: Craik knows a price by the address, and the table's pattern for Google
- * takes any host before `googleapis.com`.
+ * Serves Google's model API at an address with known prices. Craik finds a price by the address, and the table's
+ * pattern for Google accepts any host before `googleapis.com`.
  */
 import { createServer, request } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ export interface PricedProvider extends AsyncDisposable {
   readonly baseUrl: string
 }
 
-/** Forwards to the provider at that address. */
+/** Starts a server that forwards to the provider at `target`. */
 export async function startPricedProvider(certificate: Certificate, target: string): Promise<PricedProvider> {
   const server = createServer({ ...certificate }, (incoming, outgoing) => {
     const { method = 'GET', headers, url = '' } = incoming

@@ -1,7 +1,7 @@
-/** The repository of the pages, and the model of their agents. */
+/** The repository of the documentation pages, and the model of their agents. */
 import type { ModelScript } from '../harnesses/agent-model.ts'
 
-/** The files of `~/code/shop`. Its tests pass; a price with a thousands separator is wrong. */
+/** The files of `~/code/shop`. Its tests pass, but a price with a thousands separator is wrong. */
 export const SHOP: Readonly<Record<string, string>> = {
   'README.md': '# Shop\n\nPrices for a small shop.\n',
   '.gitignore': 'node_modules/\n',
@@ -43,8 +43,9 @@ const FIXED = 'parsePrice did not accept a thousands separator. It removes comma
 const ANSWER = 'The shop formats and parses prices.'
 
 /**
- * What the model of the pages does: "make the price test pass" (or fix a test) repairs `src/price.js`, "make test.mjs pass"
- * repairs `price.mjs`, "write NOTES.md" writes that file, `RUN: command` runs a command, and anything else gets an answer.
+ * The model of the pages. "make the price test pass" (or fix a test) repairs `src/price.js`, and "make test.mjs pass"
+ * repairs `price.mjs`. "write NOTES.md" writes that file, `RUN: command` runs a command, and anything else gets an
+ * answer.
  */
 export const DOCS_SCRIPT: ModelScript = {
   order:

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { startIssuer } from '../accounts/issuer.ts'
 import { TestHome } from '../craik.ts'
 
-it('craik accounts says what there is, what a sandbox gets and what is broken, and shows no value', async () => {
+it('craik accounts lists the logins, what a sandbox gets of them, and damaged ones, and prints no value', async () => {
   using home = new TestHome()
   const person = join(home.folder, 'person')
   put(
@@ -42,7 +42,7 @@ it('craik accounts says what there is, what a sandbox gets and what is broken, a
   expect(readFileSync(join(person, '.codex/auth.json'), 'utf8')).toBe('{"tokens":{"access_')
 })
 
-it('craik accounts without any login says where was looked, and how to log in', async () => {
+it('craik accounts without a login lists the searched locations, and how to log in', async () => {
   using home = new TestHome()
   const env = { HOME: join(home.folder, 'person'), PATH: '/nonexistent', CODEX_HOME: '/elsewhere' }
   const { code, stdout } = await home.run(['accounts', '--format', 'table'], { env })
@@ -55,7 +55,7 @@ it('craik accounts without any login says where was looked, and how to log in', 
   expect(await home.run(['accounts', '--check'], { env })).toMatchObject({ code: 0 })
 })
 
-it('craik accounts --check refreshes what is due by the issuer that config names, with a receipt', async () => {
+it('craik accounts --check refreshes an expired login at the issuer that config names, with a receipt', async () => {
   using home = new TestHome()
   await using issuer = await startIssuer()
   const person = join(home.folder, 'person')
@@ -84,7 +84,7 @@ it('craik accounts --check refreshes what is due by the issuer that config names
     hint: 'log in again:  claude /login',
   })
   expect(ended.code).toBe(69)
-  // Nothing is asked: it is known of these very tokens.
+  // Craik sends no request: it has recorded that the issuer refused these same tokens.
   issuer.broken = { status: 500, text: '' }
   const known = await home.run(['accounts', '--format', 'json'], { env })
   expect(known.code).toBe(0)

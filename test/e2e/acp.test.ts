@@ -1,4 +1,7 @@
-/** An editor and `craik acp`: sessions in real sandboxes, leave that is asked for, what is changed, and an agent that was taken over. */
+/**
+ * An editor and `craik acp`: sessions in real sandboxes, permission requests, changes of the agent, and a compromised
+ * agent.
+ */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -34,8 +37,8 @@ async function openEditor(args: readonly string[] = []): Promise<Editor> {
   return editor
 }
 
-describe('a session of an editor', () => {
-  it('is an agent in a sandbox with a copy of the folder; each prompt is a run, and says how to bring it over', async () => {
+describe('an editor session', () => {
+  it('runs an agent in a sandbox with a copy of the folder; each prompt is a run, and prints how to apply its changes', async () => {
     const folder = folderWith()
     await using editor = await openEditor()
     const { sessionId } = await editor.begin(folder)
@@ -68,7 +71,7 @@ describe('a session of an editor', () => {
     expect(operations).toEqual(expect.arrayContaining(['begin', 'execute', 'end']))
   })
 
-  it('with --apply has what was changed in the folder after each prompt, and tells a conflict', async () => {
+  it('with --apply applies the changes to the folder after each prompt, and reports a conflict', async () => {
     const folder = folderWith()
     await using editor = await openEditor(['--apply'])
     const { sessionId } = await editor.begin(folder)
@@ -80,7 +83,7 @@ describe('a session of an editor', () => {
     expect(editor.textOf(sessionId)).toMatch(/changed here too: `a\.txt`/)
   })
 
-  it('names files as the host does, and the agent hears its own names', async () => {
+  it('shows host paths to the editor, and sandbox paths to the agent', async () => {
     const folder = folderWith()
     await using editor = await openEditor()
     const { sessionId } = await editor.begin(folder)
@@ -105,7 +108,7 @@ describe('a session of an editor', () => {
     await expect(editor.prompt(sessionId, 'SAY: x')).rejects.toMatchObject({ code: -32002 })
   })
 
-  it('asks for leave in the editor, and does what is answered', async () => {
+  it('asks for permission in the editor, and follows the answer', async () => {
     const folder = folderWith()
     await using editor = await openEditor(['--permissions', 'ask'])
     const { sessionId } = await editor.begin(folder)
@@ -124,7 +127,7 @@ describe('a session of an editor', () => {
     expect(editor.stderr).toMatch(/execute denied by .* receipt rcpt_/)
   })
 
-  it('is cancelled while it works and while it asks, and goes on afterwards', async () => {
+  it('can be cancelled while the agent works and while it asks, and continues afterwards', async () => {
     await using editor = await openEditor(['--permissions', 'ask'])
     const { sessionId } = await editor.begin(folderWith())
     const working = editor.prompt(sessionId, 'SAY: begun\nWAIT')
@@ -141,7 +144,7 @@ describe('a session of an editor', () => {
     expect(await editor.prompt(sessionId, 'SAY: still here')).toEqual({ stopReason: 'end_turn' })
   })
 
-  it('is taken up by another editor, by its name or by a run of it, with all that was said', async () => {
+  it('can be resumed by another editor, by session id or run id, with the whole conversation', async () => {
     const folder = folderWith()
     let known = ''
     {
@@ -173,7 +176,7 @@ describe('a session of an editor', () => {
     await expect(load(known, home.folder)).rejects.toThrow(/another folder/)
   })
 
-  it('ends a prompt that takes too long, and says so', async () => {
+  it('stops a prompt that exceeds its timeout, and reports it', async () => {
     await using editor = await openEditor(['--timeout', '2s'])
     const { sessionId } = await editor.begin(folderWith())
     await expect(editor.prompt(sessionId, 'WAIT')).rejects.toThrow(/did not finish within 2 s/)
@@ -181,7 +184,7 @@ describe('a session of an editor', () => {
     expect(await editor.prompt(sessionId, 'SAY: on')).toEqual({ stopReason: 'end_turn' })
   })
 
-  it('goes on when its agent has ended', async () => {
+  it('continues after its agent exited', async () => {
     await using editor = await openEditor()
     const { sessionId } = await editor.begin(folderWith())
     await expect(editor.prompt(sessionId, 'FAIL')).rejects.toThrow(/exited with 3/)
@@ -191,17 +194,17 @@ describe('a session of an editor', () => {
 })
 
 describe('an editor', () => {
-  it('that hangs up in the middle ends the agent and its run; the sandbox stays', async () => {
+  it('that disconnects during a prompt ends the agent and its run, and the sandbox stays', async () => {
     const editor = await openEditor()
     const { sessionId } = await editor.begin(folderWith())
     const working = editor.prompt(sessionId, 'SAY: begun\nWAIT').catch(() => 'hung up')
     await editor.until(() => editor.textOf(sessionId).includes('begun'))
     expect(await editor.hangUp()).toBe(0)
     expect(await working).toBe('hung up')
-    await isOver()
+    await expectRunEnded()
   })
 
-  it('that hangs up leaves the agent the time to write down what was said, wherever it was', async () => {
+  it('that disconnects gives the agent time to record the conversation, during a prompt and after it', async () => {
     const made = await home.create(['--workspace', folderWith()])
     expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, SLOW_TO_LEAVE])).toMatchObject({ code: 0 })
     for (const [reply, text] of [
@@ -218,17 +221,17 @@ describe('an editor', () => {
     }
   })
 
-  it('that ends it by a signal has the same', async () => {
+  it('that ends craik with a signal ends the agent and its run, too', async () => {
     const editor = await openEditor()
     const { sessionId } = await editor.begin(folderWith())
     const working = editor.prompt(sessionId, 'SAY: begun\nWAIT').catch(() => 'ended')
     await editor.until(() => editor.textOf(sessionId).includes('begun'))
     await editor.end('SIGTERM')
     await working
-    await isOver()
+    await expectRunEnded()
   })
 
-  it('without a login is told to log in, and how', async () => {
+  it('without a login gets an error that says how to log in', async () => {
     await using editor = new Editor(home, ['--harness', 'codex'])
     const { authMethods, agentCapabilities } = await editor.initialize()
     expect(agentCapabilities).toMatchObject({ loadSession: true })
@@ -238,7 +241,7 @@ describe('an editor', () => {
     await expect(editor.agent.request('authenticate', { methodId })).rejects.toMatchObject(wanted)
   })
 
-  it('that says nothing costs nothing', async () => {
+  it('that sends nothing starts nothing, and an invalid message gets a parse error', async () => {
     expect(await home.run(['acp', '--harness', 'fixture'], { input: '' })).toEqual({
       code: 0,
       stdout: '',
@@ -249,8 +252,8 @@ describe('an editor', () => {
   })
 })
 
-/** The newest run was ended, its sandbox is there, and nothing runs in it. */
-async function isOver(): Promise<void> {
+/** Checks that the newest run is cancelled, and that its sandbox runs without the agent. */
+async function expectRunEnded(): Promise<void> {
   const [run] = await runs()
   expect(run).toMatchObject({ status: 'cancelled' })
   const { stdout } = await home
@@ -259,7 +262,7 @@ async function isOver(): Promise<void> {
   expect(stdout.data).not.toContain('agent.mjs')
 }
 
-describe('an agent that was taken over', () => {
+describe('a compromised agent', () => {
   let folder: string
   let sandbox: string
   beforeAll(async () => {
@@ -269,7 +272,7 @@ describe('an agent that was taken over', () => {
     expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, HOSTILE_AGENT])).toMatchObject({ code: 0 })
   })
 
-  it('reaches nothing of the host through the editor, and names nothing outside the workspace', async () => {
+  it('reaches nothing on the host through the editor, and names no path outside the workspace', async () => {
     await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId } = await editor.begin(folder)
     await editor.prompt(sessionId, `${folder}/a.txt`)
@@ -301,7 +304,7 @@ describe('an agent that was taken over', () => {
     expect(JSON.stringify(editor.heard)).not.toContain('_meta')
   })
 
-  it('is ended when a message of it has no end; the next prompt is asked of another, in the mode that was chosen', async () => {
+  it('is stopped when its message has no end; a new agent gets the next prompt, in the selected mode', async () => {
     await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId, modes } = await editor.begin(folder)
     expect(modes).toEqual({
@@ -318,20 +321,20 @@ describe('an agent that was taken over', () => {
     expect(editor.textOf(sessionId)).toBe('mode plan;mode plan;')
   })
 
-  it('that says more than can be read is read to its end, piece by piece', async () => {
+  it('that sends a flood of messages is read to the end, piece by piece', async () => {
     await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId } = await editor.begin(folder)
     expect(await editor.prompt(sessionId, 'FLOOD')).toEqual({ stopReason: 'end_turn' })
     expect(editor.textOf(sessionId).length).toBeGreaterThan(500 * 64 * 1024)
   })
 
-  it('that does not stop when it is asked to is stopped', async () => {
+  it('that ignores a cancel request is stopped', async () => {
     await using editor = await openEditor(['--sandbox', sandbox])
     const { sessionId } = await editor.begin(folder)
     const working = editor.prompt(sessionId, 'WAIT')
     await editor.until(() => editor.textOf(sessionId) === 'waits')
     await editor.agent.notify('session/cancel', { sessionId })
     expect(await working).toEqual({ stopReason: 'cancelled' })
-    await isOver()
+    await expectRunEnded()
   })
 })

@@ -1,4 +1,4 @@
-/** What agents' commands make of records that were changed behind their back, and of prompts that come through a pipe. */
+/** Agent commands with records that were edited in the database, and with prompts from a pipe. */
 import { hash } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
@@ -16,7 +16,7 @@ const launch = (home: TestHome) =>
   home.json(['agent', 'launch', '--workspace', home.path('work'), '--session-id', 's1'])
 
 describe('the operator’s login', () => {
-  it('that was edited to name nobody is a clear error, and ended by logout', async () => {
+  it('whose subject was edited to be invalid gives a clear error, and ends with craik logout', async () => {
     using home = await homeWithLogin()
     const database = new DatabaseSync(`${home.home}/state/craik.sqlite3`)
     database.exec("UPDATE logins SET subject = 'not a subject'")
@@ -32,7 +32,7 @@ describe('the operator’s login', () => {
 })
 
 describe('a session', () => {
-  it('that cannot be read any more does not hide the others, and is an error of its own', async () => {
+  it('that is unreadable does not hide the other sessions, and gives its own error', async () => {
     using home = await homeWithLogin()
     await launch(home)
     await home.json(['agent', 'prompt', 's1', 'hi'])
@@ -54,7 +54,7 @@ describe('a session', () => {
     expect(stderr).toContain('session s1 was changed outside Craik and is unreadable')
   })
 
-  it('takes its prompt from stdin for -, within bounds', async () => {
+  it('reads its prompt from stdin with -, and refuses an empty, invalid or large prompt', async () => {
     using home = await homeWithLogin()
     await launch(home)
     const prompt = (input: string | Buffer) => home.run(['agent', 'prompt', 's1', '-'], { input })

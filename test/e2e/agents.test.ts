@@ -1,4 +1,4 @@
-/** Persistent agents as a person meets them: on the command line, from login to audit. */
+/** Persistent agents as a user runs them: on the command line, from login to audit. */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
@@ -23,7 +23,7 @@ interface Execution {
   readonly next_commands: readonly string[]
 }
 
-/** A home with an operator logged in and a workspace to work in. */
+/** Creates a home with a logged-in operator and a workspace. */
 async function homeWithLogin(name = 'ada'): Promise<TestHome> {
   const home = new TestHome()
   mkdirSync(home.path('work'))
@@ -44,7 +44,7 @@ const launch = (home: TestHome, ...more: string[]) =>
   ])
 
 describe('the operator’s login', () => {
-  it('is asked for by every agent command, with exit code 2', async () => {
+  it('is required by every agent command, which exits with code 2 without it', async () => {
     using home = new TestHome()
     for (const args of [
       ['list'],
@@ -63,7 +63,7 @@ describe('the operator’s login', () => {
     }
   })
 
-  it('names who acts in every receipt from then on, until logout', async () => {
+  it('sets the operator of every later receipt, until logout', async () => {
     using home = await homeWithLogin()
     await home.json(['command', 'register', 'greet', '--', 'echo', 'hi'])
     await home.json(['shell', 'true'])
@@ -77,8 +77,8 @@ describe('the operator’s login', () => {
   })
 })
 
-describe('a persistent agent on the fixture', () => {
-  it('is launched, prompted and audited, and every record of it verifies', async () => {
+describe('a persistent agent with the fixture', () => {
+  it('is launched, prompted and audited, and all its records verify', async () => {
     using home = await homeWithLogin()
     expect(await launch(home)).toMatchObject({ launched: true, boundary: { capabilities_conferred: [] } })
     const execution = await home.json<Execution>(['agent', 'prompt', 's1', 'run the fixture action'])
@@ -99,7 +99,7 @@ describe('a persistent agent on the fixture', () => {
     expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
   })
 
-  it('is blocked without the grant, exits 77 and says what to type', async () => {
+  it('is blocked without the grant, exits with 77 and prints the command to type', async () => {
     using home = await homeWithLogin()
     await launch(home)
     const args = ['agent', 'prompt', 's1', 'x', '--no-allow-fixture-action']
@@ -117,7 +117,7 @@ describe('a persistent agent on the fixture', () => {
     expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
   })
 
-  it('is blocked under strict although the grant is made', async () => {
+  it('is blocked under strict in spite of the grant', async () => {
     using home = await homeWithLogin()
     await launch(home, '--profile', 'strict')
     const { code, stdout } = await home.run(['agent', 'prompt', 's1', 'x'])
@@ -147,7 +147,7 @@ describe('a persistent agent on the fixture', () => {
     })
   })
 
-  it('refuses a second session of its id and a restart while active, both with exit code 2', async () => {
+  it('refuses a second session with its id and a restart while active, both with exit code 2', async () => {
     using home = await homeWithLogin()
     await launch(home)
     const again = await home.run(['agent', 'launch', '--session-id', 's1', '--workspace', home.path('work')])
@@ -156,7 +156,7 @@ describe('a persistent agent on the fixture', () => {
     expect((await home.run(['agent', 'restart', 's1'])).code).toBe(2)
   })
 
-  it('is nobody else’s: another operator’s prompt is denied, with a receipt', async () => {
+  it('denies the prompt of another operator, with a receipt', async () => {
     using home = await homeWithLogin()
     await launch(home)
     await home.json(['login', '--as', 'bob'])
@@ -175,7 +175,7 @@ describe('a persistent agent on the fixture', () => {
     expect(await home.json(['run', 'list'])).toEqual([])
   })
 
-  it('is shown to nobody else either: each look is denied with a receipt, and lists say how many they leave out', async () => {
+  it('is hidden from other operators: each read is denied with a receipt, and lists count the hidden entries', async () => {
     using home = await homeWithLogin()
     await launch(home)
     const { run, handoff } = await home.json<Execution>(['agent', 'prompt', 's1', 'hi'])
@@ -214,7 +214,7 @@ describe('a persistent agent on the fixture', () => {
         stderr: `  1 ${what} of another operator is not shown\n`,
       })
     }
-    // Without a login it is the local user who looks, and is not ada either.
+    // Without a login, the reader is the local user, who is not ada either.
     await home.json(['logout'])
     expect((await home.run(['session', 'show', 's1'])).code).toBe(77)
     await home.json(['login', '--as', 'ada'])
@@ -223,7 +223,7 @@ describe('a persistent agent on the fixture', () => {
     expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
   })
 
-  it('that was edited in the database is tampered, refuses prompts and fails its audit', async () => {
+  it('becomes tampered after an edit in the database, refuses prompts and fails its audit', async () => {
     using home = await homeWithLogin()
     await launch(home, '--profile', 'strict')
     const database = new DatabaseSync(`${home.home}/state/craik.sqlite3`)
@@ -236,7 +236,7 @@ describe('a persistent agent on the fixture', () => {
     expect((await home.run(['agent', 'audit', 's1'])).code).toBe(1)
   })
 
-  it('takes two prompts at once one after the other or not at all, never both', async () => {
+  it('runs two prompts one after the other or refuses one, and never runs both at once', async () => {
     using home = await homeWithLogin()
     await launch(home)
     const both = await Promise.all([1, 2].map(() => home.run(['agent', 'prompt', 's1', 'x'])))
@@ -247,8 +247,8 @@ describe('a persistent agent on the fixture', () => {
   })
 })
 
-describe('where bubblewrap is missing', () => {
-  it('launches only with the weaker isolation by name, and the receipts say which was reached', async () => {
+describe('without bubblewrap', () => {
+  it('an agent launches only with an explicit --isolation none, and the receipts record that isolation', async () => {
     using home = await homeWithLogin()
     mkdirSync(home.path('bin'))
     symlinkSync('/usr/bin/uname', home.path('bin', 'uname'))
@@ -267,7 +267,7 @@ describe('where bubblewrap is missing', () => {
     expect(ends).toMatchObject([{ body: { isolation: 'none' } }])
   })
 
-  it('denies the commands of a session that was launched with it, and runs nothing on the host instead', async () => {
+  it('the commands of a session that was launched with bubblewrap are denied, and do not run on the host instead', async () => {
     using home = await homeWithLogin()
     await launch(home)
     const { code, stdout } = await home.run(['agent', 'prompt', 's1', 'x'], {
@@ -280,7 +280,7 @@ describe('where bubblewrap is missing', () => {
 })
 
 describe('a task without a session', () => {
-  it('runs on the same path, under an envelope of its own', async () => {
+  it('runs in the same way, with its own envelope', async () => {
     using home = await homeWithLogin()
     const args = ['run', 'execute', 'run the fixture action', '--provider-id', 'provider_openai', '--fixture']
     const execution = await home.json<Execution>([...args, '--workspace', home.path('work')])
@@ -314,8 +314,8 @@ describe('a task without a session', () => {
   })
 })
 
-describe('an agent with a model over a true wire format', () => {
-  it('runs the model’s tool call by reference, sends its output back, and ends with the second turn', async () => {
+describe('an agent with a model server that uses a real wire format', () => {
+  it('runs the model’s tool call by reference, returns its output, and ends with the second response', async () => {
     using home = await homeWithLogin()
     await using model = await startLocalModel([
       { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'read-notes' } },
@@ -342,7 +342,7 @@ describe('an agent with a model over a true wire format', () => {
     expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
   })
 
-  it('ends a command after the seconds that it is given', async () => {
+  it('stops a command after --command-seconds', async () => {
     using home = await homeWithLogin()
     await using model = await startLocalModel([
       { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'nap' } },
@@ -379,7 +379,7 @@ describe('an agent with a model over a true wire format', () => {
     expect(model.requests[1]!.body.messages.at(-1).content).toContain('did not finish: timeout')
   })
 
-  it('is refused live while routing to it is off, and says how to switch it on', async () => {
+  it('is blocked while its provider is disabled, and prints how to enable it', async () => {
     using home = await homeWithLogin()
     await launch(home, '--provider-id', 'provider_local_ollama')
     const { code, stdout } = await home.run(['agent', 'prompt', 's1', 'hi'])

@@ -8,10 +8,10 @@ import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { TestHome } from '../craik.ts'
-import { appears, editDatabase, isAlive, start, TOKEN } from './live-log.ts'
+import { editDatabase, isAlive, startInBackground, TOKEN, waitForFile } from './live-log.ts'
 
-describe('an envelope under a borrowed id', () => {
-  it('made for a task does not decide for the operator’s shell', async () => {
+describe('an envelope with the id of another one', () => {
+  it('that was created for a task does not apply to the operator’s shell', async () => {
     using home = new TestHome()
     const operator = (await home.json<{ policy_envelope: { actor: string } }>(['policy', 'show']))
       .policy_envelope.actor
@@ -29,7 +29,7 @@ describe('an envelope under a borrowed id', () => {
     expect(existsSync(home.path('ran'))).toBe(false)
   })
 
-  it('put there by hand is refused before anything runs', async () => {
+  it('that was written into the database is refused before anything runs', async () => {
     using home = new TestHome()
     await home.run(['shell', 'true'])
     await home.run(['shell', '--profile', 'automation', 'true'])
@@ -56,16 +56,16 @@ describe('an envelope under a borrowed id', () => {
 })
 
 describe('Ctrl-C', () => {
-  it('twice leaves no process behind, and a receipt', async () => {
+  it('pressed twice leaves a receipt and no process', async () => {
     using home = new TestHome()
     writeFileSync(
       home.path('stubborn.sh'),
       `trap ': > asked' INT\ntrap '' TERM\nsleep 300 &\necho $! $$ > pids.part\nmv pids.part pids\nwhile :; do sleep 0.05; done\n`,
     )
-    const { child, ended } = start(home, ['shell', 'sh stubborn.sh'])
-    await appears(home.path('pids'))
+    const { child, ended } = startInBackground(home, ['shell', 'sh stubborn.sh'])
+    await waitForFile(home.path('pids'))
     child.kill('SIGINT')
-    await appears(home.path('asked'))
+    await waitForFile(home.path('asked'))
     child.kill('SIGINT')
     const { code } = await ended
     const pids = readFileSync(home.path('pids'), 'utf8').trim().split(' ').map(Number)
@@ -76,14 +76,14 @@ describe('Ctrl-C', () => {
     expect(newest!.body).toMatchObject({ phase: 'end', status: 'failed', shell: { outcome: 'cancelled' } })
   })
 
-  it('three times leaves at once, and no process behind either', async () => {
+  it('pressed three times exits at once, and leaves no process either', async () => {
     using home = new TestHome()
     writeFileSync(
       home.path('stubborn.sh'),
       `trap '' INT TERM\necho $$ > pid.part\nmv pid.part pid\nwhile :; do sleep 0.05; done\n`,
     )
-    const { child, ended } = start(home, ['shell', 'sh stubborn.sh'])
-    await appears(home.path('pid'))
+    const { child, ended } = startInBackground(home, ['shell', 'sh stubborn.sh'])
+    await waitForFile(home.path('pid'))
     const pid = Number(readFileSync(home.path('pid'), 'utf8'))
     for (let i = 0; i < 3; i++) {
       child.kill('SIGINT')
@@ -94,7 +94,7 @@ describe('Ctrl-C', () => {
     expect(code).toBe(130)
   })
 
-  /** Fails when one lives on, and ends it even so. */
+  /** Fails if a process is still alive, and kills it in any case. */
   async function expectGone(pids: readonly number[]): Promise<void> {
     try {
       for (const pid of pids) await expect.poll(() => isAlive(pid)).toBe(false)
@@ -104,7 +104,7 @@ describe('Ctrl-C', () => {
   }
 })
 
-describe('a token in the wrong place', () => {
+describe('a token in the wrong argument', () => {
   let home: TestHome
   beforeAll(() => {
     home = new TestHome()
@@ -142,7 +142,7 @@ describe('a token in the wrong place', () => {
   })
 })
 
-it('a command cannot write rows into what receipts show prints', async () => {
+it('a command cannot add rows to the output of receipts show', async () => {
   using home = new TestHome()
   const folder = home.path('a\n  status    passed\u202e')
   mkdirSync(folder)
@@ -155,7 +155,7 @@ it('a command cannot write rows into what receipts show prints', async () => {
   expect(shown.stdout).not.toMatch(/[\u202e\u2028]/)
 })
 
-it('a grant opens the shell exactly as the denial says, once', async () => {
+it('a grant from the command in the denial allows the shell command exactly once', async () => {
   using home = new TestHome()
   await home.run(['policy', 'show'])
   mkdirSync(home.path('home', 'config', 'policies'), { recursive: true, mode: 0o700 })

@@ -1,4 +1,7 @@
-/** The real store and command line: what a boundary counted is held against the log, live and as an exported file. */
+/**
+ * Compares the counts of a boundary with the log, through the real store and command line: live, and as an exported
+ * file.
+ */
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -6,7 +9,7 @@ import { type JobId, newId, type SandboxId } from '../../src/lib/ids.ts'
 import { currentOwner } from '../../src/lib/owner.ts'
 import type { BoundaryCounts } from '../../src/sandboxes/boundary/boundary.ts'
 import {
-  ADA,
+  ADA_USER,
   approveCreate,
   creation,
   EPOCH,
@@ -47,11 +50,11 @@ interface Verified {
   }
 }
 
-/** A sandbox in which two commands ran, as the log tells it; `work` does the rest. */
+/** Creates a sandbox in which two commands ran, according to the log. `work` does the rest. */
 async function twoCommands(work: (store: Store, id: SandboxId) => Promise<unknown>): Promise<SandboxId> {
   await using log = await openLog(home.home)
   const { store } = log
-  await approveCreate(store, systemClock, { operator: ADA, name: 'box' })
+  await approveCreate(store, systemClock, { operator: ADA_USER, name: 'box' })
   const id = newId<SandboxId>('sbx', systemClock.nowMs())
   expect(await store.write(beginCreate, creation({ id, name: 'box' }))).toMatchObject({ effect: 'allowed' })
   await store.write(endCreate, { id, status: 'passed', place: PLACE })
@@ -77,7 +80,7 @@ async function exportLog(): Promise<readonly string[]> {
   return ['receipts', 'verify', home.path('log.jsonl'), '--public-key', home.path('craik.pub')]
 }
 
-test('counts that agree verify, live and as a file, and every decision is recomputed', async () => {
+test('matching counts verify, live and as a file, and every decision is recomputed', async () => {
   await twoCommands(closeEpochWith({ jobs: 2 }))
   const live = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
   expect(live).toMatchObject({ code: 0 })
@@ -89,7 +92,7 @@ test('counts that agree verify, live and as a file, and every decision is recomp
   expect(file.stdout).toContain('boundaries ✓ 2 operations counted in sandboxes, each with its receipt')
 })
 
-test('an effect without a receipt is named, and the exit code is that of a contradiction', async () => {
+test('an effect without a receipt is reported, and the exit code is that of a tampered log', async () => {
   const id = await twoCommands(closeEpochWith({ jobs: 3 }))
   const detail = `sandbox ${id} ${EPOCH}: the boundary opened 3 jobs, receipts account for 2`
   const live = await home.run(['receipts', 'verify', '--format', 'table'])
@@ -103,7 +106,7 @@ test('an effect without a receipt is named, and the exit code is that of a contr
   })
 })
 
-test('the counts of a boundary that still lives are held against the live log', async () => {
+test('the counts of an open boundary are compared with the live log', async () => {
   const save = (jobs: number) => (store: Store, id: SandboxId) =>
     store.write(saveCounts, { id, epoch: EPOCH, counts: { ...NO_COUNTS, jobs } })
   await twoCommands(save(3))
@@ -112,7 +115,7 @@ test('the counts of a boundary that still lives are held against the live log', 
   expect((JSON.parse(live.stdout) as Verified).boundaries.differ).toHaveLength(1)
 })
 
-test('what a dead process began in a sandbox is still open after another process wrote', async () => {
+test('a job that a dead process began in a sandbox stays open after another process writes', async () => {
   const dead = { ...currentOwner(), startedAt: 'long ago' }
   await twoCommands(async (store, id) => {
     const jobId = newId<JobId>('job', systemClock.nowMs())
@@ -123,7 +126,7 @@ test('what a dead process began in a sandbox is still open after another process
   await log.log.append({
     kind: 'grant',
     status: 'passed',
-    operator: ADA,
+    operator: ADA_USER,
     capability: 'grant.write',
     links: {},
   })

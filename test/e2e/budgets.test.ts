@@ -1,12 +1,12 @@
-/** `craik budget` and `craik quota`, as a person types them, over calls that were really admitted. */
+/** `craik budget` and `craik quota` on the command line, after calls that were really admitted. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
-import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
+import { envelopeFor, POLICY_OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
 import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
-import { admitInput, measuredUsage, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
+import { admitInput, measuredUsage, nanoUsdCall } from '../../src/providers/ledger/ledger.fixture.ts'
 import { admitCall, settleCall } from '../../src/providers/ledger/tokens.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { TestHome } from '../craik.ts'
@@ -29,7 +29,10 @@ async function call(wanted: number, used: number | undefined): Promise<string> {
     operations: ['chat'],
     target: { ref: 'provider_openai' },
   })
-  const admitted = await store.write(admitCall, admitInput(pennyCall(wanted), log.owner, grant.id, 'agent_1'))
+  const admitted = await store.write(
+    admitCall,
+    admitInput(nanoUsdCall(wanted), log.owner, grant.id, 'agent_1'),
+  )
   if (admitted.effect === 'deny') return admitted.by === 'policy' ? 'policy' : admitted.rule
   const { hold, ref, begin } = admitted
   const result =
@@ -43,7 +46,7 @@ async function call(wanted: number, used: number | undefined): Promise<string> {
 beforeAll(async () => {
   await using opened = await openLog(home.home)
   await createEnvelope(opened.store, await envelopeFor('automation'), readBuiltInPolicy('automation'), {
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
   })
 })
 
@@ -79,7 +82,7 @@ describe('a budget', () => {
     expect(await call(1, 1)).toBe('settled')
   })
 
-  it('keeps its ledger in the receipts, newest first', async () => {
+  it('lists its ledger from the receipts, newest first', async () => {
     const entries = await home.json<{ entry: string; note: string }[]>(['budget', 'ledger', '--limit', '200'])
     expect(entries.map(({ entry }) => entry).reverse()).toEqual([
       'set',
@@ -104,7 +107,7 @@ describe('a budget', () => {
     ).toHaveLength(1)
   })
 
-  it('is proved by the log alone: where it was passed, by how much, and why', async () => {
+  it('is verified from the log alone: where it was exceeded, by how much, and why', async () => {
     const { code, stdout } = await home.run(['receipts', 'verify', '--replay', '--format', 'table'])
     expect([code, stdout]).toEqual([0, expect.stringContaining('decisions recomputed')])
     expect(stdout).toMatch(/^ {2}5 calls, each with its own hold$/m)
@@ -113,7 +116,7 @@ describe('a budget', () => {
     )
   })
 
-  it('is proved by an exported file as well', async () => {
+  it('is verified from an exported file as well', async () => {
     const { stdout: log } = await home.run(['receipts', 'export'])
     const { stdout: key } = await home.run(['receipts', 'key'])
     writeFileSync(home.path('audit.jsonl'), log)
@@ -139,7 +142,7 @@ describe('a budget', () => {
     })
   })
 
-  it('once removed limits nothing, and cannot be removed again', async () => {
+  it('limits nothing after its removal, and cannot be removed again', async () => {
     expect(await home.json(['budget', 'remove', 'budget_provider_openai'])).toMatchObject({ removed: true })
     expect(await home.json(['budget', 'show'])).toEqual([])
     expect(await home.run(['budget', 'remove', 'budget_provider_openai'])).toMatchObject({
@@ -150,7 +153,7 @@ describe('a budget', () => {
       code: 3,
       stderr: expect.stringContaining(REMOVED_HINT),
     })
-    // What it did is still on record.
+    // Its ledger stays on record.
     const ledger = ['budget', 'ledger', '--budget', 'budget_provider_openai', '--limit', '200']
     expect((await home.json<{ entry: string }[]>(ledger))[0]).toMatchObject({ entry: 'remove' })
     const taken = await home.run([
@@ -195,13 +198,13 @@ describe('a mistake', () => {
     [['quota', 'set', '--concurrent', '1'], 2, '--session ID'],
     [['quota', 'set', ...OPENAI, '--concurrent', '-1'], 2, 'whole number'],
     [['quota', 'remove', 'nothing'], 3, 'craik quota show'],
-  ])('%j exits %i and says what to type', async (args, expected, hint) => {
+  ])('%j exits with %i and prints a hint', async (args, expected, hint) => {
     const { code, stdout, stderr } = await home.run(args)
     expect([code, stdout]).toEqual([expected, ''])
     expect(stderr).toContain(hint)
   })
 
-  it('about a session that is not there is said, since one may be named so later; once it is there nothing is', async () => {
+  it('in a session id gives only a notice, because that session may be created later, and no notice once it exists', async () => {
     using home = new TestHome()
     const set = ['budget', 'set', '--session', 'later', '--tokens', '5000']
     const early = await home.run(set)
@@ -222,7 +225,7 @@ describe('a mistake', () => {
     expect(nobodys).toMatchObject({ code: 3, stdout: '' })
   })
 
-  it('of a second period under one id is refused, with the id to use', async () => {
+  it('such as a second period with the same id is refused, with the id to use', async () => {
     await home.json(['budget', 'set', '--total', '--limit', '1usd', '--per', 'day'])
     const { code, stderr } = await home.run(['budget', 'set', '--total', '--limit', '9usd', '--per', 'month'])
     expect([code, stderr]).toEqual([4, expect.stringContaining('--id budget_total_month')])
@@ -241,8 +244,8 @@ describe('a mistake', () => {
   })
 })
 
-describe('a row that was edited beside the log', () => {
-  it('is found by the replay of the live log, by its budget, and not by that of a file, which has no rows', async () => {
+describe('a row that was edited in the database alone', () => {
+  it('is found by a replay of the live log, with its budget, but not by a replay of a file, which has no rows', async () => {
     const verify = ['receipts', 'verify', '--replay']
     const before = await home.json<{ replay: { rows: { compared: number } } }>(verify)
     expect(before).toMatchObject({ outcome: 'ok', replay: { rows: { differ: [] } } })
@@ -278,7 +281,7 @@ describe('a row that was edited beside the log', () => {
     expect([file.code, JSON.parse(file.stdout).replay.rows]).toEqual([0, undefined])
   })
 
-  it('is found where there is no log at all', async () => {
+  it('is found even if the log has no receipts', async () => {
     using other = new TestHome()
     {
       await using _opened = await openLog(other.home)
@@ -293,15 +296,15 @@ describe('a row that was edited beside the log', () => {
   })
 })
 
-describe('a call that was made past the ledger', () => {
-  it('is found by the replay, although the log itself is whole', async () => {
+describe('a call that bypassed the ledger', () => {
+  it('is found by a replay, although the log itself is intact', async () => {
     using other = new TestHome()
     let begun: string
     {
       await using opened = await openLog(other.home)
       const open = await opened.log.begin({
         kind: 'provider_action',
-        operator: OPERATOR,
+        operator: POLICY_OPERATOR,
         capability: 'model.chat',
         operation: 'chat',
         target: 'provider_openai',

@@ -1,4 +1,7 @@
-/** Codex as a person types at it, in a real sandbox, with a ChatGPT login that stays outside, or is inside because that was chosen. */
+/**
+ * Codex at a terminal in a real sandbox. The ChatGPT login stays on the host, or is in the sandbox with `--credentials
+ * forward`.
+ */
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { FILES, type LoginScene } from '../gateway/login-scene.ts'
@@ -16,45 +19,45 @@ beforeAll(async () => {
 }, HARNESSES_MS)
 afterAll(() => scene?.[Symbol.asyncDispose]())
 
-it('starts without a question, does what is typed once that is allowed, and never has the login', async () => {
+it('starts without a question, does what the user types and allows, and never gets the login', async () => {
   const real = await logInFor(scene, 'codex')
   const box = await scene.create(['--name', 'fixer', '--harness', 'codex'])
-  const screen = await doesWhatIsTyped('fixer', box)
+  const screen = await typeCommand('fixer', box)
   expectRequests(real)
   expect(await scene.hunt({ screen }, ['/opt/craik-harnesses'])).toEqual([])
-  // No server of its own stays behind, for which it would copy itself into the home.
+  // Codex starts no server of its own. For a server, it would copy itself into this folder.
   expect((await box.exec(['ls', '/workspace/home/.codex/packages'])).code).not.toBe(0)
 })
 
-it('starts as well where the real login is inside, and leaves it where it is', async () => {
+it('starts with the real login in the sandbox too, and copies it nowhere', async () => {
   const real = await logInFor(scene, 'codex')
   const box = await scene.create(['--name', 'trusted', '--harness', 'codex', '--credentials', 'forward'])
   const login = `/workspace/home/${FILES.codex}`
   expect((await box.exec(['cat', login])).stdout).toContain(real)
-  const screen = await doesWhatIsTyped('trusted', box)
+  const screen = await typeCommand('trusted', box)
   expectRequests(real)
   const elsewhere = await scene.hunt({ screen }, ['/opt/craik-harnesses', login])
   const disk = join(scene.home.home, 'sandboxes', box.id, 'disk.img')
   expect(elsewhere.filter((found) => found !== `file: ${disk}`)).toEqual([])
 })
 
-async function doesWhatIsTyped(name: string, box: LiveSandbox): Promise<string> {
+async function typeCommand(name: string, box: LiveSandbox): Promise<string> {
   using terminal = new Terminal(scene.home, ['sandbox', 'shell', name], 100, 40)
-  const sees = (text: string) => terminal.says(text, undefined, renderScreen)
+  const waitForScreen = (text: string) => terminal.says(text, undefined, renderScreen)
   await terminal.says('$')
-  terminal.types('codex\r')
-  await sees('default · ~/project')
-  terminal.types('RUN: echo made > proof.txt')
-  await sees('› RUN: echo made > proof.txt')
-  terminal.types('\r')
-  await sees('Would you like to run the following command?')
-  terminal.types('y')
-  await sees(DONE)
+  terminal.typeText('codex\r')
+  await waitForScreen('default · ~/project')
+  terminal.typeText('RUN: echo made > proof.txt')
+  await waitForScreen('› RUN: echo made > proof.txt')
+  terminal.typeText('\r')
+  await waitForScreen('Would you like to run the following command?')
+  terminal.typeText('y')
+  await waitForScreen(DONE)
   expect((await box.exec(['cat', 'proof.txt'])).stdout).toBe('made\n')
   return terminal.screen
 }
 
-/** By the gateway alone, which has the login from outside. */
+/** Checks that only the gateway sent the requests, with the login from the host. */
 function expectRequests(real: string): void {
   const calls = scene.providers.take()
   const paths = new Set(calls.map(({ path }) => path.replace(/\?.*/, '')))

@@ -1,4 +1,4 @@
-/** The command line itself: help that can be typed, errors of one line, nothing on stdout when something is wrong. */
+/** The command line itself: help with usable examples, errors of one line, and nothing on stdout after an error. */
 import { spawn } from 'node:child_process'
 import {
   chmodSync,
@@ -42,7 +42,7 @@ const FIRST_COMMANDS = [
 ]
 
 describe('help', () => {
-  it('fits one screen: the ten commands that people use first, where the others are, and the exit codes', async () => {
+  it('fits one screen: the ten commands that users need first, how to list the others, and the exit codes', async () => {
     const { code, stdout, stderr } = await home.run(['--help'])
     expect([code, stderr]).toEqual([0, ''])
     const lines = stdout.trimEnd().split('\n')
@@ -55,7 +55,7 @@ describe('help', () => {
     for (const args of [[], ['help'], ['-h']]) expect((await home.run(args)).stdout).toBe(stdout)
   })
 
-  it('lists every command in its group with --all, and examples', async () => {
+  it('with --all lists every command in its group, and examples', async () => {
     const { code, stdout, stderr } = await home.run(['help', '--all'])
     expect([code, stderr]).toEqual([0, ''])
     expect(parseCommands(stdout)).toEqual(NOUNS.map(({ name }) => name))
@@ -73,7 +73,7 @@ describe('help', () => {
       expect((await home.run(args)).stdout).toBe(stdout)
   })
 
-  it('is the same by help <noun> <verb> and by --help', async () => {
+  it('is the same for help <noun> <verb> and for --help', async () => {
     for (const words of [['receipts'], ['receipts', 'list'], ['shell']]) {
       const { code, stdout } = await home.run(['help', ...words])
       expect(code).toBe(0)
@@ -83,7 +83,7 @@ describe('help', () => {
     expect(await home.run(['help', 'nonsense'])).toMatchObject({ code: 2, stdout: '' })
   })
 
-  it('names the version of the package', async () => {
+  it('includes the version of the package, with --version', async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
     for (const flag of ['--version', '-V']) expect((await home.run([flag])).stdout).toBe(`${version}\n`)
   })
@@ -97,16 +97,16 @@ describe('--json', () => {
     ['secret', 'list'],
     ['grant', 'list'],
     ['whoami'],
-  ])('is --format json: %j', async (...args) => {
+  ])('is the same as --format json: %j', async (...args) => {
     const { code, stdout, stderr } = await home.run([...args, '--json'])
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).toBe((await home.run([...args, '--format', 'json'])).stdout)
     expect(stdout).not.toBe((await home.run([...args, '--format', 'table'])).stdout)
-    // Of two formats the last one counts.
+    // The last format option wins.
     expect((await home.run([...args, '--format', 'table', '--json'])).stdout).toBe(stdout)
   })
 
-  it('is unknown where there is no --format', async () => {
+  it('is an unknown option for a command without --format', async () => {
     expect(await home.run(['supervisor', 'logs', '--json'])).toMatchObject({ code: 2, stdout: '' })
   })
 })
@@ -124,7 +124,7 @@ describe('a mistake', () => {
     [['receipts', 'show', 'rcpt_unknown'], 3, 'craik receipts list'],
     [['grant', 'show', 'grant_unknown'], 3, 'craik grant list'],
     [['shell', '--profile', 'nonsense', 'true'], 2, '--help'],
-  ])('%j exits %i with one line, a hint, and nothing on stdout', async (args, expected, hint) => {
+  ])('%j exits with %i, one line, a hint, and nothing on stdout', async (args, expected, hint) => {
     const { code, stdout, stderr } = await home.run(args)
     expect(code).toBe(expected)
     expect(stdout).toBe('')
@@ -132,7 +132,7 @@ describe('a mistake', () => {
     expect(stderr).toContain(hint)
   })
 
-  it('of size is refused before anything is parsed', async () => {
+  it('such as a huge argument or too many of them is refused before parsing', async () => {
     for (const args of [['shell', `echo ${'x'.repeat(70_000)}`], ['x'.repeat(70_000)]]) {
       const { code, stdout, stderr } = await home.run(args)
       expect([code, stdout]).toEqual([ERRORS.too_large.exit, ''])
@@ -143,7 +143,7 @@ describe('a mistake', () => {
     expect(many.stderr).toContain('arguments are too many')
   })
 
-  // Wherever it is put: in place of a noun, an id, a number, a time, a flag, a file.
+  // The secret is in place of a noun, an id, a number, a time, a flag or a file.
   const places: ((secret: string) => string[])[] = [
     (secret) => [secret],
     (secret) => ['help', secret],
@@ -180,7 +180,7 @@ describe('a mistake', () => {
         const { code, stdout, stderr } = await home.run(place(secret), { env: { CRAIK_DEBUG: '1' } })
         expect(code).not.toBe(0)
         expect(stdout + stderr).not.toContain(secret)
-        // Nor its first half, cut off for display.
+        // The output does not contain the first half either, as a shortened value would.
         expect(stdout + stderr).not.toContain(secret.slice(0, 30))
       }
       await Promise.all(secrets.map(check))
@@ -188,7 +188,7 @@ describe('a mistake', () => {
   )
 })
 
-describe('a home', () => {
+describe('a Craik home', () => {
   it.each([
     ['that is a file', (): string => file('a-file'), 'home_unwritable'],
     ['under a file', (): string => join(file('another-file'), 'home'), 'home_unwritable'],
@@ -207,7 +207,7 @@ describe('a home', () => {
     }
   })
 
-  it('is made on first use, for its owner only', async () => {
+  it('is created on first use, for its owner only', async () => {
     using fresh = new TestHome()
     const { code } = await run('/bin/sh', ['-c', `umask 000; exec "$0" "$1" shell true`, NODE, builtMain()], {
       cwd: fresh.folder,
@@ -216,14 +216,14 @@ describe('a home', () => {
     expect(code).toBe(0)
     const modes = await run('find', ['.craik', '-printf', '%m %p\n'], { cwd: fresh.folder, env: {} })
     const open = modes.stdout.split('\n').filter((line) => line !== '' && !/^[67]00 /.test(line))
-    // What only root's own compile cache holds is code, inside a folder that nobody else can enter.
+    // The cache folder may have other modes, because no other user can enter its parent folder.
     expect(open.filter((line) => !line.includes('.craik/cache'))).toEqual([])
     expect(modes.stdout).toContain('700 .craik\n')
   })
 })
 
 describe('compiled code', () => {
-  it('is kept in the user’s cache and never in the home, from the first file of either thread on', async () => {
+  it('is stored in the user’s cache and never in the Craik home, from the first file of either thread on', async () => {
     using fresh = new TestHome()
     const env = { ...environmentOf(fresh), NODE_COMPILE_CACHE: '' }
     for (const _turn of [1, 2]) {
@@ -246,7 +246,7 @@ describe('a pipe', () => {
     [['receipts', 'list', '--format', 'jsonl', '--limit', '300']],
     [['receipts', 'export']],
     [['receipts', 'list', '--format', 'json', '--limit', '300']],
-  ])('whose reader leaves early is no error: %j', async (args) => {
+  ])('whose reader exits early is not an error: %j', async (args) => {
     const child = spawn(NODE, [builtMain(), ...args], {
       env: environmentOf(home),
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -260,7 +260,7 @@ describe('a pipe', () => {
     expect([code, stderr]).toEqual([0, ''])
   })
 
-  it('whose reader leaves early ends the command that was writing to it, with a receipt that says so', async () => {
+  it('whose reader exits early cancels the command that writes to it, and the receipt records it', async () => {
     using home = new TestHome()
     const script = "sh -c 'echo one; sleep 1; echo two; exec sleep 600'"
     const child = spawn(NODE, [builtMain(), 'shell', '--format', 'table', script], {
@@ -273,7 +273,7 @@ describe('a pipe', () => {
     expect(end!.body).toMatchObject({ phase: 'end', status: 'failed', shell: { outcome: 'cancelled' } })
   })
 
-  it('that cannot be written is an error, and so is the exit code', async () => {
+  it('that cannot be written gives an error, and the exit code of that error', async () => {
     for (const args of [['receipts', 'list', '--format', 'json'], ['--help'], ['shell', 'echo important']]) {
       const { code, stderr } = await run(
         'sh',
@@ -287,7 +287,7 @@ describe('a pipe', () => {
     }
   })
 
-  it('that never answers is no success: a command that stops before its end says so', async () => {
+  it('that never finishes a write is not a success: a command that stops before its end reports it', async () => {
     const silent = 'data:text/javascript,process.stdout.write=()=>true'
     const { code, stderr } = await run(NODE, ['--import', silent, builtMain(), 'receipts', 'list'], {
       env: environmentOf(home),
@@ -296,7 +296,7 @@ describe('a pipe', () => {
     expect(stderr).toContain('craik: internal error: the command stopped before it finished')
   })
 
-  it('gets JSON, and no colour or progress', async () => {
+  it('gets JSON without color or progress', async () => {
     const { stdout, stderr } = await home.run(['receipts', 'list', '--limit', '2'])
     expect(JSON.parse(stdout)).toHaveLength(2)
     expect(stderr).toBe('')
@@ -304,7 +304,7 @@ describe('a pipe', () => {
   })
 })
 
-/** The names of the commands that a help text lists, in its order. */
+/** Returns the names of the commands that a help text lists, in its order. */
 function parseCommands(help: string): string[] {
   const commands = help.split(/^Examples?:$/m)[0]!
   return [...commands.matchAll(/^ {2}([a-z][a-z-]*) {2,}\S/gm)].map(([, name]) => name!)

@@ -1,4 +1,4 @@
-/** A copy of a home whose sandboxes run: it never touches those of the original. */
+/** A copy of a Craik home with running sandboxes never affects the sandboxes of the original. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ async function expectDone(ran: Promise<{ readonly code: number | null; readonly 
   expect(code, stderr).toBe(0)
 }
 
-/** Copies the home as a person does, and ends what runs in the copy afterwards. */
+/** Copies the home as a user does, and stops everything in the copy afterwards. */
 function copyOf(home: SandboxHome) {
   const folder = home.path('copy')
   execFileSync('cp', ['-a', home.home, folder])
@@ -47,7 +47,7 @@ function copyOf(home: SandboxHome) {
   }
 }
 
-it('the sandboxes of a home go on when a copy of it lists, stops, resumes and deletes them', {
+it('the sandboxes of a home keep running when a copy of it lists, stops, resumes and deletes them', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: 'user' })
@@ -66,7 +66,7 @@ it('the sandboxes of a home go on when a copy of it lists, stops, resumes and de
   await expectDone(copy.run(['receipts', 'verify']))
   await expectBeat(home, id)
 
-  // Without a supervisor of the original, only the sandbox itself shows whose it is.
+  // Without the original's supervisor, only the sandbox itself shows which home it belongs to.
   await expectDone(home.run(['supervisor', 'stop']))
   await expectDone(copy.run(['supervisor', 'stop']))
   await expectDone(copy.run(['sandbox', 'delete', id, '--yes']))
@@ -74,7 +74,7 @@ it('the sandboxes of a home go on when a copy of it lists, stops, resumes and de
   await expectBeat(home, id)
 })
 
-it('deletes in a copy, as the first thing that it does, end nothing of the original', {
+it('deleting sandboxes as the first command in a copy stops nothing in the original', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: 'user' })
@@ -87,14 +87,14 @@ it('deletes in a copy, as the first thing that it does, end nothing of the origi
   await using copy = copyOf(home)
   await expectDone(copy.run(['sandbox', 'delete', '--all', '--yes']))
   expect(await copy.json<Listed[]>(['sandbox', 'list'])).toEqual([])
-  // The names that the sandbox of the original took in the workspace are not given back by the copy.
+  // The copy does not remove the protected files that the original's sandbox added to the workspace.
   expect(readdirSync(workspace).filter((name) => name !== 'beats')).toEqual(
     guarded.filter((name) => name !== 'beats'),
   )
   for (const { id } of [inPlace, onHost]) await expectBeat(home, id)
 })
 
-it('a sandbox that was stopped in the original runs in the copy, and in one of the two at a time', {
+it('a sandbox that was stopped in the original runs in the copy, but only in one of the two at a time', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: 'user' })
@@ -109,7 +109,7 @@ it('a sandbox that was stopped in the original runs in the copy, and in one of t
   expect(refused.stderr).toContain(`runs in another home (${copy.folder})`)
   await expectDone(copy.run(['sandbox', 'stop', id]))
 
-  // Much later the copy is cleaned up, or its reaper does it.
+  // The user or the reaper cleans up the copy much later.
   await expectDone(home.run(['sandbox', 'resume', id]))
   await startBeat(home, id)
   await expectDone(copy.run(['sandbox', 'delete', id, '--yes']))

@@ -1,4 +1,7 @@
-/** Deleting everything of a kind: what is asked first, of whom, and that sandboxes and snapshots have the same rules. */
+/**
+ * Deleting all sandboxes or all snapshots: when Craik asks first, and what it does if it cannot ask. Both nouns have
+ * the same rules.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import { TestHome } from '../craik.ts'
@@ -25,14 +28,14 @@ describe.each([
 ])('craik $noun delete', ({ noun, plural, named }) => {
   const names = async () => (await home.json<{ name: string }[]>([noun, 'list'])).map(({ name }) => name)
 
-  it('wants names or --all, and not both', async () => {
+  it('requires names or --all, and not both', async () => {
     for (const typed of [[], ['--yes'], ['x', '--all']]) {
       const { code, stderr } = await home.run([noun, 'delete', ...typed])
       expect([code, stderr]).toEqual([ERRORS.usage.exit, expect.stringContaining(`craik ${noun} list`)])
     }
   })
 
-  it('deletes not all of them where nobody can be asked, and says what to type', async () => {
+  it('with --all deletes nothing when it cannot ask, and prints the command to type', async () => {
     const { code, stdout, stderr } = await home.run([noun, 'delete', '--all'])
     expect([code, stdout]).toEqual([ERRORS.usage.exit, ''])
     expect(stderr).toContain(`2 ${plural} would be deleted`)
@@ -48,13 +51,13 @@ describe.each([
   ])('asks at a terminal, and deletes nothing when the answer is %s', async (_, typed) => {
     using terminal = new Terminal(home, [noun, 'delete', '--all'], 120, 30)
     await terminal.says(`delete ${named}? [y/N]`)
-    terminal.types(typed)
+    terminal.typeText(typed)
     expect(await terminal.exited).toBe(ERRORS.interrupted.exit)
     expect(terminal.screen).toContain('nothing was deleted')
     expect(await names()).toHaveLength(2)
   })
 
-  it('does not ask about what was named, and goes on after one that is not there', async () => {
+  it('does not ask about given names, and continues after an unknown name', async () => {
     const [first] = await names()
     const { code, stdout, stderr } = await home.run([noun, 'delete', 'nonesuch', first!])
     expect(code).toBe(ERRORS.not_found.exit)
@@ -63,10 +66,10 @@ describe.each([
     expect(await names()).toHaveLength(1)
   })
 
-  it('deletes all when the answer is yes, and then there is none to ask about', async () => {
+  it('deletes all when the answer is yes, and asks nothing when all are deleted', async () => {
     using terminal = new Terminal(home, [noun, 'delete', '--all'], 120, 30)
     await terminal.says('[y/N]')
-    terminal.types('y\r')
+    terminal.typeText('y\r')
     expect(await terminal.exited).toBe(0)
     expect(await names()).toEqual([])
     expect(await home.json([noun, 'delete', '--all'])).toEqual([])

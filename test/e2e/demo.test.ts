@@ -1,4 +1,4 @@
-/** `craik demo persistent-agent`, as a newcomer runs it. */
+/** `craik demo persistent-agent`, as a new user runs it. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -42,7 +42,7 @@ const DEFAULTS = ['provider_openai', 'provider_anthropic', 'provider_gemini', 'p
 describe('craik demo persistent-agent', () => {
   let craik: TestHome
   let repository: string
-  /** What there is of these, anybody's: a list says how many of others it does not show. */
+  /** Lists the records that remain, of any operator: a list reports how many records of others it hides. */
   const listRemaining = async (noun: 'session' | 'run' | 'handoff') => {
     const { stdout, stderr } = await craik.run([noun, 'list'])
     return { own: JSON.parse(stdout), others: stderr }
@@ -57,7 +57,7 @@ describe('craik demo persistent-agent', () => {
   })
   afterEach(() => craik[Symbol.dispose]())
 
-  it('runs a session per provider and says in JSON what the store says of each', async () => {
+  it('runs a session for each provider, and prints the stored state of each as JSON', async () => {
     const demo = await craik.json<Demo>([...DEMO, '--repo-path', repository])
     expect(demo).toMatchObject({
       schema: 'craik.demo.persistent_agent_launch',
@@ -83,7 +83,7 @@ describe('craik demo persistent-agent', () => {
       })
   })
 
-  it('leaves the receipts of seed 001, with their links, and nothing else', async () => {
+  it('leaves the receipts that the design (seed 001) requires, with their links, and nothing else', async () => {
     const demo = await craik.json<Demo>([...DEMO, '--repo-path', repository])
     for (const noun of ['session', 'run', 'handoff'] as const)
       expect(await listRemaining(noun)).toEqual(NOTHING)
@@ -120,7 +120,7 @@ describe('craik demo persistent-agent', () => {
     expect(replay.agree).toBe(replay.decisions)
   })
 
-  it('shows a person what happens, in order, and what to type next', async () => {
+  it('shows the user each step in order, and the command to type next', async () => {
     const { code, stdout } = await craik.run([...DEMO, '--repo-path', repository, '--format', 'table'])
     expect(code).toBe(0)
     const output = stdout.replace(/(rcpt|agent_demo)_\w+/g, '$1')
@@ -140,7 +140,7 @@ describe('craik demo persistent-agent', () => {
     expect(await craik.json<readonly unknown[]>(['receipts', 'list', '--session', next])).not.toEqual([])
   })
 
-  it('leaves the user’s login as it was, and needs none', async () => {
+  it('does not change the user’s login, and needs none', async () => {
     await craik.json([...DEMO, '--repo-path', repository, '--provider-id', 'openai'])
     expect((await craik.run(['whoami', '--format', 'json'])).stdout).not.toContain('persistent-agent-demo')
     await craik.json(['login', '--as', 'ada'])
@@ -148,7 +148,7 @@ describe('craik demo persistent-agent', () => {
     expect((await craik.run(['whoami', '--format', 'json'])).stdout).toContain('operator:ada')
   })
 
-  it('keeps what it made when told to, and every command that it names works', async () => {
+  it('keeps its records with --keep-artifacts, and every command that it prints works', async () => {
     const demo = await craik.json<Demo>([
       ...DEMO,
       '--repo-path',
@@ -183,7 +183,7 @@ describe('craik demo persistent-agent', () => {
     expect((await verify()).outcome).toBe('ok')
   })
 
-  it('works two at once, in one home', async () => {
+  it('works twice at the same time in one home', async () => {
     const both = await Promise.all([1, 2].map(() => craik.json<Demo>([...DEMO, '--repo-path', repository])))
     expect(both.map(({ verification }) => verification.outcome)).toEqual(['ok', 'ok'])
     expect(await listRemaining('session')).toEqual(NOTHING)
@@ -200,7 +200,7 @@ describe('craik demo persistent-agent', () => {
     expect(JSON.parse(stdout)).toMatchObject({ succeeded: true })
   })
 
-  it('says so and goes on without isolation where nothing is installed', async () => {
+  it('continues without isolation when no sandbox program is installed, and says so', async () => {
     const bin = craik.path('bin')
     mkdirSync(bin)
     symlinkSync(execFileSync('which', ['uname'], { encoding: 'utf8' }).trim(), join(bin, 'uname'))
@@ -218,7 +218,7 @@ describe('craik demo persistent-agent', () => {
     expect(stdout).not.toContain('in the sandbox')
   })
 
-  it('keeps to the budgets that there are, and says what stopped it', async () => {
+  it('respects existing budgets, and reports which one stopped it', async () => {
     const demo = [...DEMO, '--repo-path', repository, '--provider-id', 'openai']
     await craik.json(['budget', 'set', '--provider', 'provider_openai', '--tokens', '100000'])
     for (let i = 0; i < 2; i++)
@@ -256,7 +256,7 @@ describe('craik demo persistent-agent', () => {
       'unknown model provider: x',
     ],
     ['a live transport', ['--repo-path', 'parser', '--allow-live'], 2, "unknown option '--allow-live'"],
-  ])('refuses %s before anything begins', async (_, args, exit, message) => {
+  ])('refuses %s before it starts anything', async (_, args, exit, message) => {
     mkdirSync(craik.path('empty'))
     execFileSync('git', ['init', '--quiet', craik.folder])
     const { code, stdout, stderr } = await craik.run([...DEMO, ...args])
@@ -266,8 +266,8 @@ describe('craik demo persistent-agent', () => {
     expect(await craik.json(['receipts', 'list'])).toEqual([])
   })
 
-  it('cleans up after Ctrl-C, and the log stays whole', async () => {
-    // Enough of them that there is always a next one when the signal comes.
+  it('cleans up after Ctrl-C, and the log stays intact', async () => {
+    // There are so many providers that another one always follows when the signal arrives.
     const ids = Array.from({ length: 60 }, (_, i) => `provider_shown_${i}`)
     const [record] = await craik.json<readonly Readonly<Record<string, unknown>>[]>(['provider', 'list'])
     mkdirSync(join(craik.home, 'config', 'providers'), { recursive: true, mode: 0o700 })

@@ -1,4 +1,7 @@
-/** The tutorials, the how-to pages and the README, typed as a reader would. Pages with containers are in test/docker. */
+/**
+ * Runs the commands of the tutorials, the how-to pages and the README, as a reader types them. Pages that need
+ * containers are in test/docker.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -16,7 +19,7 @@ describe.concurrent('docs', () => {
   )
 
   it(
-    'a page that is wrong fails',
+    'a wrong page fails',
     limitPages(async () => {
       const page = join(tempFolder('craik-docs-'), 'wrong.md')
       const commands = [

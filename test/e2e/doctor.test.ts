@@ -1,4 +1,4 @@
-/** `craik doctor`: what a machine offers, looked at without changing anything. */
+/** `craik doctor` checks the host without changing anything. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -6,7 +6,7 @@ import { ERRORS } from '../../src/errors.ts'
 import { run, TestHome } from '../craik.ts'
 
 describe('doctor', () => {
-  it('says of each thing whether it is there, and exits 0 where Craik works', async () => {
+  it('reports the state of each requirement, and exits with 0 where Craik works', async () => {
     using home = new TestHome()
     const rows = await home.json<{ name: string; state: string; detail: string; fix: string | null }[]>([
       'doctor',
@@ -30,7 +30,7 @@ describe('doctor', () => {
     expect(stdout).toMatch(/^ {2}ok {4}node 24/m)
   })
 
-  it('makes no home just to look', async () => {
+  it('does not create a Craik home', async () => {
     using fresh = new TestHome()
     expect((await fresh.run(['doctor'])).code).toBe(0)
     // Compiled code goes to the user's cache.
@@ -38,7 +38,7 @@ describe('doctor', () => {
     expect(stdout).toBe('.cache\n')
   })
 
-  it('says how much of the limits of all sandboxes is taken, and what is wrong with the file', async () => {
+  it('reports how much of the total limits is in use, and errors in the limits file', async () => {
     using home = new TestHome()
     const limits = async () =>
       (await home.json<{ name: string }[]>(['doctor'])).find(({ name }) => name === 'limits')
@@ -53,7 +53,7 @@ describe('doctor', () => {
       detail: expect.stringContaining('config/limits.yaml'),
       fix: expect.stringContaining('limits.yaml'),
     })
-    // Also where it is the supervisor that reads it.
+    // The error is the same when the supervisor reads the file.
     const { code, stderr } = await home.run(['sandbox', 'list'])
     expect(code).toBe(ERRORS.invalid_config.exit)
     expect(stderr).toMatch(
@@ -61,7 +61,7 @@ describe('doctor', () => {
     )
   })
 
-  it('fails where the store cannot be used, and says why', async () => {
+  it('fails when the store is unusable, and says why', async () => {
     using broken = new TestHome()
     mkdirSync(join(broken.home, 'state'), { recursive: true, mode: 0o700 })
     writeFileSync(join(broken.home, 'state/craik.sqlite3'), 'not a database', { mode: 0o600 })

@@ -1,4 +1,4 @@
-/** Ways out of a real sandbox: what is allowed works, and every attack is tried from inside. */
+/** Egress from a real sandbox: allowed requests work, and every attack runs in the sandbox. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -24,17 +24,17 @@ import {
   caller,
   exec,
   jobId,
+  MANAGER_OPERATOR,
   type ManagerScene,
   managerScene,
-  OPERATOR,
-  readAll,
+  readOutput,
 } from '../../src/sandboxes/manager/manager.fixture.ts'
 import { FINE } from '../egress/attacks.ts'
 
-/** Where the sidecar listens inside. */
+/** The port of the sidecar's proxy in the sandbox. */
 const PORT = 8118
 
-describe('from inside a sandbox of namespaces', () => {
+describe('in a process sandbox', () => {
   let home: string
   let scene: ManagerScene
   let local: LocalWeb
@@ -68,8 +68,8 @@ describe('from inside a sandbox of namespaces', () => {
     for (const [typed, methods] of WAYS_OUT)
       await store.write(addRule, {
         ...parseTyped(typed, methods),
-        operator: OPERATOR,
-        approvedBy: OPERATOR,
+        operator: MANAGER_OPERATOR,
+        approvedBy: MANAGER_OPERATOR,
         sandboxId: id,
         preset: null,
       })
@@ -82,7 +82,7 @@ describe('from inside a sandbox of namespaces', () => {
     rmSync(home, { recursive: true, force: true })
   })
 
-  /** The proxy is there before the store that it decides with. */
+  /** Wraps the handlers, because the proxy server is created before the store that they decide with. */
   function handlers(): Omit<Egress, 'close'> {
     return {
       handleConnect: (...all) => egress.handleConnect(...all),
@@ -95,7 +95,7 @@ describe('from inside a sandbox of namespaces', () => {
   async function callerFor(sandboxId: SandboxId): Promise<GatewayCaller> {
     const row = await scene.store.tables.sandboxes.get(sandboxId)
     return {
-      operator: OPERATOR,
+      operator: MANAGER_OPERATOR,
       policyEnvelopeId: JSON.parse(row!.document).policy_envelope_id,
       sandboxId,
       scope: {},
@@ -108,12 +108,12 @@ describe('from inside a sandbox of namespaces', () => {
   async function inside(program: string): Promise<string> {
     const argv = ['/opt/craik/node', '--input-type=module', '-e', program]
     const { output } = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec(...argv) })
-    const { stdout, stderr } = await readAll(output)
+    const { stdout, stderr } = await readOutput(output)
     expect(stderr).toBe('')
     return stdout
   }
 
-  it('TLS goes through to an allowed host, and what went up is counted', async () => {
+  it('TLS reaches an allowed host, and the uploaded bytes are counted', async () => {
     const stdout = await inside(`
       import { connect } from 'node:net'
       import { connect as secure } from 'node:tls'
@@ -134,7 +134,7 @@ describe('from inside a sandbox of namespaces', () => {
     expect(up).toBeGreaterThan(3_000_000)
   })
 
-  it('every attack is fought off, and each decision comes out the same again', async () => {
+  it('every attack fails, and a replay gives the same decisions', async () => {
     const before = local.seen.length
     const source = stripTypeScriptTypes(
       readFileSync(new URL('../egress/attacks.ts', import.meta.url), 'utf8'),

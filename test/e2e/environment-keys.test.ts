@@ -26,7 +26,7 @@ fetch(process.env.ANTHROPIC_BASE_URL + '/v1/messages', {
   body: ${JSON.stringify(PROMPT)},
 }).then(async (answer) => console.log(answer.status, process.env.ANTHROPIC_API_KEY, await answer.text()))`
 
-it('a key in the environment of who creates a sandbox works inside, and is nowhere but in the supervisor’s memory', async () => {
+it('a key in the environment of craik sandbox create works in the sandbox, and exists only in the supervisor’s memory', async () => {
   await using home = await SandboxHome.open({ identity: 'root' })
   const certificate = selfSigned(['127.0.0.1'])
   await using upstream = await startAnthropic([{ kind: 'text', text: 'hello back' }], certificate)
@@ -46,7 +46,7 @@ it('a key in the environment of who creates a sandbox works inside, and is nowhe
   expect(first.stdout).not.toContain(KEY)
   expect(upstream.requests.map(({ headers }) => headers['x-api-key'])).toEqual([KEY])
 
-  // Of another terminal: it takes the place of the one before. None at all takes nothing.
+  // A key from another terminal replaces the earlier key. A missing key replaces nothing.
   const both = {
     env: { NODE_EXTRA_CA_CERTS, ANTHROPIC_API_KEY: ` ${OTHER}\n`, OPENAI_API_KEY: 'no key\x01' },
   }
@@ -66,14 +66,14 @@ it('a key in the environment of who creates a sandbox works inside, and is nowhe
   }
   const root = rootOf(id)
   const except = [join(home.home, 'cache'), join(root, 'usr'), join(root, 'opt')]
-  // Processes, with their environments and command lines, among them the supervisor and what runs inside.
+  // The hunt includes processes with their environments and command lines: the supervisor, and those in the sandbox.
   expect(huntLeaks({ secrets: [KEY, OTHER], folders: [home.home, root], except, texts })).toEqual([])
 
   expect(await home.json(['sandbox', 'logins', id])).toEqual({ logins: [], offered_keys: [], notice: null })
   const after = await ask()
   expect(after.stdout).toMatch(/^(?!200)\d{3} undefined/)
   expect(upstream.requests.length).toBe(2)
-  // It is offered again with the next start, also to a supervisor that knew nothing of it.
+  // The next start offers the key again, also to a supervisor that never had it.
   await home.json(['sandbox', 'stop', id])
   await home.run(['supervisor', 'stop'])
   await home.json(['sandbox', 'resume', id], asFirst)
@@ -82,7 +82,7 @@ it('a key in the environment of who creates a sandbox works inside, and is nowhe
   expect(await home.run(['receipts', 'verify', '--replay'])).toMatchObject({ code: 0 })
 })
 
-it('a running supervisor sends a key only where config/accounts.yaml says now, and nowhere while it does not parse', async () => {
+it('a running supervisor sends a key only where the current config/accounts.yaml says, and nowhere while that is invalid', async () => {
   await using home = await SandboxHome.open({ identity: 'root' })
   const certificate = selfSigned(['127.0.0.1'])
   const replies = Array.from({ length: 4 }, () => ({ kind: 'text', text: 'hello back' }) as const)
@@ -118,7 +118,10 @@ it('a running supervisor sends a key only where config/accounts.yaml says now, a
   expect(countRequests()).toEqual([2, 1])
 })
 
-/** The root of a sandbox as its processes see it; not as what sets it up does, which sees the machine. */
+/**
+ * Returns the root of a sandbox as its processes see it. The program that sets up the sandbox sees the host's root
+ * instead.
+ */
 function rootOf(id: string): string {
   const own = readlinkSync('/proc/self/ns/mnt')
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -127,7 +130,7 @@ function rootOf(id: string): string {
       const isInside = existsSync(`/proc/${pid}/root${NODE_INSIDE}`)
       if (isOurs && isInside && readlinkSync(`/proc/${pid}/ns/mnt`) !== own) return `/proc/${pid}/root`
     } catch {
-      // It ended meanwhile.
+      // The process exited in the meantime.
     }
   }
   throw new Error(`nothing runs in ${id}`)

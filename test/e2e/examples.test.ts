@@ -1,4 +1,4 @@
-/** The examples of the help, typed as a reader would. */
+/** Runs the examples of the help, as a reader types them. */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { delimiter } from 'node:path'
 import { expect, it } from 'vitest'
@@ -7,10 +7,10 @@ import { ERRORS } from '../../src/errors.ts'
 import { builtMain, environmentOf, NODE, run, TestHome } from '../craik.ts'
 import { examplesIn } from './help.ts'
 
-/** How a command line is refused for how it is written. */
+/** Matches the errors about how a command line is written. */
 const REFUSAL = /unknown (command|option)|missing required|too many|is invalid|not found|should not/
 
-it('every noun and verb has an example, and every example can be typed', async () => {
+it('every noun and verb has an example, and every example is a valid command line', async () => {
   using home = new TestHome()
   const examples = new Set<string>(examplesIn((await home.run(['help', '--all'])).stdout))
   const withoutExample: string[] = []
@@ -32,7 +32,8 @@ it('every noun and verb has an example, and every example can be typed', async (
     Array.from({ length: 3 }, async (_, worker) => {
       for (const [i, example] of [...examples].entries()) {
         if (i % 3 !== worker) continue
-        // What an example names may not be here yet (the examples run in any order); its words may not be wrong.
+        // The object of an example may not exist yet, because the examples run in any order. The words of the example
+        // must be valid.
         const { code, stderr } = await place.type(example)
         if (code !== ERRORS.not_found.exit && REFUSAL.test(stderr)) refused.push(`${example}: ${stderr}`)
       }
@@ -46,7 +47,7 @@ function verbsIn(help: string): string[] {
   return [...commands.split(/^Examples?:$/m)[0]!.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name!)
 }
 
-/** A folder with the files that the examples name, and `craik` on the path, as a reader of the help would have it. */
+/** Creates a folder with the files that the examples name and with `craik` on the PATH, as for a reader of the help. */
 async function homeForExamples() {
   const home = new TestHome()
   await home.json(['shell', 'true'])
@@ -59,11 +60,11 @@ async function homeForExamples() {
   const env = {
     ...environmentOf(home),
     PATH: [home.path('bin'), process.env.PATH].join(delimiter),
-    // What an example fetches is tried elsewhere; here it is told at once that it cannot be had.
+    // Other tests cover the downloads of examples. Here npm fails at once, because it is offline.
     npm_config_offline: 'true',
   }
   return {
-    /** As typed; what would go on until Ctrl-C gets it after a while. */
+    /** Runs the example as typed. A command that runs until Ctrl-C gets SIGINT after 30 s. */
     type: (example: string) =>
       run('timeout', ['--signal=INT', '30', '/bin/sh', '-c', example.replace(' --follow', '')], {
         cwd: home.folder,

@@ -1,4 +1,4 @@
-/** Failover between servers that speak two true wire formats, and the commands that show and try its rules. */
+/** Failover between servers that speak two real wire formats, and the commands that show and test its rules. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -17,11 +17,14 @@ const FIRST = 'provider_first'
 const SECOND = 'provider_second'
 const RULE = { from_provider_id: FIRST, to_provider_id: SECOND, reason: 'stand-in' }
 const OVERLOADED: Act = { kind: 'refuse', status: 503, message: 'busy' }
-/** Long enough that some of it is passed on: the last characters wait until they cannot be the key's first. */
+/**
+ * Long enough that Craik passes on part of it. Craik holds back the last characters until they cannot be the start of
+ * the key.
+ */
 const BREAKS: Act = { kind: 'break', text: 'half of an answer that goes on' }
 const HELLO: Act = { kind: 'text', text: 'hello from the second' }
 
-/** Two providers of two dialects, and a policy that leads from the first to the second. */
+/** Creates two providers of two dialects, and a policy for failover from the first to the second. */
 async function pair(
   first: readonly Act[],
   second: readonly Act[],
@@ -39,7 +42,7 @@ async function pair(
     two,
     call: async (changes: Partial<ModelCall> = {}) =>
       callModel(at.place, await modelCall(at, { providerId: FIRST, model: 'first-model', ...changes })),
-    /** The receipts of a call, each as `kind:status:target`. */
+    /** Returns the receipts of a call, each as `kind:status:target`. */
     story: async (outcome: ModelOutcome) =>
       (await at.receiptsOf(outcome))
         .filter(({ kind, phase }) => kind !== 'budget' && phase !== 'begin')
@@ -80,18 +83,18 @@ describe('before any content', () => {
     expect(JSON.stringify(bodies)).not.toContain(KEY)
   })
 
-  test('a server that is not there at all is stood in for', async () => {
+  test('the fallback replaces an unreachable server', async () => {
     await using run = await pair([OVERLOADED], [HELLO])
     await run.one.close()
     expect(await run.call()).toMatchObject({ outcome: 'answered', providerId: SECOND })
   })
 
-  test('a stream that breaks is stood in for while nobody has seen any of it', async () => {
+  test('the fallback replaces a broken stream while none of its content was passed on', async () => {
     await using run = await pair([BREAKS], [HELLO], { rules: [{ ...RULE, on: ['broken_stream'] }] })
     expect(await run.call()).toMatchObject({ outcome: 'answered', text: 'hello from the second' })
   })
 
-  test('a failure that the rule is not about stays a failure', async () => {
+  test('a failure that the rule does not cover stays a failure', async () => {
     await using run = await pair([{ kind: 'refuse', status: 401 }], [HELLO])
     const outcome = await run.call()
     expect(outcome).toMatchObject({ outcome: 'failed', providerId: FIRST, failure: 'unauthorized' })
@@ -99,14 +102,14 @@ describe('before any content', () => {
     expect(run.two.requests).toEqual([])
   })
 
-  test('without a policy there is no failover, and no receipt of one', async () => {
+  test('without a policy there is no failover and no failover receipt', async () => {
     await using run = await pair([OVERLOADED], [HELLO], null)
     const outcome = await run.call()
     expect(outcome).toMatchObject({ outcome: 'failed', providerId: FIRST })
     expect(await run.story(outcome)).toEqual([`provider_action:failed:${FIRST}`])
   })
 
-  test('a provider that is being left alone is stood in for without being asked', async () => {
+  test('the fallback replaces a provider in cooldown, which gets no request', async () => {
     await using run = await pair([OVERLOADED], [HELLO], { rules: [RULE], cooldown_ms: 1000 })
     for (let i = 0; i < 4; i++) expect(await run.call()).toMatchObject({ providerId: SECOND })
     expect(run.one.requests).toHaveLength(3)
@@ -117,7 +120,7 @@ describe('before any content', () => {
     expect(run.one.requests).toHaveLength(4)
   })
 
-  test('two providers that stand in for each other are each asked once', async () => {
+  test('two providers that are fallbacks of each other get one request each', async () => {
     const back = { from_provider_id: SECOND, to_provider_id: FIRST }
     await using run = await pair([OVERLOADED], [OVERLOADED], { rules: [RULE, back] })
     const outcome = await run.call()
@@ -132,7 +135,7 @@ describe('before any content', () => {
   })
 })
 
-describe('never', () => {
+describe('no failover happens', () => {
   test('after content has been passed on', async () => {
     await using run = await pair([BREAKS], [HELLO], { rules: [{ ...RULE, on: ['broken_stream'] }] })
     const heard: string[] = []
@@ -143,7 +146,7 @@ describe('never', () => {
     expect(run.two.requests).toEqual([])
   })
 
-  test('after a stop reason, whatever a rule says', async () => {
+  test('after a stop reason, whatever a rule allows', async () => {
     await using run = await pair([OVERLOADED], [HELLO], { rules: [RULE], stop_reasons: ['overloaded'] })
     expect(await run.call()).toMatchObject({ outcome: 'failed', providerId: FIRST })
     expect(run.two.requests).toEqual([])
@@ -156,7 +159,7 @@ describe('never', () => {
     expect(run.two.requests).toEqual([])
   })
 
-  test('to a provider that the caller has no grant for: the stand-in goes through policy itself', async () => {
+  test('to a provider that the caller has no grant for, because policy must allow the fallback too', async () => {
     await using run = await pair([OVERLOADED], [HELLO])
     const call = await modelCall(run.at, { providerId: FIRST })
     const grantFor = (id: string) => (id === FIRST ? call.grantFor(id) : Promise.resolve(undefined))
@@ -184,7 +187,7 @@ describe('never', () => {
     expect(run.two.requests).toEqual([])
   })
 
-  test('once the caller has cancelled', async () => {
+  test('after the caller cancelled', async () => {
     await using run = await pair([{ kind: 'silence' }], [HELLO], {
       rules: [{ ...RULE, on: ['timeout', 'unreachable'] }],
     })
@@ -199,7 +202,7 @@ describe('never', () => {
   })
 })
 
-test('a failure that comes together with the cancellation leads nowhere either', async () => {
+test('a failure at the same moment as the cancellation causes no failover either', async () => {
   await using run = await pair([HELLO], [HELLO], { rules: [{ ...RULE, on: ['unauthorized'] }] })
   const controller = new AbortController()
   const credential = async (name: string): Promise<Buffer> => {
@@ -250,7 +253,7 @@ describe('craik provider failover', () => {
     expect(stdout).toContain('never to     provider_gemini')
   })
 
-  test('reset ends the pause of a provider at once, with a receipt', async () => {
+  test('reset ends the cooldown of a provider at once, with a receipt', async () => {
     using home = homeWith(POLICY)
     {
       await using opened = await openLog(home.home)
@@ -295,7 +298,7 @@ describe('craik provider failover', () => {
     expect((await home.run(['receipts', 'verify', '--replay'])).code).toBe(0)
   })
 
-  test('test says what would be decided, and exits 0 either way', async () => {
+  test('test prints what Craik would decide, and exits with 0 either way', async () => {
     using home = homeWith(POLICY)
     const decide = (...more: string[]) =>
       home.json(['provider', 'failover', 'test', '--from', 'provider_openai', ...more])
@@ -313,7 +316,7 @@ describe('craik provider failover', () => {
     })
   })
 
-  test('a mistake in the file is named with its field, and exits 78', async () => {
+  test('an error in the file is reported with its field and exit code 78', async () => {
     using home = homeWith({ ...POLICY, rules: [{ ...POLICY.rules[0], requires_receipt: false }] })
     const { code, stderr } = await home.run(['provider', 'failover', 'show'])
     expect(code).toBe(78)

@@ -1,4 +1,4 @@
-/** A stranger's first minute: a clone, nothing installed, an empty home. */
+/** The first minute of a new user: a clone, nothing installed, an empty home. */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { ROOT, run, TestHome } from '../craik.ts'
 
 describe('./craik in a fresh clone', () => {
-  it('installs what it needs, says so, and does the job, also when started twice at once', async () => {
+  it('installs its dependencies, says so and runs the command, also when it is started twice at once', async () => {
     using home = new TestHome()
     const clone = home.path('clone')
     for (const file of execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
@@ -40,7 +40,7 @@ describe('./craik in a fresh clone', () => {
   })
 })
 
-/** npm puts its own folders first; a stranger's shell does not have them. */
+/** npm puts its own folders first in PATH. The shell of a new user does not have them. */
 function withoutNodeModules(path: string): string {
   return path
     .split(':')

@@ -1,4 +1,6 @@
-/** Whoever can write to the database, but has no keys, tries to get a forged log signed or a true one hidden. */
+/**
+ * An intruder who can write to the database, but has no keys, tries to get a forged log signed or a true log hidden.
+ */
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +10,7 @@ import { homeAt } from '../../src/store/home.ts'
 import { TestHome } from '../craik.ts'
 import { draft, openLog } from './live-log.ts'
 
-describe('someone who writes to the database', () => {
+describe('an intruder who can write to the database', () => {
   it.each([
     [
       'forgets the checkpoints after the change',
@@ -16,7 +18,7 @@ describe('someone who writes to the database', () => {
     ],
     ['forgets all checkpoints', (db: DatabaseSync) => db.exec('DELETE FROM checkpoints')],
     ['leaves the checkpoints', () => {}],
-  ])('gets nothing signed that was relinked after a change, and %s', async (_, forget) => {
+  ])('relinks the log after a change, %s, and gets no signature', async (_, forget) => {
     using home = await homeWithFailure()
     attack(home, (database) => {
       relink(database)
@@ -28,7 +30,7 @@ describe('someone who writes to the database', () => {
     expect(await home.run(['receipts', 'verify'])).toMatchObject({ code: 1 })
   })
 
-  it('gets nothing signed by a process that was running all along', async () => {
+  it('gets no signature from a process that was already running', async () => {
     using home = await homeWithFailure()
     const live = await openLog(home.home)
     await live.log.append(draft({ target: 'before' }))
@@ -36,7 +38,7 @@ describe('someone who writes to the database', () => {
       relink(database)
       database.exec('DELETE FROM checkpoints')
     })
-    // Appending may be refused at once, signing must be.
+    // The log may refuse the append at once. It must refuse to sign.
     await live.log.append(draft({ target: 'after' })).catch(() => {})
     await expect(live.store.close()).rejects.toMatchObject({ code: 'tampered' })
     using database = open(home)
@@ -57,7 +59,7 @@ describe('someone who writes to the database', () => {
     expect(stdout === truth || stdout === '').toBe(true)
   })
 
-  it('is found out when receipts no longer show up by their links', async () => {
+  it('is detected when receipts can no longer be found by their links', async () => {
     using home = new TestHome()
     {
       await using live = await openLog(home.home)
@@ -69,7 +71,7 @@ describe('someone who writes to the database', () => {
     expect([code, JSON.parse(stdout).finding.seq]).toEqual([1, 0])
   })
 
-  it('is found out when the record of the keys is gone', async () => {
+  it('is detected when the record of the keys is missing', async () => {
     using home = await homeWithFailure()
     attack(home, (database) => database.exec('DELETE FROM log_keys'))
     for (const args of [
@@ -96,7 +98,7 @@ function attack(home: TestHome, work: (database: DatabaseSync) => void): void {
   work(database)
 }
 
-/** The failure becomes a success, and every hash after it is made to fit. */
+/** Changes the failure to a success, and adapts every hash after it. */
 function relink(database: DatabaseSync): void {
   const rows = database.prepare('SELECT seq, line FROM receipts ORDER BY seq').all() as {
     seq: number

@@ -1,4 +1,6 @@
-/** `craik gateway` over WebSocket: the same token, the same name, and the same end. */
+/**
+ * `craik gateway` over WebSocket: it checks the token and its own host name in the same way, and ends in the same way.
+ */
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +15,7 @@ import { startCraik } from './interactive-user.ts'
 const KEY = 'sk-proj-made-up-for-the-gateway-over-websocket'
 const CREATE = { type: 'response.create', model: 'gpt-x', input: 'hello', max_output_tokens: 64 }
 
-it('craik gateway relays a WebSocket of whoever has its token, under its own name, and ends with it open', async () => {
+it('craik gateway relays a WebSocket for clients with its token, under its own host name only, and exits while it is open', async () => {
   using home = new TestHome()
   const certificate = selfSigned(['127.0.0.1'])
   await using upstream = await startResponsesSocket([{ kind: 'text', text: 'hello back' }], certificate)
@@ -25,7 +27,7 @@ it('craik gateway relays a WebSocket of whoever has its token, under its own nam
     OPENAI_API_KEY: KEY,
     NODE_EXTRA_CA_CERTS: join(home.folder, 'authority.pem'),
   })
-  await running.says('\n')
+  await running.waitForText('\n')
   const { url, token_file } = JSON.parse(running.stdout()) as {
     readonly url: string
     readonly token_file: string

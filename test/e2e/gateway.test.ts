@@ -25,7 +25,7 @@ const PROMPT = {
   messages: [{ role: 'user', content: [{ type: 'text', text: 'hello' }] }],
 }
 
-it('craik gateway serves, with the logins that it lists, whoever has its token, under its own name, and its leave ends with it', async () => {
+it('craik gateway serves its listed logins to clients with its token, under its own host name only, and its grant ends with it', async () => {
   using home = new TestHome()
   const certificate = selfSigned(['127.0.0.1'])
   await using upstream = await startAnthropic([{ kind: 'text', text: 'hello back' }], certificate)
@@ -42,7 +42,7 @@ it('craik gateway serves, with the logins that it lists, whoever has its token, 
     ANTHROPIC_API_KEY: KEY,
     NODE_EXTRA_CA_CERTS: join(home.folder, 'authority.pem'),
   })
-  await running.says('\n')
+  await running.waitForText('\n')
   const opened = JSON.parse(running.stdout()) as Opened
   expect(opened.accounts).toEqual(['env/ANTHROPIC_API_KEY'])
   expect(statSync(opened.token_file).mode & 0o777).toBe(0o600)
@@ -76,10 +76,10 @@ it('craik gateway serves, with the logins that it lists, whoever has its token, 
   expect(huntLeaks({ secrets: [KEY, token], folders: [home.home], texts: { receipts } })).toEqual([])
 })
 
-it('craik gateway ends by itself after the time that it was given, and says when a port is taken', async () => {
+it('craik gateway stops after the time in --for, and reports when a port is in use', async () => {
   using home = new TestHome()
   const first = startCraik(home, ['gateway', '--format', 'jsonl'])
-  await first.says('\n')
+  await first.waitForText('\n')
   const { port } = new URL((JSON.parse(first.stdout()) as Opened).url)
   const second = await home.run(['gateway', '--port', port])
   expect(second).toMatchObject({ code: 69, stdout: '' })
@@ -111,7 +111,7 @@ function ask(url: string, headers: Record<string, string>): Promise<{ status: nu
   })
 }
 
-/** The status of the answer to a CONNECT. */
+/** Returns the status of the response to a CONNECT. */
 function connectThrough(url: string, authorization: string | undefined): Promise<number> {
   const { hostname, port } = new URL(url)
   return new Promise((done, fail) => {

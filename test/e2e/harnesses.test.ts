@@ -1,4 +1,7 @@
-/** The real agents' command lines, from npm, in process sandboxes: shown, shown again, and added to one that runs. */
+/**
+ * The real agents' command-line programs, from npm, in process sandboxes: mounted, mounted again, and added to a
+ * running sandbox.
+ */
 import { cpSync, lstatSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -16,7 +19,7 @@ interface Made {
   readonly harnesses: readonly { readonly name: string; readonly version: string }[]
 }
 
-describe('agents’ command lines in process sandboxes', () => {
+describe('agents’ programs in process sandboxes', () => {
   let test: TestHome
   const exec = (sandbox: string, ...argv: string[]) => test.run(['sandbox', 'exec', sandbox, '--', ...argv])
 
@@ -30,7 +33,7 @@ describe('agents’ command lines in process sandboxes', () => {
     test?.[Symbol.dispose]()
   })
 
-  it('are all there when they were asked for, without a network, and cannot be written', async () => {
+  it('are all present and read-only when they were requested, and need no network', async () => {
     const made = await test.json<Made>(['sandbox', 'create', '--name', 'all', '--harness', 'all'])
     expect(made.harnesses.map(({ name }) => name).sort()).toEqual([
       'claude-code',
@@ -45,7 +48,7 @@ describe('agents’ command lines in process sandboxes', () => {
     expect(stderr).toMatch(/Read-only|Permission denied/)
   })
 
-  it('are on record, and shown again to a sandbox that was stopped', async () => {
+  it('are recorded, and mounted again when a stopped sandbox resumes', async () => {
     await test.json(['sandbox', 'stop', 'all'])
     await test.json(['sandbox', 'resume', 'all'])
     expect((await exec('all', 'codex', '--version')).stdout.trim()).toBe(VERSIONS.codex)
@@ -55,14 +58,14 @@ describe('agents’ command lines in process sandboxes', () => {
     expect(receipts.stdout).toContain(readHarness('codex').id)
   })
 
-  it('that were not asked for are not there', async () => {
+  it('that were not requested are missing', async () => {
     await test.json<Made>(['sandbox', 'create', '--name', 'one', '--harness', 'kimi'])
     expect((await exec('one', 'kimi', '--version')).stdout.trim()).toBe(VERSIONS.kimi)
     expect((await exec('one', 'ls', '/opt/craik-harnesses')).stdout).toBe('kimi\nnpm\n')
     expect((await exec('one', 'claude', '--version')).code).toBe(127)
   })
 
-  it('are added to one that runs, whole and once', async () => {
+  it('are added to a running sandbox, completely and once', async () => {
     await test.json<Made>(['sandbox', 'create', '--name', 'bare'])
     const add = () =>
       test.json<{ added: boolean; at: string }>(['harness', 'add', 'kimi', '--sandbox', 'bare'])
@@ -70,7 +73,7 @@ describe('agents’ command lines in process sandboxes', () => {
     expect(first).toMatchObject({ added: true, at: '/workspace/home/.local/share/craik-harnesses/kimi' })
     expect((await exec('bare', 'kimi', '--version')).stdout.trim()).toBe(VERSIONS.kimi)
     expect(await add()).toMatchObject({ added: false })
-    // One that was spoilt inside is replaced.
+    // Craik replaces a program that was damaged in the sandbox.
     await exec(
       'bare',
       'sh',
@@ -82,14 +85,14 @@ describe('agents’ command lines in process sandboxes', () => {
     expect((await exec('bare', 'ls', '-A', `${first.at}/..`)).stdout).toBe('kimi\n')
   })
 
-  it('are refused where nothing could show them, and by a name that is none', async () => {
+  it('are refused where nothing could mount them, and with an unknown name', async () => {
     const host = await test.run(['sandbox', 'create', '--isolation', 'none', '--harness', 'kimi'])
     expect([host.code, host.stderr]).toEqual([2, expect.stringContaining('uses the host’s programs')])
     const none = await test.run(['sandbox', 'create', '--harness', 'cursor'])
     expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('claude-code, codex, gemini')])
   })
 
-  it('are listed with what is known of them, and kept by prune while a sandbox is shown them', async () => {
+  it('are listed with their details, and prune keeps them while a sandbox mounts them', async () => {
     interface Listed {
       readonly name: string
       readonly license: string
@@ -111,19 +114,20 @@ describe('agents’ command lines in process sandboxes', () => {
       'harness',
       'prune',
     ])
-    // What an earlier recipe left in the folder that tests keep goes, and rightly.
+    // Prune rightly removes packages that an earlier recipe left in the folder that the tests keep.
     const ofThisBuild = PACKAGE_NAMES.map((name) => readPackage(name).id)
     expect(pruned.removed.filter(({ id }) => ofThisBuild.includes(id))).toEqual([])
     expect(pruned.kept.map(({ why }) => why)).toEqual(Array(6).fill('a sandbox needs it'))
   })
 
-  it('of a home of an earlier version are installed again when its sandbox is resumed, and what lies in the home is not used', async () => {
+  it('of a home of an earlier version are installed again when its sandbox is resumed, and the files in the home are not used', async () => {
     using other = new TestHome()
     const [kimi] = await readyHarnesses(['kimi'])
     await shareHarnesses(other.home, ['kimi'])
     await other.json(['sandbox', 'create', '--name', 'later', '--harness', 'kimi'])
     await other.json(['sandbox', 'stop', 'later'])
-    // As it was before packages had a folder of their own outside the home, and then somebody changed them.
+    // Restores the state of the earlier version, in which packages were in the home, and then changes them as a user
+    // could.
     const link = harnessesFolder({ craikHome: other.home, environment: { HOME: other.folder } })
     expect(lstatSync(link).isSymbolicLink()).toBe(true)
     rmSync(link)
@@ -134,7 +138,7 @@ describe('agents’ command lines in process sandboxes', () => {
     rmSync(changed)
     writeFileSync(changed, '#!/bin/sh\necho changed\n', { mode: 0o555 })
 
-    // Nobody listens there.
+    // No program listens on this port.
     const offline = {
       npm_config_registry: 'http://127.0.0.1:9',
       npm_config_cache: other.path('npm-cache'),
@@ -145,7 +149,7 @@ describe('agents’ command lines in process sandboxes', () => {
     expect(refused.stderr).toContain('registry is unreachable')
 
     const ready = dirname(kimi!.folder)
-    new FakeNpm(other.path('bin')).does(
+    new FakeNpm(other.path('bin')).setScript(
       `for id in ${harnessStore.ids(['kimi']).join(' ')}; do
         cmp -s package-lock.json ${ready}/$id/package-lock.json && cp -r ${ready}/$id/node_modules .
       done; test -d node_modules`,

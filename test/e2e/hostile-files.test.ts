@@ -1,4 +1,7 @@
-/** Files that a person names and an intruder made: pipes nobody writes to, devices without end, links, doubled keys. */
+/**
+ * Input files that the user names and an intruder created: pipes without a writer, endless devices, links, duplicate
+ * keys.
+ */
 import { execFileSync, spawn } from 'node:child_process'
 import {
   chmodSync,
@@ -14,8 +17,8 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { builtMain, environmentOf, NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
-import { start } from './live-log.ts'
+import { builtMain, type CommandResult, environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
+import { startInBackground } from './live-log.ts'
 
 const VERIFIER = join(ROOT, 'docs/verify/craik-verify.mjs')
 const DEADLINE_MS = 30_000
@@ -37,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(() => home[Symbol.dispose]())
 
-describe('a file that is none', () => {
+describe('an unsuitable input file', () => {
   const places: [string, (file: string) => string[]][] = [
     ['the log', (file) => ['verify', file, '--public-key', 'craik.pub']],
     ['the log to replay', (file) => ['verify', file, '--public-key', 'craik.pub', '--replay']],
@@ -48,7 +51,7 @@ describe('a file that is none', () => {
     ['the older checkpoint', (file) => ['consistency', file]],
     ['the newer checkpoint', (file) => ['consistency', 'checkpoint.txt', file]],
   ]
-  it.each(places)('is refused as %s, not waited for', async (_, args) => {
+  it.each(places)('is refused as %s without waiting', async (_, args) => {
     for (const file of ['fifo', '/dev/zero', '.']) {
       const { code, stdout, stderr } = await runBounded(['receipts', ...args(file)])
       expect([code, stdout], `${file}: ${stderr}`).toEqual([2, ''])
@@ -73,7 +76,7 @@ describe('a file that is none', () => {
     }
   })
 
-  it('is too large as a key or a checkpoint', async () => {
+  it('is refused as a checkpoint when it is too large', async () => {
     for (const args of [
       ['verify', '--against', 'large.txt'],
       ['consistency', 'large.txt'],
@@ -81,7 +84,7 @@ describe('a file that is none', () => {
       expect((await runBounded(['receipts', ...args])).stderr).toContain('is larger than 65536 bytes')
   })
 
-  it('is stdin without a writer: Ctrl-C ends it', async () => {
+  it('does not block Ctrl-C when it is stdin without a writer', async () => {
     const child = spawn(NODE, [builtMain(), 'receipts', 'verify', '-', '--public-key', 'craik.pub'], {
       cwd: home.folder,
       env: environmentOf(home),
@@ -91,15 +94,15 @@ describe('a file that is none', () => {
     const deadline = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
     await sleep(1500)
     expect(child.exitCode).toBe(null)
-    const requestCount = performance.now()
+    const interruptedAtMs = performance.now()
     child.kill('SIGINT')
     expect(await ended).toBe(130)
     clearTimeout(deadline)
-    expect(performance.now() - requestCount).toBeLessThan(1500)
+    expect(performance.now() - interruptedAtMs).toBeLessThan(1500)
   })
 })
 
-it('a log is not replayed from a pipe: what came once does not come again', async () => {
+it('a log is not replayed from a pipe, because a pipe can be read only once', async () => {
   const script = `"$1" "$2" receipts verify <(cat audit.jsonl) --public-key craik.pub --replay`
   const ran = await run('timeout', ['30', 'bash', '-c', script, 'bash', NODE, builtMain()], {
     cwd: home.folder,
@@ -118,7 +121,7 @@ it.each([
     'edited in place',
     `writeFileSync('moving.jsonl', text.replaceAll('"effect":"allow"', '"effect":"avoid"'))`,
   ],
-])('a log that is %s between verifying and replaying was tampered with', async (_, attack) => {
+])('a log that is %s between verification and replay is reported as tampered', async (_, attack) => {
   cpSync(home.path('audit.jsonl'), home.path('moving.jsonl'))
   writeFileSync(
     home.path('attack.mjs'),
@@ -153,7 +156,7 @@ describe('a side log', () => {
     ['longer than it was', (path) => writeFileSync(path, Buffer.alloc(1 << 20, 'one\n'))],
     ['without end, and no bytes on the disk', (path) => execFileSync('truncate', ['-s', '1T', path])],
   ]
-  it.each(attacks)('that is %s was tampered with', async (_, make) => {
+  it.each(attacks)('that is %s is reported as tampered', async (_, make) => {
     using victim = copyOf(home)
     const [name] = logNames(victim)
     rmSync(name!)
@@ -161,7 +164,7 @@ describe('a side log', () => {
     await expectTampered(victim, name!)
   })
 
-  it('that is a link was tampered with, even if it leads to the right bytes', async () => {
+  it('that is a link is reported as tampered, even if its target has the right bytes', async () => {
     using victim = copyOf(home)
     const [name] = logNames(victim)
     renameSync(name!, victim.path('elsewhere.log'))
@@ -169,7 +172,7 @@ describe('a side log', () => {
     await expectTampered(victim, name!)
   })
 
-  it('that others may read is still what it was', async () => {
+  it('that other users can read still verifies', async () => {
     using victim = copyOf(home)
     for (const name of logNames(victim)) chmodSync(name, 0o644)
     expect((await runBounded(['receipts', 'verify'], victim)).code).toBe(0)
@@ -187,7 +190,7 @@ describe('a side log', () => {
   }
 })
 
-describe('what JSON readers disagree about', () => {
+describe('ambiguous JSON', () => {
   const doubled: [string, () => string[]][] = [
     ['a document’s text', () => editLine('{"_document":{', '{"_document":{"text":"permit(everything);",')],
     ['the header’s size', () => editLine('{"_craik":{', '{"_craik":{"size":1,')],
@@ -195,7 +198,7 @@ describe('what JSON readers disagree about', () => {
     ['a line that is two things', () => editLine('{"_document":{', '{"_other":{},"_document":{')],
     ['a space', () => editLine('{"_document":{', '{"_document": {')],
   ]
-  it.each(doubled)('%s is malformed', async (_, forge) => {
+  it.each(doubled)('is reported as malformed: %s', async (_, forge) => {
     const forged = forge()
     expect(forged).not.toEqual(lines)
     writeFileSync(home.path('doubled.jsonl'), `${forged.join('\n')}\n`)
@@ -205,21 +208,21 @@ describe('what JSON readers disagree about', () => {
     expect((await standalone('doubled.jsonl', '--public-key', 'craik.pub')).code).toBe(1)
   })
 
-  it('a proof with two receipts is none', async () => {
+  it('in a proof with two receipts is refused', async () => {
     const proof = readFileSync(home.path('proof.json'), 'utf8')
     writeFileSync(home.path('two.json'), proof.replace('{"_proof":{', '{"_proof":{"receipt":"{}",'))
     expect((await verify('two.json')).code).toBe(1)
     expect((await standalone('two.json', '--public-key', 'craik.pub')).code).toBe(1)
   })
 
-  /** The first line that has it. */
+  /** Replaces a text in the first line that starts with it. */
   function editLine(from: string, to: string): string[] {
     const index = lines.findIndex((line) => line.startsWith(from))
     return lines.with(index, lines[index]!.replace(from, to))
   }
 })
 
-it('an export without the policy it was decided by is incomplete, and says which', async () => {
+it('an export without the policy text of its decisions is incomplete, and the report names that text', async () => {
   const without = lines.filter((line) => !line.startsWith('{"_document"'))
   writeFileSync(home.path('bare.jsonl'), `${without.join('\n')}\n`)
   const digest = /"policy_digest":"(sha256:\w{64})"/.exec(lines.join('\n'))![1]!
@@ -232,7 +235,7 @@ it('an export without the policy it was decided by is incomplete, and says which
   expect(bare.stdout).toContain(detail)
 })
 
-it('a proof is called a proof, indented or not', async () => {
+it('a proof is reported as a proof, with or without indentation', async () => {
   const proof = JSON.parse(readFileSync(home.path('proof.json'), 'utf8')) as unknown
   writeFileSync(home.path('indented.json'), `${JSON.stringify(proof, null, 2)}\n`)
   for (const file of ['proof.json', 'indented.json']) {
@@ -243,9 +246,9 @@ it('a proof is called a proof, indented or not', async () => {
   }
 })
 
-/** `craik …`, killed if it does not end by itself: its code is null then. */
-async function runBounded(args: readonly string[], where = home): Promise<Ran> {
-  const { child, ended } = start(where, args)
+/** Runs `craik …`, and kills it at the deadline. The exit code is then null. */
+async function runBounded(args: readonly string[], where = home): Promise<CommandResult> {
+  const { child, ended } = startInBackground(where, args)
   const deadline = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
   try {
     return await ended
@@ -254,11 +257,11 @@ async function runBounded(args: readonly string[], where = home): Promise<Ran> {
   }
 }
 
-function verify(file: string, ...flags: string[]): Promise<Ran> {
+function verify(file: string, ...flags: string[]): Promise<CommandResult> {
   return runBounded(['receipts', 'verify', file, '--public-key', 'craik.pub', ...flags])
 }
 
-function standalone(...args: string[]): Promise<Ran> {
+function standalone(...args: string[]): Promise<CommandResult> {
   return run('timeout', ['-s', 'KILL', '30', NODE, VERIFIER, ...args], {
     cwd: home.folder,
     env: process.env as Record<string, string>,
@@ -273,7 +276,7 @@ function copyOf(original: TestHome): TestHome {
   return copy
 }
 
-/** With something in it first. */
+/** Returns the paths of the side logs, the largest first, so that the first one is not empty. */
 function logNames(victim: TestHome): string[] {
   const folder = join(victim.home, 'state/shell-output')
   return readdirSync(folder)

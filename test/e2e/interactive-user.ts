@@ -1,18 +1,18 @@
-/** A person who uses `craik`: commands that run on meanwhile, and a terminal to type at. */
+/** A user of `craik`: commands that run in the background, and a terminal to type in. */
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as pty from '@lydell/node-pty'
-import { builtMain, environmentOf, NODE, type Ran, type TestHome } from '../craik.ts'
+import { builtMain, type CommandResult, environmentOf, NODE, type TestHome } from '../craik.ts'
 
 export interface Running {
   readonly child: ReturnType<typeof spawn>
-  readonly ended: Promise<Ran>
+  readonly ended: Promise<CommandResult>
   stdout(): string
-  /** Waits until it has printed that. */
-  says(text: string): Promise<void>
+  /** Waits until the command has printed the text. */
+  waitForText(text: string): Promise<void>
 }
 
-/** A command that runs on while the test goes on. */
+/** Starts a command that runs while the test continues. */
 export function startCraik(
   home: TestHome,
   args: readonly string[],
@@ -31,12 +31,14 @@ export function startCraik(
   child.stderr.on('data', (chunk) => {
     stderr += chunk
   })
-  const ended = new Promise<Ran>((done) => child.once('close', (code) => done({ code, stdout, stderr })))
+  const ended = new Promise<CommandResult>((done) =>
+    child.once('close', (code) => done({ code, stdout, stderr })),
+  )
   return {
     child,
     ended,
     stdout: () => stdout,
-    async says(text) {
+    async waitForText(text) {
       while (!stdout.includes(text)) {
         if (child.exitCode !== null) throw new Error(`it ended without saying ${text}: ${stdout}${stderr}`)
         await sleep(20)
@@ -45,23 +47,23 @@ export function startCraik(
   }
 }
 
-/** Where a person sits: a home, and whom they are and what they run when that is not as in the tests. */
+/** The home in which a user runs `craik`. `program` and `user` are set when they differ from those of the tests. */
 interface UserHome {
   readonly folder: string
   readonly home: string
   readonly program?: { readonly node: string; readonly main: string }
   readonly user?: { readonly uid?: number; readonly gid?: number }
-  /** What `craik` is given of the environment, when that is more than its home. */
+  /** The environment of `craik`, when it contains more than its home. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
-/** A person at a terminal. */
+/** A user at a terminal. */
 export class Terminal implements Disposable {
   readonly #pty: pty.IPty
   readonly exited: Promise<number>
   screen = ''
 
-  /** With a script, `craik …` is its `"$0" "$@"`. */
+  /** A script runs `craik …` with `"$0" "$@"`. */
   constructor(
     home: UserHome,
     args: readonly string[],
@@ -83,7 +85,7 @@ export class Terminal implements Disposable {
     this.exited = new Promise((done) => this.#pty.onExit(({ exitCode }) => done(exitCode)))
   }
 
-  types(text: string): void {
+  typeText(text: string): void {
     this.#pty.write(text)
   }
 
@@ -92,14 +94,14 @@ export class Terminal implements Disposable {
   }
 
   async says(text: string, timeoutMs = 60_000, read = (screen: string) => screen): Promise<void> {
-    const until = performance.now() + timeoutMs
+    const retry = performance.now() + timeoutMs
     while (!read(this.screen).includes(text)) {
-      if (performance.now() > until) throw new Error(`the terminal never said ${text}:\n${this.screen}`)
+      if (performance.now() > retry) throw new Error(`the terminal never said ${text}:\n${this.screen}`)
       await sleep(20)
     }
   }
 
-  /** A new size takes a moment to arrive: asks again until it is there. */
+  /** Retries `work`, because a new terminal size takes a moment to arrive. */
   async until(work: () => Promise<void>): Promise<void> {
     for (let tries = 0; ; tries++) {
       try {

@@ -1,4 +1,6 @@
-/** A home's log from within: appended to as a caller of the library would, and edited as an intruder would. */
+/**
+ * Direct access to the log of a home: appends to it as a caller of the library does, and edits it as an intruder does.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
@@ -9,15 +11,15 @@ import type { Receipt, ReceiptDraft } from '../../src/receipts/schema.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { builtMain, environmentOf, NODE, type Ran, type TestHome } from '../craik.ts'
+import { builtMain, type CommandResult, environmentOf, NODE, type TestHome } from '../craik.ts'
 
-/** Shaped like a real one, and of no use to anybody. */
+/** Has the format of a real token, but is useless. */
 export const TOKEN = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
 
 export interface LiveLog extends AsyncDisposable {
   readonly store: Store
   readonly log: ReceiptLog
-  /** The sealed receipt, as it is stored. */
+  /** Returns the sealed receipt, as it is stored. */
   receipt(id: string): Promise<Receipt>
 }
 
@@ -34,7 +36,7 @@ export async function openLog(root: string): Promise<LiveLog> {
   }
 }
 
-/** An honest receipt; what matters to a test is given. */
+/** Creates the draft of a valid receipt. A test provides the fields that matter to it. */
 export function draft(provided: Partial<Omit<ReceiptDraft, 'phase'>> = {}): Omit<ReceiptDraft, 'phase'> {
   return {
     kind: 'sandbox_action',
@@ -47,13 +49,13 @@ export function draft(provided: Partial<Omit<ReceiptDraft, 'phase'>> = {}): Omit
   }
 }
 
-/** The same before its effect: how it ends is not known yet. */
-export function beginning(provided: Partial<Begin> = {}): Begin {
+/** Creates the draft of a begin receipt, whose result is not known yet. */
+export function beginDraft(provided: Partial<Begin> = {}): Begin {
   const { status: _, ...begin } = draft(provided)
   return begin
 }
 
-/** Who can write the file can drop the triggers first. */
+/** Drops the triggers first, as an intruder can who is able to write to the file. */
 export function editDatabase(root: string, sql: string): void {
   using database = new DatabaseSync(homeAt(root).database, { timeout: 10_000 })
   database.exec(
@@ -63,13 +65,13 @@ export function editDatabase(root: string, sql: string): void {
 
 export interface Started {
   readonly child: ChildProcess
-  readonly ended: Promise<Ran>
-  /** Resolves once stdout holds the text; rejects when the process ends without it. */
+  readonly ended: Promise<CommandResult>
+  /** Resolves when stdout contains the text. Rejects when the process ends without it. */
   waitForOutput(text: string): Promise<void>
 }
 
 /** Starts `craik …` and leaves it running, for tests that interrupt it. */
-export function start(home: TestHome, args: readonly string[]): Started {
+export function startInBackground(home: TestHome, args: readonly string[]): Started {
   const child = spawn(NODE, [builtMain(), ...args], {
     cwd: home.folder,
     env: environmentOf(home),
@@ -82,7 +84,7 @@ export function start(home: TestHome, args: readonly string[]): Started {
   child.stderr.on('data', (chunk) => {
     stderr += chunk
   })
-  const ended = new Promise<Ran>((done, fail) => {
+  const ended = new Promise<CommandResult>((done, fail) => {
     child.on('error', fail)
     child.on('close', (code) => done({ code, stdout, stderr }))
   })
@@ -95,11 +97,11 @@ export function start(home: TestHome, args: readonly string[]): Started {
   return { child, ended, waitForOutput: waitFor }
 }
 
-export async function appears(path: string): Promise<void> {
+export async function waitForFile(path: string): Promise<void> {
   while (!existsSync(path)) await sleep(20)
 }
 
-/** False once no process has this id, or only one that has ended and waits for its parent to notice. */
+/** Returns false if no process has this id, or only a zombie that its parent has not reaped yet. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))

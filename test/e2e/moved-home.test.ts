@@ -1,4 +1,4 @@
-/** A home that is moved, removed or replaced by a backup while its supervisor runs. */
+/** A Craik home that is moved, removed or replaced by a backup while its supervisor runs. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { ERRORS } from '../../src/errors.ts'
 import { SandboxHome } from '../sandbox-home.ts'
 
 const LIMIT_MS = 100_000
-/** Supervisors look once a second; a busy machine takes longer. */
+/** Supervisors check their home once a second. A busy host takes longer. */
 const GONE_MS = 15_000
 
 interface Listed {
@@ -34,7 +34,7 @@ async function waitUntilGone(pid: number): Promise<boolean> {
   return false
 }
 
-it('of a moved home, the first command at the new path works, and nothing is made at the old path', {
+it('in a moved home, the first command at the new path works, and nothing is created at the old path', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: 'user' })
@@ -65,14 +65,14 @@ it('of a moved home, the first command at the new path works, and nothing is mad
   expect(existsSync(home.home)).toBe(false)
 })
 
-it('of a moved home, the supervisor leaves another home at the old path alone', {
+it('the supervisor of a moved home does not touch another home at the old path', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: 'user' })
   const list = ['sandbox', 'list', '--format', 'json']
   await home.json(list)
   const before = supervisorOf(home.home)
-  // Held still, so that it notices only when the other home has a supervisor.
+  // Stops the process, so that it notices the move only after the other home has a supervisor.
   process.kill(before, 'SIGSTOP')
   try {
     renameSync(home.home, home.path('moved'))
@@ -88,7 +88,7 @@ it('of a moved home, the supervisor leaves another home at the old path alone', 
   }
 })
 
-it('of a moved home, a command that was running ends and makes nothing at the old path', {
+it('a running command of a moved home ends, and creates nothing at the old path', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: 'user' })
@@ -109,7 +109,7 @@ it('of a moved home, a command that was running ends and makes nothing at the ol
   }
 })
 
-it('of a removed home, the supervisor ends by itself, and its sandboxes with it', {
+it('the supervisor of a removed home exits by itself, and its sandboxes end with it', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: 'user' })
@@ -128,7 +128,7 @@ it('of a removed home, the supervisor ends by itself, and its sandboxes with it'
 it.each([
   ['exits and ends its sandboxes', false],
   ['that comes late stands in nobody’s way, and leaves what runs now', true],
-])('of a home that a backup replaced, the supervisor %s', { timeout: LIMIT_MS }, async (_, isLate) => {
+])('after a backup replaced the home, the supervisor %s', { timeout: LIMIT_MS }, async (_, isLate) => {
   await using home = await SandboxHome.open({ identity: 'user' })
   const { id } = await home.create()
   execFileSync('cp', ['-a', home.home, home.path('backup')])
@@ -136,7 +136,8 @@ it.each([
   const before = supervisorOf(home.home)
   if (isLate) process.kill(before, 'SIGSTOP')
   try {
-    // As `rsync --delete-after` does it: the folder of the home stays, and no new file gets an old one's inode number.
+    // Replaces the files as `rsync --delete-after` does: the home folder stays, and no new file gets the inode number
+    // of an old one.
     mkdirSync(home.path('old'))
     for (const name of readdirSync(home.home)) renameSync(join(home.home, name), home.path('old', name))
     execFileSync('cp', ['-a', `${home.path('backup')}/.`, home.home])

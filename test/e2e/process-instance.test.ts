@@ -1,4 +1,4 @@
-/** Sandboxes of the process backend, made for real: as root, and as an ordinary user. */
+/** Real sandboxes of the process backend: as root, and as an ordinary user. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -25,12 +25,12 @@ import { ownerOf } from '../../src/lib/owner.ts'
 import type { InstanceHandle, SandboxSpec } from '../../src/sandboxes/backend.ts'
 import { findInstanceProcesses } from '../../src/sandboxes/backends/process/instance-processes.ts'
 import { NODE } from '../craik.ts'
-import type { Order as AnyOrder } from '../instance-driver.fixture.ts'
+import type { DriverRequest as AnyOrder } from '../instance-driver.fixture.ts'
 
 const DRIVER = join(import.meta.dirname, '../instance-driver.fixture.ts')
 type Order = Omit<AnyOrder, 'backend'>
 const IS_ROOT = process.getuid?.() === 0
-/** Nobody's number on any machine that runs tests. */
+/** No user has this uid on a host that runs the tests. */
 const ORDINARY = IS_ROOT ? 12_345 : process.getuid!()
 const MIB = 1024 * 1024
 
@@ -50,7 +50,7 @@ interface RunnerLine {
   readonly observed?: Record<string, number>
   readonly error?: { readonly code: string; readonly message: string; readonly hint?: string }
   readonly gone?: boolean
-  readonly waiting?: boolean
+  readonly startAndWait?: boolean
   readonly ended?: string
   readonly destroyed?: boolean
   readonly swept?: boolean
@@ -90,7 +90,9 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     return spec
   }
 
-  /** The workspace belongs to the ordinary user in either case, so root runs the sandbox as them. */
+  /**
+   * Creates a workspace that belongs to the ordinary user in both cases, so that root runs the sandbox as that user.
+   */
   function workspace(name: string): { readonly path: string } & Pick<SandboxSpec, 'workspace' | 'hostUser'> {
     const path = join(folder, name)
     mkdirSync(path)
@@ -115,7 +117,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     return lines
   }
 
-  /** Starts it and goes on as soon as it waits. */
+  /** Starts the driver, and returns as soon as it waits. */
   async function waiting(
     order: Order,
   ): Promise<{ readonly driver: ChildProcess; readonly lines: RunnerLine[] }> {
@@ -123,7 +125,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     const lines: RunnerLine[] = []
     for await (const line of createInterface({ input: driver.stdout! })) {
       lines.push(JSON.parse(line))
-      if (lines.at(-1)?.waiting || lines.at(-1)?.error) break
+      if (lines.at(-1)?.startAndWait || lines.at(-1)?.error) break
     }
     return { driver, lines }
   }
@@ -139,14 +141,14 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     ]
   }
 
-  /** A loop device is let go of by the kernel when it gets to it. */
+  /** Waits, because the kernel releases a loop device with a delay. */
   async function expectNothingLeft(spec: SandboxSpec): Promise<void> {
     const endsMs = performance.now() + 15_000
     while ((await findLeftovers(spec)).length > 0 && performance.now() < endsMs) await sleep(50)
     expect(await findLeftovers(spec)).toEqual([])
   }
 
-  it('makes a place whose sidecar answers, says what holds it, and leaves nothing when it is destroyed', async () => {
+  it('creates an instance whose sidecar responds, reports its isolation and limits, and leaves nothing when it is destroyed', async () => {
     const spec = specWith()
     const lines = await sendOrder({
       verb: 'create',
@@ -170,7 +172,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     await expectNothingLeft(spec)
   })
 
-  it('lets ordinary tools work inside', async () => {
+  it('runs ordinary tools in the sandbox', async () => {
     const lines = await sendOrder({
       verb: 'create',
       craikHome,
@@ -188,7 +190,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     expect(lines.find(({ command }) => command?.startsWith('vim'))?.out).toBe('hello\n')
   })
 
-  it('is found again by another process after its maker was killed, and is still the same', async () => {
+  it('is recovered unchanged by another process after its creator was killed', async () => {
     const spec = specWith()
     const { driver, lines } = await waiting({
       verb: 'create',
@@ -214,7 +216,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     ])
   })
 
-  it('notices when it ends by itself', async () => {
+  it('reports when it ends by itself', async () => {
     const { driver, lines } = await waiting({ verb: 'create', craikHome, spec: specWith() })
     const rest = createInterface({ input: driver.stdout! })
     process.kill(Number(lines[0]!.handle!.innerPid), 'SIGKILL')
@@ -222,7 +224,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     expect(lines.find(({ ended }) => ended !== undefined)?.ended).toMatch(/^its sidecar (exited|was killed)/)
   })
 
-  it('is swept away without a record of it, wherever its maker was killed', async () => {
+  it('is removed by a sweep without a record, whenever its creator was killed', async () => {
     const { path, ...place } = workspace('swept')
     const before = listing(path)
     for (let delayMs = 0; delayMs <= 600; delayMs += 50) {
@@ -238,7 +240,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     }
   })
 
-  it('works in place as the owner, but changes nothing that programs of the host trust', async () => {
+  it('works in place as the owner, but changes no file that programs of the host trust', async () => {
     const { path, ...place } = workspace('in-place')
     mkdirSync(join(path, '.vscode'))
     writeFileSync(join(path, '.vscode/tasks.json'), '{}')
@@ -279,7 +281,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     expect(existsSync(join(path, '.git/hooks/pre-commit'))).toBe(false)
   })
 
-  it('keeps the names that another sandbox in the same folder still needs', async () => {
+  it('keeps the protected files that another sandbox in the same folder still needs', async () => {
     const { path, ...place } = workspace('shared')
     const before = listing(path)
     const first = specWith(place)
@@ -297,7 +299,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     expect(listing(path)).toEqual(before)
   })
 
-  it('refuses a workspace that it cannot protect, or that leads to programs of the host', async () => {
+  it('refuses a workspace that it cannot protect, or with a link in place of protected files', async () => {
     const { path, ...place } = workspace('unfit')
     const server = createServer().listen(join(path, 'listening.sock'))
     await once(server, 'listening')
@@ -323,7 +325,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     return { code, message: { asymmetricMatch: (pattern: RegExp) => pattern.test(message) } }
   }
 
-  it('runs without isolation only as what it is, and ends with what it started', async () => {
+  it('without isolation reports isolation none, and its processes end with it', async () => {
     const spec = specWith({ isolation: 'none', hostUser: undefined })
     const { driver, lines } = await waiting({
       verb: 'create',

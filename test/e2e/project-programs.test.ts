@@ -1,4 +1,6 @@
-/** A project that names programs of its own: without leave for everything, none of the real agents starts any of them. */
+/**
+ * A project that configures programs of its own. Without permission for everything, no real agent starts any of them.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -17,9 +19,9 @@ import {
 import type { LiveSandbox } from '../sandbox-home.ts'
 
 const NAMES = Object.keys(AGENTS) as AgentName[]
-/** Where each program leaves its name, outside the workspace. */
+/** Each program writes its name into this folder, outside the workspace. */
 const STARTED = '/workspace/home/started'
-/** Where a person's own server leaves its. */
+/** A server of the user writes its name into this folder. */
 const OWN = '/workspace/home/own-started'
 
 let scene: LoginScene
@@ -27,13 +29,13 @@ let box: LiveSandbox
 beforeAll(async () => {
   scene = await openPrompts({ identity: 'root' }, new FaultyAnswers().answer)
   for (const name of NAMES) await logInFor(scene, name)
-  box = await scene.create(['--harness', 'all', '--memory', '4g', '--pids', '512'], bringPrograms)
+  box = await scene.create(['--harness', 'all', '--memory', '4g', '--pids', '512'], writeProjectPrograms)
   await box.exec(['mkdir', STARTED, OWN])
 }, HARNESSES_MS)
 afterAll(() => scene?.[Symbol.asyncDispose]())
 
-/** What a project can bring along for each of them, and the leave that it gives itself. */
-function bringPrograms(workspace: string): void {
+/** Writes the programs that a project can configure for each agent, and the permissions that it grants itself. */
+function writeProjectPrograms(workspace: string): void {
   const script = (name: string) => `echo started > ${STARTED}/${name}`
   const server = (name: string) => ({ command: '/bin/sh', args: ['-c', script(name)] })
   const hook = (name: string) => [{ hooks: [{ type: 'command', command: script(name) }] }]
@@ -81,7 +83,9 @@ async function listStarted(folder = STARTED): Promise<readonly string[]> {
   return stdout.split('\n').filter(Boolean)
 }
 
-/** What it was asked to run, or, of the one that could not be kept from starting plugins, all of it. */
+/**
+ * Checks that the command was denied. OpenCode cannot be kept from starting plugins, so Craik refuses its whole prompt.
+ */
 function expectRefused(name: AgentName, prompted: Prompted): void {
   if (name === 'opencode') {
     expect(prompted, JSON.stringify(prompted, null, 1)).toMatchObject({ code: ERRORS.usage.exit })
@@ -94,8 +98,11 @@ function expectRefused(name: AgentName, prompted: Prompted): void {
   expect(decided, JSON.stringify(prompted, null, 1)).toMatchObject([{ allowed: false }])
 }
 
-/** What is started where everything may be. Kimi asks a person at its terminal first, and nobody else can say yes. */
-const BROUGHT: Readonly<Record<AgentName, readonly string[]>> = {
+/**
+ * The programs that start when everything is allowed. Kimi first asks a user at its terminal, and no program can
+ * answer.
+ */
+const EXPECTED_STARTS: Readonly<Record<AgentName, readonly string[]>> = {
   'claude-code': ['claude-code-hook', 'claude-code-or-kimi-server'],
   codex: ['codex-server'],
   gemini: ['gemini-server'],
@@ -108,7 +115,7 @@ describe.each(NAMES)('%s', (name) => {
   let allowed: Prompted
 
   it.each(['deny', 'ask', 'read-only'])(
-    'starts nothing of the project’s with --permissions %s, and asks all the same',
+    'starts no program of the project with --permissions %s, and still asks for permission',
     async (mode) => {
       const refused = await prompt(scene, 'RUN: echo no > refused.txt', [
         ...sandboxOptions(),
@@ -121,13 +128,13 @@ describe.each(NAMES)('%s', (name) => {
     },
   )
 
-  it('starts what the project names where everything is allowed', async () => {
+  it('starts the programs of the project when everything is allowed', async () => {
     allowed = await prompt(scene, 'RUN: echo yes > allowed.txt', sandboxOptions())
     expect(allowed, JSON.stringify(allowed, null, 1)).toMatchObject({ code: 0 })
-    expect(await listStarted()).toEqual(BROUGHT[name])
+    expect(await listStarted()).toEqual(EXPECTED_STARTS[name])
   })
 
-  it('starts nothing of it when that session is taken up again without leave', async () => {
+  it('starts none of them when that session is resumed with --permissions deny', async () => {
     const refused = await prompt(scene, 'RUN: echo no > refused.txt', [
       '--resume',
       allowed.runId,
@@ -139,7 +146,7 @@ describe.each(NAMES)('%s', (name) => {
   })
 })
 
-it('codex starts a server that its person put into the home, whatever the leave', async () => {
+it('codex starts a server that its user put into the home, whatever the permissions', async () => {
   const server = ['[mcp_servers.mine]', 'command = "/bin/sh"', `args = ["-c", "echo started > ${OWN}/mine"]`]
   const settings = '/workspace/home/.codex/config.toml'
   await box.exec(['sh', '-c', `printf '%s\\n' "$@" >> ${settings}`, 'sh', ...server])
@@ -158,7 +165,7 @@ it('codex starts a server that its person put into the home, whatever the leave'
   expect(await listStarted()).toEqual([])
 })
 
-it('opencode is not asked in a project with any plugin, and is in one that has none', async () => {
+it('opencode gets no prompt in a project with a plugin, and gets one in a project without plugins', async () => {
   const brought = ['opencode.json', '.opencode/plugin', '.mcp.json']
   await box.exec(['sh', '-c', 'for path; do mv "$path" /workspace/home/; done', 'sh', ...brought])
   const args = ['--harness', 'opencode', '--sandbox', box.id, '--permissions', 'deny']

@@ -1,4 +1,4 @@
-/** `craik prompt` with the agent of our own, which asks no model: what a person types and sees, and what goes wrong. */
+/** `craik prompt` with the fixture agent, which calls no model: what a user types and sees, and errors. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -41,8 +41,8 @@ function linesOf(text: string): Line[] {
 const last = (lines: readonly Line[]) => lines.at(-1)!
 const runOf = (lines: readonly Line[]) => String(lines[0]!.run_id)
 
-/** One that goes on until it is told to stop. */
-function begin(text: string, folder: string) {
+/** Starts a prompt that continues until it is stopped. */
+function startPromptProcess(text: string, folder: string) {
   const { node, main } = home.program
   const child: ChildProcess = spawn(
     node,
@@ -63,7 +63,7 @@ function begin(text: string, folder: string) {
 }
 
 describe('a prompt', () => {
-  it('leaves the folder as it is; what changed is kept, shown and brought over by command', async () => {
+  it('does not change the folder; its changes are stored, shown and applied by command', async () => {
     const folder = project()
     const { code, lines, stderr } = await prompt(
       'RUN: echo two >> a.txt; rm b.txt; echo new > c.txt\nSAY: there',
@@ -98,7 +98,7 @@ describe('a prompt', () => {
     expect(existsSync(join(folder, 'b.txt'))).toBe(false)
   })
 
-  it('goes on from another one, with what neither has brought over yet', async () => {
+  it('continues another prompt, with the changes of both that were not applied yet', async () => {
     const folder = project()
     const first = await prompt('RUN: echo x > x.txt', '--workspace', folder)
     const args = ['prompt', 'RUN: echo y > y.txt', '--resume', runOf(first.lines), '--apply']
@@ -120,7 +120,7 @@ describe('a prompt', () => {
     })
   })
 
-  it('goes on from one that was brought over, and conflicts with nothing but what was changed here', async () => {
+  it('continues a prompt whose changes were applied, without a conflict with them', async () => {
     const folder = project()
     const first = await prompt('RUN: echo two >> a.txt; echo x > x.txt', '--workspace', folder)
     expect((await home.run(['run', 'apply', runOf(first.lines)])).code).toBe(0)
@@ -132,7 +132,7 @@ describe('a prompt', () => {
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\ntwo\nthree\n')
   })
 
-  it('whose changes were brought over can be removed; others only when that is said', async () => {
+  it('whose changes were applied can be pruned, others only with --hard', async () => {
     interface Pruned {
       readonly run_id: string
       readonly removed: boolean
@@ -154,7 +154,7 @@ describe('a prompt', () => {
     expect(await home.json(['run', 'show', run, '--format', 'json'])).toMatchObject({ changed_files: 1 })
   })
 
-  it('whose sandbox was deleted cannot be gone on from, which says how to ask anew and what is kept', async () => {
+  it('whose sandbox was deleted cannot be resumed; the error suggests a new prompt and names the stored changes', async () => {
     const { lines } = await prompt('RUN: echo two >> a.txt', '--workspace', project())
     await home.json(['sandbox', 'delete', '--yes', String(lines[0]!.sandbox_id)])
     const { code, stdout, stderr } = await home.run(['prompt', 'hi', '--resume', runOf(lines)])
@@ -164,7 +164,7 @@ describe('a prompt', () => {
     expect(stderr).toContain(`craik run diff ${runOf(lines)}`)
   })
 
-  it('in a sandbox that is a copy of no folder known here says what to type for what it changed', async () => {
+  it('in a sandbox without a known original folder prints a command that copies its changes', async () => {
     const made = ['sandbox', 'create', '--workspace', project(), '--format', 'json']
     const { name } = await home.json<{ name: string }>(made)
     const { code, stdout } = await home.run([
@@ -184,7 +184,7 @@ describe('a prompt', () => {
   })
 
   it.each(['deny', 'read-only', 'ask'])(
-    'with --permissions %s and nobody at a terminal runs nothing, and every refusal has a receipt',
+    'with --permissions %s and no terminal runs nothing, and every denial has a receipt',
     async (mode) => {
       const { code, lines } = await prompt(
         'RUN: echo no > no.txt',
@@ -230,13 +230,13 @@ describe('a prompt', () => {
     const questions = (screen: string) => screen.split(QUESTION).length - 1
     const times = (count: number) => (screen: string) => (questions(screen) >= count ? QUESTION : '')
 
-    it('each thing is asked, and a yes is for that one alone', async () => {
+    it('asks about each action, and a yes allows only that action', async () => {
       using terminal = startPrompt(project())
       await terminal.says(QUESTION, undefined, times(1))
       expect(terminal.screen).toContain('? execute: ')
-      terminal.types('y\r')
+      terminal.typeText('y\r')
       await terminal.says(QUESTION, undefined, times(2))
-      terminal.types('\r')
+      terminal.typeText('\r')
       expect(await terminal.exited).toBe(0)
       expect(terminal.screen).toMatch(/changed +one\.txt/)
       expect(terminal.screen).not.toMatch(/changed .*two\.txt/)
@@ -249,36 +249,39 @@ describe('a prompt', () => {
       expect(ends.map(({ status }) => status).sort()).toEqual(['denied', 'passed'])
     })
 
-    it('what was typed before a question stands there is no answer to it', async () => {
+    it('does not take earlier input as the answer to a question', async () => {
       using terminal = startPrompt(project())
-      terminal.types('y\ry\ry')
+      terminal.typeText('y\ry\ry')
       await terminal.says(QUESTION, undefined, times(1))
-      terminal.types('\r')
+      terminal.typeText('\r')
       await terminal.says(QUESTION, undefined, times(2))
-      terminal.types('\r')
+      terminal.typeText('\r')
       expect(await terminal.exited).toBe(0)
       expect(terminal.screen).toMatch(/changed +nothing/)
     })
 
-    it('Ctrl-C is no answer: the prompt is cancelled, and nothing ran', async () => {
+    it('is cancelled by Ctrl-C at a question, and runs nothing', async () => {
       using terminal = startPrompt(project())
       await terminal.says(QUESTION, undefined, times(1))
-      terminal.types('\u0003')
+      terminal.typeText('\u0003')
       expect(await terminal.exited).toBe(130)
       expect(terminal.screen).not.toMatch(/changed .*one\.txt/)
     })
   })
 
-  it('that is interrupted is cancelled, and what it changed until then is kept', async () => {
+  it('that is interrupted is cancelled, and its changes until then are stored', async () => {
     const folder = project()
-    const { child, lines, seen, ended } = begin('RUN: echo half > half.txt\nSAY: begun\nWAIT', folder)
+    const { child, lines, seen, ended } = startPromptProcess(
+      'RUN: echo half > half.txt\nSAY: begun\nWAIT',
+      folder,
+    )
     await seen(({ type }) => type === 'text')
     child.kill('SIGINT')
     expect(await ended).toBe(130)
     expect(last(lines)).toMatchObject({ status: 'cancelled', changed: [{ path: 'half.txt' }] })
   })
 
-  it('that is out of time is stopped, and its agent has the time to write down what was said', async () => {
+  it('that exceeds its timeout is stopped, and its agent has time to record the conversation', async () => {
     const made = await home.create(['--workspace', project()])
     expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, SLOW_TO_LEAVE])).toMatchObject({ code: 0 })
     const { code, stderr, lines } = await prompt('SAY: begun\nWAIT', '--sandbox', made.id, '--timeout', '15s')
@@ -290,9 +293,12 @@ describe('a prompt', () => {
     expect(await made.exec(['sh', '-c', 'cat ~/left'])).toMatchObject({ stdout: 'in order' })
   })
 
-  it('goes on when the supervisor is killed under it', async () => {
+  it('continues when the supervisor is killed', async () => {
     const folder = project()
-    const { lines, seen, ended } = begin('SAY: begun\nRUN: sleep 3; echo after > after.txt', folder)
+    const { lines, seen, ended } = startPromptProcess(
+      'SAY: begun\nRUN: sleep 3; echo after > after.txt',
+      folder,
+    )
     await seen(({ type }) => type === 'permission')
     const { pid } = await home.json<{ pid: number }>(['supervisor', 'status', '--format', 'json'])
     process.kill(pid, 'SIGKILL')
@@ -300,8 +306,8 @@ describe('a prompt', () => {
     expect(last(lines)).toMatchObject({ status: 'completed', changed: [{ path: 'after.txt' }] })
   })
 
-  it('whose process is killed is told as interrupted', async () => {
-    const { child, seen, ended, lines } = begin('SAY: begun\nWAIT', project())
+  it('whose process is killed is reported as interrupted', async () => {
+    const { child, seen, ended, lines } = startPromptProcess('SAY: begun\nWAIT', project())
     await seen(({ type }) => type === 'text')
     const diff = () => home.run(['run', 'diff', runOf(lines)])
     expect(await diff()).toMatchObject({ code: 3, stderr: expect.stringContaining('saved when it ends') })
@@ -316,7 +322,7 @@ describe('a prompt', () => {
     })
   })
 
-  it('is told of to a person who looks among other runs, and to no program', async () => {
+  it('is mentioned by run list in a table, and not in JSON', async () => {
     await prompt('SAY: hello', '--workspace', project())
     const shown = await home.run(['run', 'list', '--format', 'table'])
     expect(shown).toMatchObject({
@@ -330,8 +336,8 @@ describe('a prompt', () => {
     })
   })
 
-  it('whose process is killed takes its agent with it, and nothing that others began', async () => {
-    const { child, seen, ended, lines } = begin('RUN: sleep 4321', project())
+  it('whose process is killed ends its agent, and no job of another command', async () => {
+    const { child, seen, ended, lines } = startPromptProcess('RUN: sleep 4321', project())
     await seen(({ type }) => type === 'permission')
     const sandbox = String(lines[0]!.sandbox_id)
     const others = ['--', 'tail', '-f', '/dev/null']
@@ -353,7 +359,7 @@ describe('a prompt', () => {
     expect(await running()).toEqual(['tail'])
   })
 
-  it('to an agent that ends is an error that says so, and is on record as failed', async () => {
+  it('to an agent that exits gives an error, and is recorded as failed', async () => {
     const { code, stderr, lines } = await prompt('FAIL', '--workspace', project())
     expect(code).toBe(89)
     expect(stderr).toMatch(/^craik: fixture: it exited with 3\n/)
@@ -384,6 +390,6 @@ describe('a mistake', () => {
   })
 })
 
-it('every decision of all of them can be recomputed', async () => {
+it('every decision of these tests can be recomputed', async () => {
   expect(await home.run(['receipts', 'verify', '--replay'])).toMatchObject({ code: 0 })
 })

@@ -1,8 +1,8 @@
-/** Providers as a person uses them: reading records, and switching a local model on and off. */
+/** Providers as a user manages them: reading records, and enabling and disabling a local model. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { listing, startModelServer } from '../../src/providers/local/model-server.fixture.ts'
+import { respondWithModels, startModelServer } from '../../src/providers/local/model-server.fixture.ts'
 import { OWN_RECORD } from '../../src/providers/provider-record.fixture.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
 import { builtMain, environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
@@ -15,8 +15,8 @@ beforeEach(() => {
 afterEach(() => home[Symbol.dispose]())
 
 describe('enabling a local model', () => {
-  it('works for a server that answers, and undoing it works too; both are on record', async () => {
-    await using server = await startModelServer(listing('llama3.2:latest', 'qwen3:8b'))
+  it('works for a server that responds, and disabling works too; both are recorded', async () => {
+    await using server = await startModelServer(respondWithModels('llama3.2:latest', 'qwen3:8b'))
     const enabled = await home.json<{ receipt_id: string }>([
       'provider',
       'enable',
@@ -49,7 +49,7 @@ describe('enabling a local model', () => {
     expect((await home.run(['provider', 'disable', 'ollama'])).code).toBe(4)
   })
 
-  it('is refused for one that does not, with the command that asks it', async () => {
+  it('is refused for a server that does not respond, with the command that checks it', async () => {
     const { code, stdout, stderr } = await home.run([
       'provider',
       'enable',
@@ -66,7 +66,7 @@ describe('enabling a local model', () => {
     expect(receipt?.body.status).toBe('blocked')
   })
 
-  it('is for this machine only', async () => {
+  it('is possible only for a server on the same host', async () => {
     for (const env of [{}, { OLLAMA_BASE_URL: 'http://192.0.2.1/v1' }]) {
       const flag = Object.keys(env).length === 0 ? ['--base-url', 'http://192.0.2.1/v1'] : []
       const { code, stderr } = await home.run(['provider', 'enable', 'ollama', ...flag], { env })
@@ -77,9 +77,9 @@ describe('enabling a local model', () => {
     }
   })
 
-  it('is remembered: a later check asks the same server, and warns when told to ask another', async () => {
-    await using first = await startModelServer(listing('m'))
-    await using second = await startModelServer(listing('m'))
+  it('is stored: a later check uses the same server, and warns when it gets another address', async () => {
+    await using first = await startModelServer(respondWithModels('m'))
+    await using second = await startModelServer(respondWithModels('m'))
     await home.json(['provider', 'enable', 'vllm', '--base-url', first.baseUrl])
     const check = ['provider', 'local-health', 'vllm', '--timeout-seconds', '20']
     expect(await home.json(check)).toMatchObject({ base_url: first.baseUrl, status: 'ok' })
@@ -87,8 +87,8 @@ describe('enabling a local model', () => {
     expect(other.warnings.join()).toContain(`live calls go to ${first.baseUrl}`)
   })
 
-  it('works for a local provider of one’s own, and for no other', async () => {
-    await using server = await startModelServer(listing('team-large'))
+  it('works for a local provider of the user, and for no other', async () => {
+    await using server = await startModelServer(respondWithModels('team-large'))
     configure('mine.yaml', { id: 'provider_mine', trust_boundary: 'local', base_url: server.baseUrl })
     expect(await home.json(['provider', 'enable', 'provider_mine'])).toMatchObject({
       base_url: server.baseUrl,
@@ -110,7 +110,7 @@ describe('on a terminal', () => {
     ['select provider_openai --mode runner'],
     ['local-presets'],
     ['local-health ollama --base-url http://127.0.0.1:9/v1'],
-  ])('provider %s prints JSON, and a table when asked', async (words) => {
+  ])('provider %s prints JSON, and a table with --format table', async (words) => {
     const shown = await onTerminal(`provider ${words}`)
     expect(() => JSON.parse(shown)).not.toThrow()
     const table = await onTerminal(`provider ${words} --format table`)
@@ -139,7 +139,7 @@ describe('a mistake', () => {
     expect(stdout + stderr).not.toContain(TOKEN.slice(4, 30))
   })
 
-  it('is an address with a secret in its path, and nothing is dialled', async () => {
+  it('such as an address with a secret in its path is refused without a connection', async () => {
     const { code, stderr } = await home.run([
       'provider',
       'enable',
@@ -152,14 +152,14 @@ describe('a mistake', () => {
   })
 
   it.each(['lm-studio', 'lm_studio', 'openai_compatible'])(
-    'is not %s, however it is spelled',
+    'does not include the preset name %s, with a hyphen or an underscore',
     async (name) => {
       const health = ['provider', 'local-health', name, '--base-url', 'http://127.0.0.1:9/v1']
       expect(await home.json(health)).toMatchObject({ preset_id: name.replace('_', '-') })
     },
   )
 
-  it.each(['0', '-1', '61', 'x', '1e1', ''])('is a timeout of %j seconds', async (provided) => {
+  it.each(['0', '-1', '61', 'x', '1e1', ''])('includes a timeout of %j seconds', async (provided) => {
     const { code, stderr } = await home.run([
       'provider',
       'local-health',
@@ -171,8 +171,8 @@ describe('a mistake', () => {
 })
 
 describe('provider list', () => {
-  it('loads neither schema, HTTP client, YAML nor store where nothing needs them', async () => {
-    // The sources: what a bundle loads says less of what is needed.
+  it('loads neither schema, HTTP client, YAML nor store when nothing needs them', async () => {
+    // Runs the sources, because a bundle does not show which modules are needed.
     const args = ['--import', LOADED, join(ROOT, 'src/main.ts'), 'provider', 'list']
     const { code, stderr } = await run(NODE, args, { cwd: home.folder, env: environmentOf(home) })
     expect(code).toBe(0)
@@ -183,7 +183,7 @@ describe('provider list', () => {
   })
 })
 
-/** Writes the address of every module that was loaded to stderr at the end. */
+/** Writes the URLs of all loaded modules to stderr at exit. */
 const LOADED = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module'
   const seen = []
@@ -191,7 +191,7 @@ const LOADED = `data:text/javascript,${encodeURIComponent(`
   process.on('exit', () => process.stderr.write(JSON.stringify(seen)))
 `)}`
 
-/** What a person would see: `script` gives the command a terminal of its own. */
+/** Returns what a user sees: `script` gives the command a terminal of its own. */
 async function onTerminal(words: string): Promise<string> {
   const command = `${NODE} ${builtMain()} ${words}`
   const { code, stdout } = await run('script', ['-qec', command, '/dev/null'], {
@@ -207,6 +207,6 @@ function configure(name: string, provided: { id: string; trust_boundary: string;
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const { base_url, ...fields } = provided
   const record = { ...OWN_RECORD, ...fields, metadata: { ...OWN_RECORD.metadata, base_url } }
-  // JSON is YAML.
+  // JSON is valid YAML.
   writeFileSync(join(folder, name), JSON.stringify(record), { mode: 0o600 })
 }

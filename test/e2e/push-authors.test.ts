@@ -1,4 +1,4 @@
-/** The hook that looks at who wrote what is pushed, with this machine's git. */
+/** The hook that checks the authors of pushed commits, with the git of the host. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -50,12 +50,12 @@ function pushWith(env: Record<string, string>, ...args: string[]) {
 }
 
 describe('a push', () => {
-  it('of one’s own commits passes, however the address is spelled', () => {
+  it('of the user’s own commits passes, in any case of the address', () => {
     commit('second', 'ADA@example.com')
     expect(push('origin', 'main')).toEqual({ status: 0, stderr: '' })
   })
 
-  it('of a branch, a tag or a new branch with another’s commit is refused, and nothing of it arrives', () => {
+  it('of a branch, a tag or a new branch with another author’s commit is refused, and the remote gets nothing', () => {
     const before = git(folder, '-C', 'there.git', 'for-each-ref')
     const id = commit('second', WORK)
     git(here, 'tag', 'light')
@@ -68,7 +68,7 @@ describe('a push', () => {
     expect(git(folder, '-C', 'there.git', 'for-each-ref')).toBe(before)
   })
 
-  it('of an annotated tag by another is refused, also of one that another tag is of', () => {
+  it('of another author’s annotated tag is refused, also through a tag that points to it', () => {
     const as = (email: string, ...args: string[]) =>
       git(here, '-c', `user.email=${email}`, 'tag', '-a', '-m', 'x', ...args)
     as(WORK, 'theirs')
@@ -86,7 +86,7 @@ describe('a push', () => {
     expect(push('origin', 'theirs')).toEqual({ status: 0, stderr: '' })
   })
 
-  it('of one’s own tags passes, whatever they are of, and so do those that nobody is named in', () => {
+  it('of the user’s own tags passes, whatever they point to, and so do tags without a tagger', () => {
     git(here, 'tag', '-a', '-m', 'x', 'mine')
     git(here, 'tag', '-a', '-m', 'x', 'of-a-tree', 'HEAD^{tree}')
     const anonymous = `object ${git(here, 'rev-parse', 'HEAD')}\ntype commit\ntag old\n\ntagger W <${WORK}> 1 +0000\n`
@@ -100,7 +100,7 @@ describe('a push', () => {
     expect(push('origin', 'mine', 'of-a-tree', 'old')).toEqual({ status: 0, stderr: '' })
   })
 
-  it('of a tag whose maker’s name is no UTF-8, or whose address is none, is looked at too', () => {
+  it('of a tag whose tagger is not UTF-8, or has no address, is checked too', () => {
     const createTag = (tagger: Buffer) => {
       const head = `object ${git(here, 'rev-parse', 'HEAD')}\ntype commit\ntag odd\n`
       const input = Buffer.concat([Buffer.from(head), tagger, Buffer.from('\n\nx\n')])
@@ -114,7 +114,7 @@ describe('a push', () => {
     expect(push('origin', 'odd')).toMatchObject({ status: 1 })
   })
 
-  it('is refused for the committer alone', () => {
+  it('is refused if only the committer differs', () => {
     git(
       here,
       '-c',
@@ -133,7 +133,7 @@ describe('a push', () => {
     expect(stderr).not.toContain('author work')
   })
 
-  it('passes over what a remote has already, whoever wrote it', () => {
+  it('ignores commits that a remote already has, by any author', () => {
     commit('second', WORK)
     expect(pushWith({ CRAIK_ALLOW_AUTHORS: '1' }, 'origin', 'main').status).toBe(0)
     commit('third')
@@ -141,7 +141,7 @@ describe('a push', () => {
     expect(push('origin', 'main:other', 'main:another')).toEqual({ status: 0, stderr: '' })
   })
 
-  it('of a deletion, of nothing, or of what is no commit passes', () => {
+  it('of a deletion, of nothing, or of an object that is not a commit passes', () => {
     expect(push('origin', 'main:gone')).toMatchObject({ status: 0 })
     commit('second', WORK)
     expect(push('origin', ':gone')).toMatchObject({ status: 0 })
@@ -150,7 +150,7 @@ describe('a push', () => {
     expect(push('origin', 'blob')).toMatchObject({ status: 0 })
   })
 
-  it('over a history that the other side changed is looked at too', () => {
+  it('over a history that changed on the remote is checked too', () => {
     git(folder, 'clone', '-q', 'there.git', 'elsewhere')
     const elsewhere = join(folder, 'elsewhere')
     git(elsewhere, 'commit', '-q', '--allow-empty', '-m', 'theirs')
@@ -159,7 +159,7 @@ describe('a push', () => {
     expect(push('--force', 'origin', 'main').stderr).toContain(WORK)
   })
 
-  it('of many commits names the first ten and counts the rest', () => {
+  it('of many commits lists the first ten and counts the rest', () => {
     const lines = Array.from({ length: 2000 }, (_, at) => [
       `commit refs/heads/main\ncommitter W <${WORK}> ${1_700_000_000 + at} +0000\ndata 1\nx\n`,
       at === 0 ? 'from refs/heads/main^0\n' : '',
@@ -176,20 +176,20 @@ describe('a push', () => {
     expect(stderr).toContain('and 1990 more')
   })
 
-  it('shows no control character of an address', () => {
+  it('prints no control character from an address', () => {
     commit('second', 'a\x1b[31m@corp.example')
     const { stderr } = push('origin', 'main')
     expect(stderr).toContain('a?[31m@corp.example')
     expect(stderr).not.toContain('\x1b')
   })
 
-  it('passes when nobody said who one is, and there is nothing to compare with', () => {
+  it('passes without a configured user, because there is nothing to compare with', () => {
     writeFileSync(join(folder, 'config'), `[core]\nhooksPath = ${HOOKS}\n`)
     git(here, '-c', 'user.name=W', '-c', `user.email=${WORK}`, 'commit', '-q', '--allow-empty', '-m', 'x')
     expect(push('origin', 'main')).toEqual({ status: 0, stderr: '' })
   })
 
-  it('passes with what it tells to type: authors made one’s own, or let pass', () => {
+  it('passes after the commands that it suggests: rewrite the authors, or allow them', () => {
     writeFileSync(join(here, 'file'), 'content')
     git(here, 'add', 'file')
     git(here, '-c', `user.email=${WORK}`, 'commit', '-q', '-m', 'second')

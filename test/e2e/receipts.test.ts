@@ -1,14 +1,14 @@
-/** `craik receipts`, as a user and an auditor would: looking, handing over, verifying, and every way to cheat. */
+/** `craik receipts`, for users and auditors: listing, exporting, verifying, and every way to cheat. */
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Receipt, ReceiptDraft } from '../../src/receipts/schema.ts'
-import { NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
-import { draft, editDatabase, openLog, start } from './live-log.ts'
+import { type CommandResult, NODE, ROOT, run, TestHome } from '../craik.ts'
+import { draft, editDatabase, openLog, startInBackground } from './live-log.ts'
 
 const VERIFIER = join(ROOT, 'docs/verify/craik-verify.mjs')
 
-/** A log of ten receipts: two shell commands, a denial, and five of an agent. Tests read it, none adds to it. */
+/** A log of ten receipts: two shell commands, a denial, and five of an agent. The tests only read it. */
 let home: TestHome
 let receipts: Receipt[]
 let lines: string[]
@@ -39,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => home[Symbol.dispose]())
 
 describe('list', () => {
-  it('shows newest first, the same in a table, in JSON and in JSON lines', async () => {
+  it('shows the newest first, the same in a table, in JSON and in JSON lines', async () => {
     const seqs = receipts.map(({ seal }) => seal.seq)
     expect(seqs).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     const table = (await list('--format', 'table')).stdout.trimEnd().split('\n')
@@ -76,7 +76,7 @@ describe('list', () => {
     expect((JSON.parse(stdout) as Receipt[]).map(({ seal }) => seal.seq).reverse()).toEqual(expected)
   })
 
-  it('tells from until to the millisecond', async () => {
+  it('separates --since from --until to the millisecond', async () => {
     const { at } = receipts[5]!.seal
     const since = JSON.parse((await list('--since', at)).stdout) as Receipt[]
     const until = JSON.parse((await list('--until', at)).stdout) as Receipt[]
@@ -122,13 +122,13 @@ describe('list', () => {
 })
 
 describe('show', () => {
-  it('finds one by id and by number', async () => {
+  it('finds a receipt by id and by number', async () => {
     const { id } = receipts[3]!.body
     expect(await home.json(['receipts', 'show', id])).toEqual(receipts[3])
     expect(await home.json(['receipts', 'show', '3'])).toEqual(receipts[3])
   })
 
-  it('says of a begin how it ended', async () => {
+  it('shows how a begin receipt ended', async () => {
     const { stdout } = await home.run(['receipts', 'show', '0', '--format', 'table'])
     expect(stdout).toContain(`begun, then passed (${receipts[1]!.body.id})`)
     expect(stdout).toContain('allow by strict.operator_shell')
@@ -140,7 +140,7 @@ describe('show', () => {
     ['two words', 2],
     ['', 2],
     ['-1', 2],
-  ])('%j exits %i', async (id, expected) => {
+  ])('%j exits with %i', async (id, expected) => {
     const { code, stdout, stderr } = await home.run(['receipts', 'show', id])
     expect(code).toBe(expected)
     expect(stdout).toBe('')
@@ -149,7 +149,7 @@ describe('show', () => {
 })
 
 describe('tail', () => {
-  it('shows the newest in the order in which they came', async () => {
+  it('shows the newest receipts, the oldest of them first', async () => {
     const { stdout } = await home.run(['receipts', 'tail', '-n', '3'])
     const shown = stdout.trimEnd().split('\n')
     expect(shown.map((line) => (JSON.parse(line) as Receipt).seal.seq)).toEqual([7, 8, 9])
@@ -157,11 +157,11 @@ describe('tail', () => {
     expect(table.stdout).toContain(receipts[5]!.body.id)
   })
 
-  it('follows: each new one once, until Ctrl-C', async () => {
+  it('with --follow shows each new receipt once, until Ctrl-C', async () => {
     using busy = new TestHome()
     await using live = await openLog(busy.home)
     const first = await live.log.append(draft({ kind: 'egress' }))
-    const tail = start(busy, ['receipts', 'tail', '--follow', '--kind', 'egress'])
+    const tail = startInBackground(busy, ['receipts', 'tail', '--follow', '--kind', 'egress'])
     await tail.waitForOutput(first.id)
     const others = await Promise.all(
       Array.from({ length: 20 }, () => live.log.append(draft({ kind: 'egress' }))),
@@ -183,7 +183,7 @@ describe('tail', () => {
 })
 
 describe('an export', () => {
-  it('is verified with the public key alone, by craik anywhere and by the script without craik', async () => {
+  it('verifies with the public key alone, with craik in any home and with the script without craik', async () => {
     using auditor = new TestHome()
     const ran = await auditor.run([
       'receipts',
@@ -211,7 +211,7 @@ describe('an export', () => {
     ).toBe(2)
   })
 
-  it('never overwrites a file, and says so when it cannot write one', async () => {
+  it('never overwrites a file, and reports when it cannot write one', async () => {
     expect((await home.run(['receipts', 'export', '-o', 'audit.jsonl'])).code).toBe(4)
     const { code, stderr } = await home.run(['receipts', 'export', '-o', 'no/such/folder.jsonl'])
     expect(code).toBe(2)
@@ -221,7 +221,7 @@ describe('an export', () => {
     expect(existsSync(empty.path('none.jsonl'))).toBe(false)
   })
 
-  it('needs a key that is one', async () => {
+  it('requires the public key of a log', async () => {
     expect((await home.run(['receipts', 'verify', 'audit.jsonl'])).code).toBe(2)
     writeFileSync(home.path('not-a-key.pub'), 'craik.local/x+00000000+AAAA\n')
     const wrong = await home.run(['receipts', 'verify', 'audit.jsonl', '--public-key', 'not-a-key.pub'])
@@ -229,7 +229,7 @@ describe('an export', () => {
     expect(wrong.stderr).toContain('does not contain the public key of a log')
   })
 
-  /** Changes lines of the export; `at(n)` is where receipt n stands. */
+  /** Changes lines of the export. `at(n)` is the index of receipt n. */
   type Forgery = (lines: string[], at: (seq: number) => number) => void
   const cheats: [string, Forgery, { problem: string; seq?: number }][] = [
     ['one byte', (all, at) => edit(all, at(3), '"failed"', '"passed"'), { problem: 'edited', seq: 3 }],
@@ -252,28 +252,36 @@ describe('an export', () => {
     ['a signature', (all) => edit(all, all.length - 1, '— craik', '— kraic'), { problem: 'foreign_key' }],
   ]
 
-  it.each(cheats)('that was changed (%s) is found out by both', async (_, cheat, expected) => {
-    const copy = [...lines]
-    cheat(copy, (seq) => copy.findIndex((line) => line.endsWith(`"seq":${seq}}}`)))
-    expect(copy).not.toEqual(lines)
-    const file = home.path('cheat.jsonl')
-    writeFileSync(file, `${copy.join('\n')}\n`)
-    const ran = await verify('cheat.jsonl', '--replay', '--side-logs', join(home.home, 'state/shell-output'))
-    expect(ran.code, ran.stderr).toBe(1)
-    const { outcome, finding } = JSON.parse(ran.stdout) as {
-      outcome: string
-      finding: { id?: string; detail: string }
-    }
-    expect(outcome).toBe('tampered')
-    expect(finding).toMatchObject(expected)
-    if (expected.problem === 'edited') expect(finding.id).toBe(receipts[expected.seq!]!.body.id)
-    const bare = await standalone(file)
-    expect(bare.code).toBe(1)
-    expect(bare.stdout).toMatch(/^ {2}✗ /)
-    expect(bare.stdout).toContain(finding.detail)
-  })
+  it.each(cheats)(
+    'that was changed (%s) is detected by craik and by the script',
+    async (_, cheat, expected) => {
+      const copy = [...lines]
+      cheat(copy, (seq) => copy.findIndex((line) => line.endsWith(`"seq":${seq}}}`)))
+      expect(copy).not.toEqual(lines)
+      const file = home.path('cheat.jsonl')
+      writeFileSync(file, `${copy.join('\n')}\n`)
+      const ran = await verify(
+        'cheat.jsonl',
+        '--replay',
+        '--side-logs',
+        join(home.home, 'state/shell-output'),
+      )
+      expect(ran.code, ran.stderr).toBe(1)
+      const { outcome, finding } = JSON.parse(ran.stdout) as {
+        outcome: string
+        finding: { id?: string; detail: string }
+      }
+      expect(outcome).toBe('tampered')
+      expect(finding).toMatchObject(expected)
+      if (expected.problem === 'edited') expect(finding.id).toBe(receipts[expected.seq!]!.body.id)
+      const bare = await standalone(file)
+      expect(bare.code).toBe(1)
+      expect(bare.stdout).toMatch(/^ {2}✗ /)
+      expect(bare.stdout).toContain(finding.detail)
+    },
+  )
 
-  it('of another log, or with another log’s key, is foreign', async () => {
+  it('with another log’s key is reported as foreign', async () => {
     using other = new TestHome()
     await other.json(['shell', 'true'])
     const key = other.path('other.pub')
@@ -293,7 +301,7 @@ describe('an export', () => {
     expect((await standalone(file)).code).toBe(2)
   })
 
-  it('has side logs too, if they were copied', async () => {
+  it('verifies with copied side logs, and is incomplete when they are missing', async () => {
     const copy = home.path('side-logs')
     cpSync(join(home.home, 'state/shell-output'), copy, { recursive: true })
     expect((await verify('audit.jsonl', '--side-logs', copy)).code).toBe(0)
@@ -306,7 +314,7 @@ describe('an export', () => {
 })
 
 describe('a proof', () => {
-  it('shows one receipt to be in the log, and nothing that was edited', async () => {
+  it('proves that one receipt is in the log, and fails after an edit', async () => {
     const { code, stdout } = await home.run(['receipts', 'prove', receipts[7]!.body.id])
     expect(code).toBe(0)
     expect(await home.run(['receipts', 'prove', '7'])).toMatchObject({ stdout })
@@ -329,7 +337,7 @@ describe('a proof', () => {
     expect((await verify('proof.json')).code).toBe(1)
   })
 
-  it('cannot be replayed or held against a checkpoint: that is said, not ignored', async () => {
+  it('cannot be replayed or compared with a checkpoint, and such options are refused', async () => {
     writeFileSync(home.path('proof-0.json'), (await home.run(['receipts', 'prove', '0'])).stdout)
     for (const flags of [['--replay'], ['--against', 'checkpoint.txt'], ['--side-logs', '.']]) {
       const { code, stdout } = await verify('proof-0.json', ...flags)
@@ -337,13 +345,13 @@ describe('a proof', () => {
     }
   })
 
-  it('of an unknown receipt does not exist', async () => {
+  it('of an unknown receipt is not found', async () => {
     expect((await home.run(['receipts', 'prove', '99'])).code).toBe(3)
   })
 })
 
 describe('the live log', () => {
-  it('verifies with its HMACs, signatures and side logs, and every decision comes out the same', async () => {
+  it('verifies with its HMACs, signatures and side logs, and a replay gives the same decisions', async () => {
     const ran = await home.run(['receipts', 'verify', '--replay', '--against', 'checkpoint.txt'])
     expect(ran.code).toBe(0)
     expect(JSON.parse(ran.stdout)).toMatchObject({
@@ -354,7 +362,7 @@ describe('the live log', () => {
     expect((await verify('audit.jsonl', '--replay')).code).toBe(0)
   })
 
-  it('is found out when a decision was forged with the log’s own key', async () => {
+  it('is detected as tampered when a decision was forged with the log’s own key', async () => {
     using forger = copyOf(home)
     const { decision, links } = receipts[7]!.body
     const { operator, capability, operation, target } = receipts[7]!.body
@@ -385,7 +393,7 @@ describe('the live log', () => {
     ['all deleted, their checkpoints forgotten', 'DELETE FROM receipts', 'truncated'],
     ['a leaf hash replaced', `UPDATE receipts SET leaf = zeroblob(32) WHERE seq = 4`, undefined],
     ['a denial hidden from lists', `UPDATE receipts SET kind = 'egress' WHERE seq = 7`, 'edited'],
-  ])('is found out when edited in place: %s', async (_, sql, problem) => {
+  ])('is detected as tampered when it was edited in place: %s', async (_, sql, problem) => {
     using victim = copyOf(home)
     editDatabase(victim.home, sql)
     const { code, stdout } = await victim.run(['receipts', 'verify'])
@@ -393,7 +401,7 @@ describe('the live log', () => {
     if (problem !== undefined) expect(JSON.parse(stdout)).toMatchObject({ finding: { problem } })
   })
 
-  it('that was cut back whole looks whole: only a checkpoint kept elsewhere shows it', async () => {
+  it('that was truncated with its checkpoints verifies: only a checkpoint stored elsewhere shows the loss', async () => {
     using victim = copyOf(home)
     editDatabase(victim.home, 'DELETE FROM receipts WHERE seq >= 8; DELETE FROM checkpoints WHERE size > 8')
     expect((await victim.run(['receipts', 'verify'])).code).toBe(0)
@@ -410,7 +418,7 @@ describe('the live log', () => {
     expect((await standalone(file, held)).code).toBe(1)
   })
 
-  it('that was thrown away is missed, because its key is still there', async () => {
+  it('that was deleted is reported as missing, because its key still exists', async () => {
     using victim = copyOf(home)
     rmSync(join(victim.home, 'state'), { recursive: true })
     for (const args of [['verify'], ['verify', '--against', home.path('checkpoint.txt')], ['key']]) {
@@ -420,7 +428,7 @@ describe('the live log', () => {
     }
   })
 
-  it('whose key is gone is not given a new one', async () => {
+  it('without its key does not get a new one', async () => {
     using victim = copyOf(home)
     rmSync(join(victim.home, 'secrets/log.key'))
     for (const args of [['verify'], ['key'], ['consistency', home.path('checkpoint.txt')]]) {
@@ -432,7 +440,7 @@ describe('the live log', () => {
 })
 
 describe('consistency', () => {
-  it('proves that today’s log continues an older one', async () => {
+  it('proves that the current log continues an older one', async () => {
     using grown = copyOf(home)
     await grown.json(['shell', 'echo three'])
     writeFileSync(grown.path('new.txt'), (await grown.run(['receipts', 'checkpoint', 'export'])).stdout)
@@ -452,7 +460,7 @@ describe('consistency', () => {
 
   it('shows that a log was rewritten, even with its own key', async () => {
     using rewritten = copyOf(home)
-    // The same home, back at eight receipts, goes on differently.
+    // The same home, truncated to eight receipts, continues with other receipts.
     editDatabase(
       rewritten.home,
       'DELETE FROM receipts WHERE seq >= 8; DELETE FROM checkpoints WHERE size > 8',
@@ -465,7 +473,7 @@ describe('consistency', () => {
     expect((await rewritten.run(['receipts', 'verify', '--against', held])).code).toBe(1)
   })
 
-  it('refuses what is no checkpoint, and one that was edited', async () => {
+  it('refuses a file that is not a checkpoint, and an edited checkpoint', async () => {
     const note = readFileSync(home.path('checkpoint.txt'), 'utf8')
     writeFileSync(home.path('none.txt'), 'hello\n')
     expect((await home.run(['receipts', 'consistency', 'none.txt'])).code).toBe(2)
@@ -475,14 +483,14 @@ describe('consistency', () => {
     expect(against.code).not.toBe(0)
   })
 
-  it('has nothing to show before the first receipt', async () => {
+  it('has no checkpoint before the first receipt', async () => {
     using empty = new TestHome()
     expect((await empty.run(['receipts', 'checkpoint', 'export'])).code).toBe(3)
   })
 })
 
 describe('the key', () => {
-  it('is public, stable, and comes with the first receipt', async () => {
+  it('is public, stable, and created with the first receipt', async () => {
     using fresh = new TestHome()
     expect(await fresh.run(['receipts', 'key'])).toMatchObject({ code: 3, stdout: '' })
     await fresh.json(['shell', 'true'])
@@ -492,7 +500,7 @@ describe('the key', () => {
     expect((await fresh.run(['receipts', 'key'])).stdout).toBe(key)
   })
 
-  it('can be rotated, twice: the first public key still verifies everything, and so do the HMACs', async () => {
+  it('can be rotated twice: the first public key still verifies everything, and the HMACs still verify', async () => {
     using rotated = copyOf(home)
     for (const word of ['second', 'third']) {
       const { code, stderr } = await rotated.run(['receipts', 'key', '--rotate'])
@@ -509,7 +517,7 @@ describe('the key', () => {
     expect((await standalone(file)).code).toBe(0)
     expect((await verify(file, '--against', 'checkpoint.txt')).code).toBe(0)
 
-    // A proof is signed by the newest key, which `receipts key` prints with the others.
+    // The newest key signs a proof. `receipts key` prints that key with the others.
     const keys = (await rotated.run(['receipts', 'key'])).stdout
     expect(keys.trimEnd().split('\n')).toHaveLength(3)
     expect(keys.startsWith(readFileSync(home.path('craik.pub'), 'utf8'))).toBe(true)
@@ -519,28 +527,32 @@ describe('the key', () => {
   })
 })
 
-function list(...flags: string[]): Promise<Ran> {
+function list(...flags: string[]): Promise<CommandResult> {
   return home.run(['receipts', 'list', ...flags])
 }
 
-function verify(file: string, ...flags: string[]): Promise<Ran> {
+function verify(file: string, ...flags: string[]): Promise<CommandResult> {
   return home.run(['receipts', 'verify', file, '--public-key', home.path('craik.pub'), ...flags])
 }
 
-/** The auditor's script, alone in an empty folder, without an environment. */
-async function standalone(file: string, flags: string[] = [], key = home.path('craik.pub')): Promise<Ran> {
+/** Runs the auditor's script, alone in an empty folder, without an environment. */
+async function standalone(
+  file: string,
+  flags: string[] = [],
+  key = home.path('craik.pub'),
+): Promise<CommandResult> {
   using empty = new TestHome()
   cpSync(VERIFIER, empty.path('craik-verify.mjs'))
   const ran = await run(NODE, ['craik-verify.mjs', file, '--public-key', key, ...flags], {
     cwd: empty.folder,
     env: {},
   })
-  // Node itself exits with 1 when a script breaks: that must not pass for a finding.
+  // Node itself exits with 1 when a script throws. Such an exit must not count as a finding.
   expect(ran.stderr).toBe('')
   return ran
 }
 
-/** A home that begins as a copy of another. */
+/** Creates a home that begins as a copy of another. */
 function copyOf(original: TestHome): TestHome {
   const copy = new TestHome()
   cpSync(original.home, copy.home, { recursive: true })

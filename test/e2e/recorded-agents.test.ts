@@ -1,6 +1,6 @@
 /**
- * The real agents in the sandbox of a login write through the links into its volume: what they said, and which MCP servers they were
- * given, is there for the next sandbox, and is read on the host.
+ * The real agents in a login sandbox write through the links into its volume. The next sandbox and the host find their
+ * conversations and their configured MCP servers there.
  */
 import { globSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -20,7 +20,7 @@ import {
 
 const SANDBOX = 'octo-sandbox'
 const NAMES = Object.keys(AGENTS) as AgentName[]
-/** How each is given a server of the user's. Kimi has no command for it: its file is written. */
+/** The command that adds a server of the user to each agent. Kimi has no such command, so its file is written. */
 const ADD: Readonly<Record<AgentName, string>> = {
   'claude-code': 'claude mcp add -s user kept-server -- /bin/true',
   codex: 'codex mcp add kept-server -- /bin/true',
@@ -28,7 +28,7 @@ const ADD: Readonly<Record<AgentName, string>> = {
   opencode: 'opencode mcp add kept-server -- /bin/true',
   kimi: `echo '{"mcpServers":{"kept-server":{"command":"/bin/true"}}}' >"$HOME/.kimi-code/mcp.json"`,
 }
-/** Where it is afterwards, in the volume. */
+/** The file in the volume that contains the server afterwards. */
 const ADDED: Readonly<Record<AgentName, string>> = {
   'claude-code': 'claude/claude.json',
   codex: 'codex/config.toml',
@@ -37,11 +37,11 @@ const ADDED: Readonly<Record<AgentName, string>> = {
   kimi: 'kimi/mcp.json',
 }
 
-describe('agents in the sandbox of a login', () => {
+describe('agents in a login sandbox', () => {
   let scene: LoginScene
-  let place: readonly string[]
+  let upArgs: readonly string[]
 
-  /** `craik exec … sh -c`, which is to succeed. */
+  /** Runs a script with `craik exec … sh -c`, and expects it to succeed. */
   const sh = async (script: string): Promise<string> => {
     const args = ['exec', '--login', 'octo', '--', '/bin/sh', '-c', script]
     const { code, stdout, stderr } = await scene.home.run(args, { timeoutMs: 120_000 })
@@ -56,12 +56,12 @@ describe('agents in the sandbox of a login', () => {
     scene = await openPrompts({ identity: 'root' }, new FaultyAnswers().answer)
     for (const name of NAMES) await logInFor(scene, name)
     const workspace = scene.home.workspace('workspace')
-    place = ['--login', 'octo', '--backend', 'process', '--workspace', workspace, '--format', 'json']
-    await scene.home.json(['up', '--no-attach', ...place], { timeoutMs: HARNESSES_MS })
+    upArgs = ['--login', 'octo', '--backend', 'process', '--workspace', workspace, '--format', 'json']
+    await scene.home.json(['up', '--no-attach', ...upArgs], { timeoutMs: HARNESSES_MS })
   }, HARNESSES_MS)
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
-  it.each(NAMES)('%s works there, and takes an MCP server', async (name) => {
+  it.each(NAMES)('%s runs a prompt, and accepts an MCP server', async (name) => {
     const command = `echo made > proof-${name}.txt`
     const prompted = await prompt(scene, `RUN: ${command}`, ['--harness', name, '--sandbox', SANDBOX])
     expect(prompted, JSON.stringify(prompted, null, 1)).toMatchObject({ code: 0 })
@@ -70,15 +70,15 @@ describe('agents in the sandbox of a login', () => {
     expect(await sh(`cat "$HOME/${LLM_STATE}/${ADDED[name]}"`)).toContain('kept-server')
   })
 
-  it('leave every link a link, and nothing of a login behind one', async () => {
+  it('keep every link a link, and store no login behind one', async () => {
     expect(await links()).toEqual(ALL)
     expect(await sh(`cd "$HOME/${LLM_STATE}" && find . -name '*cred*' -o -name auth.json`)).toBe('')
     const volumes = join(scene.home.home, 'volumes')
     expect(await scene.hunt({}, ['/opt/craik-harnesses'], [volumes])).toEqual([])
   })
 
-  it('find it all again in a sandbox that was made anew, and what they said is in the inbox', async () => {
-    await scene.home.json(['rebuild', '--yes', ...place], { timeoutMs: HARNESSES_MS })
+  it('find everything again in a recreated sandbox, and their conversations are in the inbox', async () => {
+    await scene.home.json(['rebuild', '--yes', ...upArgs], { timeoutMs: HARNESSES_MS })
     const saved = globSync(scene.home.path('inbox/conversations/*/*.md')).map((path) => basename(path))
     expect(saved.sort()).toEqual(NAMES.map((name) => `run-echo-made-proof-${name}-txt.md`).sort())
     for (const name of NAMES)

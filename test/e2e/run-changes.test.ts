@@ -1,4 +1,7 @@
-/** What a run changed in its copy: listed and fetched from a real sandbox, shown as a patch, brought over by command. */
+/**
+ * The changes that a run made in its copy: listed and fetched from a real sandbox, shown as a patch, applied by
+ * command.
+ */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -57,7 +60,7 @@ interface Prepared {
   readonly sandbox: LiveSandbox
 }
 
-/** A copy of a workspace, changed inside by a shell script, with its changes kept. */
+/** Creates a copy of a workspace, changes it in the sandbox with a shell script, and stores its change set. */
 async function prepareChanges(
   script: string,
   files: Readonly<Record<string, string>> = BEFORE,
@@ -110,7 +113,7 @@ rm -r was-folder; echo flat > was-folder
 `
 
 describe('changes of a run', () => {
-  it('are shown as a patch, brought over once, and found there the second time', async () => {
+  it('are shown as a patch, applied once, and already there the second time', async () => {
     const { folder, runId, sandbox } = await prepareChanges(EDIT)
     await sandbox.delete()
 
@@ -144,7 +147,7 @@ describe('changes of a run', () => {
 
     const again = await apply(runId)
     expect([again.code, again.counts.already, again.receipt_id]).toEqual([0, 9, null])
-    // The patch is of what was kept, and the same as before.
+    // The patch shows the stored changes, so it is the same as before.
     expect((await home.run(['run', 'diff', runId])).stdout).toBe(patch)
     expect((await home.run(['receipts', 'verify', '--replay'])).code).toBe(0)
     const list = await home.json<{ body: { operation?: string; target?: string } }[]>([
@@ -158,7 +161,7 @@ describe('changes of a run', () => {
     expect(JSON.stringify(list)).toContain(`run/${runId}`)
   })
 
-  it('conflict with what was changed here, and then nothing is written unless that is asked for', async () => {
+  it('conflict with changes in the folder, and then nothing is written without --skip-conflicts', async () => {
     const { folder, runId } = await prepareChanges(EDIT)
     writeFileSync(join(folder, 'src/parser.ts'), 'mine\n')
     mkdirSync(join(folder, 'new/deep'), { recursive: true })
@@ -187,14 +190,14 @@ describe('changes of a run', () => {
     expect(readFileSync(join(folder, 'was-folder/mine'), 'utf8')).toBe('keep me')
   })
 
-  it('are denied by a policy that never lets a repository be written, and nothing is', async () => {
+  it('are denied by a policy that never allows writing to a repository, and nothing is written', async () => {
     const { folder, runId } = await prepareChanges('echo x > kept.txt')
     const { code, stderr } = await home.run(['run', 'apply', runId, '--profile', 'strict'])
     expect([code, stderr]).toEqual([ERRORS.denied.exit, expect.stringContaining('strict.never')])
     expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe(BEFORE['kept.txt'])
   })
 
-  it('of an unknown run, and of a name that leads elsewhere, are not found', async () => {
+  it('of an unknown run, or of a path instead of an id, are not found', async () => {
     for (const id of ['run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD', '../secrets', '.']) {
       for (const verb of ['diff', 'apply']) {
         const { code, stderr } = await home.run(['run', verb, id])
@@ -203,7 +206,7 @@ describe('changes of a run', () => {
     }
   })
 
-  it('are for whoever ran it', async () => {
+  it('are available only to the operator of the run', async () => {
     const { runId } = await prepareChanges('echo x > kept.txt')
     const record = join(home.home, 'runs', runId, 'changes.json')
     writeFileSync(record, readFileSync(record, 'utf8').replace(operator, 'local-user:somebody-else'))
@@ -213,7 +216,7 @@ describe('changes of a run', () => {
 })
 
 describe('a hostile sandbox', () => {
-  it('gets nothing out of the workspace, into git, or through a link', async () => {
+  it('writes nothing outside the workspace, into git, or through a link', async () => {
     const outside = home.workspace('outside', { passwd: 'root' })
     const { folder, runId } = await prepareChanges(
       `
@@ -266,7 +269,7 @@ chmod 000 shut
     )
   })
 
-  it('cannot take the folder of the workspace itself elsewhere', async () => {
+  it('changes nothing when the folder of the workspace itself became a link', async () => {
     const { folder, runId } = await prepareChanges('echo evil > kept.txt')
     renameSync(folder, `${folder}-moved`)
     symlinkSync(`${folder}-moved`, folder)
@@ -275,14 +278,14 @@ chmod 000 shut
     expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe(BEFORE['kept.txt'])
   })
 
-  it('that changes contents after they were kept changes nothing of what comes over', async () => {
+  it('that changes files after they were stored does not change what is applied', async () => {
     const { runId, folder, sandbox } = await prepareChanges('echo first > kept.txt')
     await sandbox.exec(['sh', '-c', 'echo second > kept.txt'])
     expect((await apply(runId)).code).toBe(0)
     expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe('first\n')
   })
 
-  it('whose kept content is not what was kept any more is not believed', async () => {
+  it('whose stored files were replaced is reported as tampered, and nothing is applied', async () => {
     const { runId, folder } = await prepareChanges('echo first > kept.txt')
     const files = join(home.home, 'runs', runId, 'files')
     for (const name of readdirSync(files)) {
@@ -293,7 +296,7 @@ chmod 000 shut
     expect(readFileSync(join(folder, 'kept.txt'), 'utf8')).toBe(BEFORE['kept.txt'])
   })
 
-  it(`may change ${MANY.toLocaleString('en')} files, and an apply that is killed is done again`, async () => {
+  it(`may change ${MANY.toLocaleString('en')} files, and an apply that was killed can be repeated`, async () => {
     const { folder, runId } = await prepareChanges(
       `mkdir many; i=0; while [ $i -lt ${MANY} ]; do echo $i > many/$i; i=$((i + 1)); done`,
     )

@@ -1,4 +1,4 @@
-/** The runtime: an older Node is told what is needed, and the package that is published runs. */
+/** The runtime: an older Node reports which Node is needed, and the published package runs. */
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -13,7 +13,7 @@ describe('bin/craik.cjs', () => {
     `craik: needs Node 24 or newer, but this is Node ${version}: install a newer one`
 
   it.each(['0.10.48', '18.19.1', '22.12.0', '23.11.1'])(
-    'says in one line what Node %s lacks',
+    'reports in one line that Node %s is too old',
     async (version) => {
       using home = new TestHome()
       const preload = home.path('older.cjs')
@@ -32,8 +32,8 @@ describe('bin/craik.cjs', () => {
     },
   )
 
-  // The machine's own Node, where it is an older one: the file has to parse there as well.
-  it.each(olderNodes())('says so on %s, which is really Node %s', async (node, version) => {
+  // Also runs the host's own Node if it is older, because it must be able to parse the file.
+  it.each(olderNodes())('reports it with %s, which is really Node %s', async (node, version) => {
     const ran = await run(node, [join(ROOT, 'bin/craik.cjs'), '--version'], { env: {} })
     expect([ran.code, ran.stdout]).toEqual([ERRORS.unavailable.exit, ''])
     expect(ran.stderr.startsWith(needed(version))).toBe(true)
@@ -45,7 +45,7 @@ describe('bin/craik.cjs', () => {
     const env = { PATH: process.env.PATH!, CRAIK_HOME: home.home }
     const direct = await run(NODE, [join(ROOT, 'bin/craik.cjs'), '--version'], { cwd: home.folder, env })
     expect(direct).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
-    // As npm links what it installs.
+    // npm links the programs that it installs in the same way.
     symlinkSync(join(ROOT, 'bin/craik.cjs'), home.path('craik'))
     const linked = await run(NODE, [home.path('craik'), '--version'], { cwd: home.folder, env })
     expect(linked).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
@@ -58,7 +58,7 @@ describe('the published package', () => {
   })
   afterAll(() => rmSync(DIST, { recursive: true, force: true }))
 
-  it('names what it is, what it needs, and nothing of how it was made', () => {
+  it('describes itself and its requirements, and nothing about its build', () => {
     const source = packageJson(ROOT)
     const published = packageJson(DIST)
     for (const field of ['scripts', 'devDependencies', 'optionalDependencies', 'private'])
@@ -68,7 +68,7 @@ describe('the published package', () => {
     expect(source.dependencies).toMatchObject(published.dependencies as object)
   })
 
-  it('holds JavaScript, policies and its papers; no TypeScript, no tests', () => {
+  it('contains JavaScript, policies and its documents, but no TypeScript and no tests', () => {
     const files = readdirSync(DIST, { recursive: true, encoding: 'utf8' })
     expect(files).toEqual(
       expect.arrayContaining([
@@ -85,7 +85,7 @@ describe('the published package', () => {
     expect(files).toEqual(expect.arrayContaining(profiles.map((name) => `src/policy/profiles/${name}`)))
   })
 
-  it('does the main job in a fresh home, and verifies it', async () => {
+  it('runs a command in a new home, and verifies the log', async () => {
     using home = new TestHome()
     const env = { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home }
     const installed = installElsewhere(home.path('node_modules'))
@@ -99,12 +99,12 @@ describe('the published package', () => {
     const verified = await craik('receipts', 'verify', '--replay')
     expect(verified).toMatchObject({ code: 0, stderr: '' })
     expect(JSON.parse(verified.stdout)).toMatchObject({ outcome: 'ok', receipts: 3, replay: { agree: 2 } })
-    // What the package wrote, a clone reads.
+    // A clone can read the log that the package wrote.
     expect((await home.run(['receipts', 'verify'])).code).toBe(0)
   })
 })
 
-/** Away from the repository, with the dependencies that the package declares and no others. */
+/** Installs the package outside the repository, with only the dependencies that it declares. */
 function installElsewhere(modules: string): string {
   cpSync(DIST, join(modules, 'craik'), { recursive: true })
   for (const name of Object.keys(packageJson(DIST).dependencies as object))
@@ -116,7 +116,7 @@ function packageJson(folder: string): Record<string, unknown> {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, unknown>
 }
 
-/** Every Node on the path that is not the one npm brought, and is older than needed. */
+/** Returns each Node on the PATH that is too old, except those in `node_modules`. */
 function olderNodes(): [string, string][] {
   return process.env
     .PATH!.split(delimiter)

@@ -1,4 +1,4 @@
-/** `craik sandbox` as a person uses it: real sandboxes, a real supervisor, a real terminal. */
+/** `craik sandbox` as a user runs it: real sandboxes, a real supervisor, a real terminal. */
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, readlinkSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -28,7 +28,7 @@ afterAll(async () => {
 const exec = (...args: string[]) => home.run(['sandbox', 'exec', 'parser', ...args])
 
 describe('create', () => {
-  it('copies the workspace, leaves out what is no file, and says how limits are held', async () => {
+  it('copies the workspace, skips special files, and reports how limits are enforced', async () => {
     expect(sandbox).toMatchObject({
       name: 'parser',
       state: 'running',
@@ -41,7 +41,7 @@ describe('create', () => {
     expect(stdout).toBe('hello\nhello\n')
   })
 
-  it('refuses a name that is taken, and leaves no grant behind that could be used', async () => {
+  it('refuses a name in use, and leaves no usable grant', async () => {
     const { code, stderr } = await home.run(['sandbox', 'create', '--name', 'parser'])
     expect(code).toBe(ERRORS.conflict.exit)
     expect(stderr).toMatch(/^craik: [^\n]+\n {2}[^\n]+\n$/)
@@ -59,7 +59,7 @@ describe('create', () => {
     [['--workspace', '/nonesuch'], '--workspace .'],
     [['--workspace', '/'], 'project'],
     [['--workspace', '.', '--max-copy', '1k'], '--max-copy'],
-  ])('with %j is refused before anything is made', async (args, hint) => {
+  ])('with %j is refused before anything is created', async (args, hint) => {
     mkdirSync(home.path('large'), { recursive: true })
     writeFileSync(home.path('large/file'), randomBytes(4096))
     const { code, stdout, stderr } = await home.run(['sandbox', 'create', ...args], {
@@ -71,9 +71,9 @@ describe('create', () => {
     expect(await home.json<SandboxBody[]>(['sandbox', 'list'])).toHaveLength(1)
   })
 
-  it('without a place to isolate in is refused, with what to install and the way without', async () => {
+  it('without bubblewrap is refused, with the package to install and the option without isolation', async () => {
     using other = new TestHome()
-    // The supervisor looks at nobody's PATH: bubblewrap is hidden from it, and from no other process.
+    // The supervisor does not search the user's PATH. So bubblewrap is hidden with a mount, from this supervisor alone.
     const hide = 'mount --bind /dev/null "$0" && exec "$@"'
     const users = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user']
     const args = [...users, '--mount', '--', 'sh', '-c', hide, realpathSync('/usr/bin/bwrap')]
@@ -89,7 +89,7 @@ describe('create', () => {
 })
 
 describe('exec', () => {
-  it('has its own output, errors and exit code', async () => {
+  it('returns the output, the errors and the exit code of the command', async () => {
     expect(await exec('--', 'sh', '-c', 'echo out; echo err >&2; exit 7')).toEqual({
       code: 7,
       stdout: 'out\n',
@@ -106,7 +106,7 @@ describe('exec', () => {
     expect((await exec(...args)).code).toBe(code)
   })
 
-  it('passes on every byte of its input, and of its output', async () => {
+  it('passes on every byte of its input and of its output', async () => {
     const input = randomBytes(3 * 1024 * 1024)
     const { code, stdout } = await home.run(
       ['sandbox', 'exec', 'parser', '--', 'sh', '-c', 'tee /tmp/copy | sha256sum; sha256sum < /tmp/copy'],
@@ -116,7 +116,7 @@ describe('exec', () => {
     expect([code, stdout]).toEqual([0, `${digest}  -\n${digest}  -\n`])
   })
 
-  it('under the same id runs once', async () => {
+  it('with the same job id runs once', async () => {
     const id = 'job_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
     const args = ['--no-stdin', '--job-id', id, '--', 'sh', '-c', 'echo ran >> ran; cat ran']
     expect(await exec(...args)).toMatchObject({ code: 0, stdout: 'ran\n' })
@@ -129,23 +129,23 @@ describe('exec', () => {
     expect(await exec('--command', 'show-a')).toMatchObject({ code: 0, stdout: 'hello\n' })
   })
 
-  it('gets Ctrl-C as SIGINT, and dies of the second one', async () => {
+  it('passes on Ctrl-C as SIGINT, and the second one kills the command', async () => {
     const polite = start('trap "echo caught; exit 7" INT; echo ready; while :; do sleep 0.1; done')
-    await polite.says('ready')
+    await polite.waitForText('ready')
     polite.child.kill('SIGINT')
     expect(await polite.ended).toMatchObject({ code: 7, stdout: 'ready\ncaught\n' })
 
     const stubborn = start('trap "echo no" INT; echo ready; while :; do sleep 0.1; done')
-    await stubborn.says('ready')
+    await stubborn.waitForText('ready')
     stubborn.child.kill('SIGINT')
-    await stubborn.says('no')
+    await stubborn.waitForText('no')
     stubborn.child.kill('SIGINT')
     expect(await stubborn.ended).toMatchObject({ code: 137 })
   })
 
-  it('goes on without a lost or doubled byte when the supervisor is killed', async () => {
+  it('continues without a lost or duplicate byte when the supervisor is killed', async () => {
     const counting = start('for i in $(seq 1 40); do echo $i; sleep 0.05; done')
-    await counting.says('5\n')
+    await counting.waitForText('5\n')
     const { pid } = await home.json<{ pid: number }>(['supervisor', 'status'])
     process.kill(pid, 'SIGKILL')
     const { code, stdout, stderr } = await counting.ended
@@ -153,7 +153,7 @@ describe('exec', () => {
     expect(stdout).toBe(`${Array.from({ length: 40 }, (_, i) => i + 1).join('\n')}\n`)
   })
 
-  it('detached runs on; its output can be read then and later', async () => {
+  it('with --detach keeps running, and its output can be read then and later', async () => {
     const { job_id } = await home.json<{ job_id: string }>([
       'sandbox',
       'exec',
@@ -178,7 +178,7 @@ describe('exec', () => {
     ])
   })
 
-  it('has no network, and what tries is told so and receipted', async () => {
+  it('has no network: an attempt gets an error, and its denial a receipt', async () => {
     const attempt =
       'exec 3<>/dev/tcp/127.0.0.1/8118; printf "GET http://collector.example/ HTTP/1.1\\r\\nHost: collector.example\\r\\nConnection: close\\r\\n\\r\\n" >&3; cat <&3'
     const { stdout } = await exec('--', 'bash', '-c', attempt)
@@ -195,7 +195,7 @@ describe('exec', () => {
 })
 
 describe('cp', () => {
-  it('carries a file both ways, byte for byte, with its mode', async () => {
+  it('copies a file in and out, byte for byte, with its mode', async () => {
     const bytes = randomBytes(2 * 1024 * 1024 + 17)
     writeFileSync(home.path('in.bin'), bytes, { mode: 0o755 })
     expect(await home.json(['sandbox', 'cp', home.path('in.bin'), 'parser:'])).toMatchObject({ files: 1 })
@@ -205,7 +205,7 @@ describe('cp', () => {
     await home.json(['sandbox', 'cp', 'parser:/workspace/home/project/in.bin', home.folder])
   })
 
-  it('carries a folder both ways, as cp would name it', async () => {
+  it('copies a folder in and out, with the same names as cp', async () => {
     await home.json(['sandbox', 'cp', home.path('project'), 'parser:one'])
     await home.json(['sandbox', 'cp', home.path('project'), 'parser:one'])
     const { stdout } = await exec('--', 'find', 'one', '-type', 'f')
@@ -217,7 +217,7 @@ describe('cp', () => {
     expect(readFileSync(home.path('two/a.txt'), 'utf8')).toBe('hello\n')
   })
 
-  it('prints where it wrote, also when the destination is a folder that exists', async () => {
+  it('prints the path that it wrote, also when the destination is an existing folder', async () => {
     await exec('--', 'sh', '-c', 'mkdir -p told/src && echo a > told/src/a && ln -sfn told linked')
     mkdirSync(home.path('told/src'), { recursive: true })
     writeFileSync(home.path('told/src/b'), 'b')
@@ -239,7 +239,7 @@ describe('cp', () => {
     expect(table.stdout).toContain(`→ ${local}/src ·`)
   })
 
-  it('lets no link from inside lead out, and says what it left out', async () => {
+  it('skips links that lead out of the copy, and reports what it skipped', async () => {
     await exec('--', 'sh', '-c', 'mkdir -p trap && ln -sf /etc/passwd trap/out && echo fine > trap/file')
     const { code, stdout, stderr } = await home.run(['sandbox', 'cp', 'parser:trap', home.path('trap')])
     expect([code, JSON.parse(stdout)]).toMatchObject([0, { files: 1, skipped_count: 1 }])
@@ -251,13 +251,13 @@ describe('cp', () => {
     [['parser:nonesuch', 'x'], 'not_found', 'ls -la'],
     [['nonesuch', 'parser:x'], 'not_found', 'ID:PATH'],
     [['x', 'nonesuch:x'], 'not_found', ''],
-  ] as const)('%j is refused, with a next step', async (args, code, hint) => {
+  ] as const)('%j is refused with a hint', async (args, code, hint) => {
     const { code: exit, stderr } = await home.run(['sandbox', 'cp', ...args])
     expect(exit).toBe(ERRORS[code].exit)
     expect(stderr).toContain(hint)
   })
 
-  it('never replaces a folder by a file', async () => {
+  it('never replaces a folder with a file', async () => {
     mkdirSync(home.path('folder/in.bin'), { recursive: true })
     await exec('--', 'touch', 'in.bin')
     const { code } = await home.run(['sandbox', 'cp', 'parser:in.bin', home.path('folder')])
@@ -265,8 +265,8 @@ describe('cp', () => {
   })
 })
 
-describe('looking', () => {
-  it('tells observed from claimed figures', async () => {
+describe('inspecting', () => {
+  it('separates observed from claimed figures', async () => {
     const stats = await home.json<StatsBody>(['sandbox', 'stats', 'parser'])
     expect(stats).toMatchObject({
       observed: { processes: expect.any(Number) },
@@ -300,7 +300,7 @@ describe('looking', () => {
     expect(stderr).toBe('craik: the command was terminated by SIGKILL\n')
   })
 
-  it('of something that is not there names the command that lists', async () => {
+  it('an unknown sandbox suggests craik sandbox list', async () => {
     for (const args of [
       ['show', 'nope'],
       ['exec', 'nope', '--', 'true'],
@@ -318,8 +318,8 @@ describe('looking', () => {
     const server = 'require("http").createServer((q,s)=>s.end("from inside")).listen(8080,"127.0.0.1")'
     await home.json(['sandbox', 'exec', 'parser', '--detach', '--', '/opt/craik/node', '-e', server])
     const forwarding = startCraik(home, ['sandbox', 'forward', 'parser', '8080'])
-    await forwarding.says('"port"')
-    await forwarding.says('}\n')
+    await forwarding.waitForText('"port"')
+    await forwarding.waitForText('}\n')
     const { port } = JSON.parse(forwarding.stdout()) as { port: number }
     let text = ''
     for (let tries = 0; tries < 50 && text === ''; tries++) {
@@ -335,29 +335,29 @@ describe('looking', () => {
 })
 
 describe('shell', () => {
-  it('is a terminal of the right size, which is left and found again, and exits with its code', async () => {
+  it('has the size of the terminal, can be detached and attached again, and exits with its own code', async () => {
     using first = new Terminal(home, ['sandbox', 'shell', 'parser'], 91, 37)
     await first.says('$')
-    first.types('stty size\r')
+    first.typeText('stty size\r')
     await first.says('37 91')
     first.resize(102, 40)
     await first.until(async () => {
-      first.types('stty size\r')
+      first.typeText('stty size\r')
       await first.says('40 102', 1000)
     })
-    first.types('MARK=kept\r')
-    first.types('\x1dd')
+    first.typeText('MARK=kept\r')
+    first.typeText('\x1dd')
     expect(await first.exited).toBe(0)
     const job = /--attach (job_\w+)/.exec(first.screen)![1]!
 
     using second = new Terminal(home, ['sandbox', 'shell', 'parser', '--attach', job], 91, 37)
     await second.says('$')
-    second.types('echo "[$MARK]"; exit 3\r')
+    second.typeText('echo "[$MARK]"; exit 3\r')
     await second.says('[kept]')
     expect(await second.exited).toBe(3)
   })
 
-  it('gives the terminal back as it was, also when it is killed', async () => {
+  it('restores the terminal settings, also when it is killed', async () => {
     const script = `stty -a > before; "$0" "$@"; stty -a > after; cmp before after && echo same-settings`
     using terminal = new Terminal(
       home,
@@ -378,7 +378,7 @@ describe('shell', () => {
     await terminal.says('same-settings')
   })
 
-  it('without a terminal says what to do instead', async () => {
+  it('without a terminal suggests craik sandbox exec', async () => {
     const { code, stderr } = await home.run(['sandbox', 'shell', 'parser'])
     expect(code).toBe(ERRORS.usage.exit)
     expect(stderr).toContain('craik sandbox exec parser --')
@@ -386,7 +386,7 @@ describe('shell', () => {
 })
 
 describe('without a grant', () => {
-  it('nothing runs, and the refusal leaves a receipt', async () => {
+  it('nothing runs, and the denial leaves a receipt', async () => {
     await home.json(['sandbox', 'create', '--name', 'revoked'])
     const { id } = await home.json<SandboxBody>(['sandbox', 'show', 'revoked'])
     type Grant = { id: string; capability: string; target: { ref?: string } }
@@ -403,7 +403,7 @@ describe('without a grant', () => {
     const { stdout: listing } = await home.run(['sandbox', 'cp', 'revoked:ran', home.path('ran')])
     expect(listing).toBe('')
     expect((await home.run(['sandbox', 'delete', 'revoked'])).code).toBe(0)
-    // What was just written is covered by a signature within a second or two.
+    // A signature covers new receipts within a second or two.
     let verified = await home.run(['receipts', 'verify', '--replay'])
     for (let tries = 0; verified.code === 2 && tries < 20; tries++) {
       await sleep(500)

@@ -1,4 +1,4 @@
-/** Copies that do not go well: told, ended inside too, and nothing left out in silence. */
+/** Copies that fail: Craik reports them, ends them in the sandbox too, and omits nothing silently. */
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -30,7 +30,9 @@ afterAll(async () => {
 })
 
 const inside = (...argv: string[]) => home.run(['sandbox', 'exec', 'parser', '--', ...argv])
-/** As soon as there is none, and long before the inside gives one up that nobody reads. */
+/**
+ * Waits until no job runs. The limit is far below the time after which the sidecar gives up a job that nothing reads.
+ */
 async function runningJobs(): Promise<number> {
   const endsMs = performance.now() + 15_000
   for (;;) {
@@ -39,9 +41,9 @@ async function runningJobs(): Promise<number> {
   }
 }
 
-describe('a copy out', () => {
-  it('beyond --max-copy is an error each time, and ends inside too', async () => {
-    // Where in the stream it is given up differs from one time to the next.
+describe('a copy out of the sandbox', () => {
+  it('larger than --max-copy fails each time, and ends in the sandbox too', async () => {
+    // The copy stops at a different position of the stream each time.
     for (let tries = 0; tries < 8; tries++) {
       const { code, stderr } = await home.run(['sandbox', 'cp', 'parser:large', home.path(`large-${tries}`)])
       expect(code).toBe(ERRORS.too_large.exit)
@@ -50,7 +52,7 @@ describe('a copy out', () => {
     expect(await runningJobs()).toBe(0)
   })
 
-  it('that cannot be written names the file and the reason', async () => {
+  it('that cannot be written reports the file and the reason', async () => {
     mkdirSync(home.path('limited'))
     const command = [NODE, builtMain(), 'sandbox', 'cp', 'parser:small', home.path('limited')]
     const { code, stderr } = await run('bash', ['-c', 'ulimit -f 2000; exec "$0" "$@"', ...command], {
@@ -62,7 +64,7 @@ describe('a copy out', () => {
     expect(await runningJobs()).toBe(0)
   })
 
-  it('never replaces a pipe, neither by a file nor by one in a folder', async () => {
+  it('never replaces a pipe with a file, neither by name nor in a folder', async () => {
     mkdirSync(home.path('pipes'))
     await run('mkfifo', [home.path('pipes/a')], { env: { PATH: process.env.PATH! } })
     await inside('sh', '-c', 'mkdir -p some && echo x > some/a && echo y > some/b')
@@ -77,7 +79,7 @@ describe('a copy out', () => {
     expect(readFileSync(home.path('pipes/b'), 'utf8')).toBe('y\n')
   })
 
-  it('refuses a file of holes by what it says it is long, names it, and leaves nothing of it', async () => {
+  it('refuses a sparse file by its declared size, names it, and leaves nothing of it', async () => {
     await inside('sh', '-c', 'mkdir -p holes && truncate -s 1T holes/huge')
     const { code, stderr } = await home.run(['sandbox', 'cp', 'parser:holes', home.path('holes')])
     expect([code, stderr]).toEqual([ERRORS.too_large.exit, expect.stringContaining('holes/huge')])
@@ -85,7 +87,7 @@ describe('a copy out', () => {
     await inside('rm', '-r', 'holes')
   })
 
-  it('that is interrupted ends inside too', async () => {
+  it('that is interrupted ends in the sandbox too', async () => {
     const copying = startCraik(home, [
       'sandbox',
       'cp',
@@ -100,13 +102,13 @@ describe('a copy out', () => {
     expect(await runningJobs()).toBe(0)
   })
 
-  it('names the sockets that it leaves out', async () => {
+  it('reports the sockets that it skips', async () => {
     const { code, stdout, stderr } = await home.run(['sandbox', 'cp', 'parser:small', home.path('small')])
     expect([code, JSON.parse(stdout)]).toMatchObject([0, { files: 1, skipped_count: 1 }])
     expect(stderr).toContain('"small/socket" (socket)')
   })
 
-  it('to - is the file on standard output, and nothing else', async () => {
+  it('to - writes the file to standard output, and nothing else', async () => {
     expect(await home.run(['sandbox', 'cp', 'parser:file', '-'])).toMatchObject({
       code: 0,
       stdout: 'content\n',
@@ -123,31 +125,31 @@ describe('hints', () => {
     [['exec', 'parser', 'ls', '-la'], 'put -- before the command:  craik sandbox exec parser -- ls -la'],
     [['exec', 'parser', '--cwd', '/nope', '--', 'ls'], 'no folder /nope in the sandbox'],
     [['exec', 'parser', '--', ''], 'craik sandbox exec parser -- npm test'],
-  ])('of %j can be typed', async (args, hint) => {
+  ])('for %j say what to type', async (args, hint) => {
     const { code, stderr } = await home.run(['sandbox', ...args])
     expect(code).not.toBe(0)
     expect(stderr).toContain(hint)
   })
 })
 
-it('a terminal that is attached again types nothing by itself', async () => {
+it('attaching to a terminal again sends no input by itself', async () => {
   const question = '\u001b[c'
   const answer = '\u001b[?1;2c'
   const program = ['sh', '-c', `printf '${question}'; while read -r line; do echo "got <$line>"; done`]
   using first = new Terminal(home, ['sandbox', 'shell', 'parser', '--', ...program], 80, 24)
   await first.says(question)
-  first.types('\x1dd')
+  first.typeText('\x1dd')
   expect(await first.exited).toBe(0)
   const job = /--attach (job_\w+)/.exec(first.screen)![1]!
 
   using second = new Terminal(home, ['sandbox', 'shell', 'parser', '--attach', job], 80, 24)
   await second.says(question)
-  second.types(answer)
+  second.typeText(answer)
   await second.until(async () => {
-    second.types('typed\r')
+    second.typeText('typed\r')
     await second.says('got <typed>', 1000)
   })
   expect(second.screen).not.toContain('1;2c')
-  second.types('\x04')
+  second.typeText('\x04')
   expect(await second.exited).toBe(0)
 })

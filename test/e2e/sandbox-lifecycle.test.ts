@@ -1,4 +1,4 @@
-/** `craik sandbox stop`, `resume` and `pause`, as they are typed; and a supervisor that is killed in the middle of them. */
+/** `craik sandbox stop` and `resume`, as a user types them, and a supervisor that is killed while they run. */
 import { chownSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,11 +7,11 @@ import type { SandboxBody } from '../../src/operator/api/bodies.ts'
 import { createRandom, SEED, SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { receiptsOf, requireWholeLog, withEvidence } from '../faults/supervisor-kill-receipts.ts'
 import { canBe, EVERY_IDENTITY, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
-import { ofThisTier } from '../tier.ts'
+import { valuesOfTier } from '../tier.ts'
 
 const ROUNDS = process.env.CRAIK_SOAK === '1' ? 50 : 3
 const LIMIT_MS = 1_200_000
-/** Longer than either takes on a machine that has time. */
+/** Longer than a stop or a resume takes on an idle host. */
 const SPAN_MS = 1_000
 
 describe.each(IDENTITIES)('as %s', (identity) => {
@@ -56,7 +56,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       })
     })
 
-    it('do the others when one of several cannot be done, and exit with its code', async () => {
+    it('continue after a sandbox that fails, and exit with its code', async () => {
       const ran = await home.run(['sandbox', 'stop', 'nothing', 'box', '--format', 'jsonl'])
       expect(ran).toMatchObject({ code: 3, stderr: expect.stringContaining('unknown sandbox: nothing') })
       expect(
@@ -68,7 +68,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await home.run(['sandbox', 'resume', 'box'])).toMatchObject({ code: 0 })
     })
 
-    it('refuse a time that could mean two things, and one beyond the bounds', async () => {
+    it('refuse an ambiguous time, and a time out of range', async () => {
       for (const [args, message] of [
         [['--idle-timeout', '0'], '--idle-timeout 0 is ambiguous: it could mean immediately or never'],
         [['--idle-timeout', '1s'], '--idle-timeout "1s" is too small'],
@@ -81,7 +81,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         })
     })
 
-    it('hold to what all sandboxes may have together', async () => {
+    it('enforce the limits for all sandboxes together', async () => {
       await home.run(['supervisor', 'stop'])
       const config = join(home.home, 'config')
       mkdirSync(config, { recursive: true, mode: 0o700 })
@@ -99,10 +99,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
   })
 })
 
-/** In the matrix alone: it takes a minute. */
-describe.each(ofThisTier([], EVERY_IDENTITY))('as %s', (identity) => {
+/** Runs only in the tier `matrix`, because it takes a minute. */
+describe.each(valuesOfTier([], EVERY_IDENTITY))('as %s', (identity) => {
   it.runIf(canBe(identity))(
-    `a supervisor killed while it stops or resumes (seed ${SEED}) leaves it stopped or running, with all its files`,
+    `a supervisor killed during a stop or resume (seed ${SEED}) leaves the sandbox stopped or running, with all its files`,
     { timeout: LIMIT_MS },
     async () => {
       const random = createRandom(SEED)
@@ -117,7 +117,7 @@ describe.each(ofThisTier([], EVERY_IDENTITY))('as %s', (identity) => {
             const changing = home.run(['sandbox', verb, id, '--format', 'json'])
             await sleep(random() * SPAN_MS)
             await killer.kill()
-            // It is asked again by itself, so that the command succeeds whenever it was killed.
+            // The client repeats its request, so that the command succeeds whenever the supervisor is killed.
             expect(await changing).toMatchObject({ code: 0 })
             const { state } = await home.json<SandboxBody>(['sandbox', 'show', id, '--format', 'json'])
             expect(state).toBe(verb === 'stop' ? 'stopped' : 'running')
@@ -131,7 +131,7 @@ describe.each(ofThisTier([], EVERY_IDENTITY))('as %s', (identity) => {
         }
         expect(await home.run(['sandbox', 'delete', id])).toMatchObject({ code: 0 })
       })
-      await killer.onlyOneLeft()
+      await killer.waitUntilOneLeft()
       await requireWholeLog(home)
       expect(await home.findLeftovers(id)).toEqual([])
     },

@@ -23,17 +23,17 @@ import {
   jobId,
   type ManagerScene,
   managerScene,
-  readAll,
+  readOutput,
 } from '../../src/sandboxes/manager/manager.fixture.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { TestHome } from '../craik.ts'
 import { lineOf, type Script, startScript } from '../faults/scripts.ts'
 
-const HOLDER = new URL('../faults/sandbox-holder.ts', import.meta.url)
+const MANAGER_SCRIPT = new URL('../faults/sandbox-holder.ts', import.meta.url)
 const isRoot = process.geteuid?.() === 0
 
-describe('a sandbox of namespaces', () => {
+describe('a process sandbox', () => {
   let home: string
   beforeAll(() => {
     home = mkdtempSync(join(tmpdir(), 'craik-e2e-manager-'))
@@ -41,13 +41,13 @@ describe('a sandbox of namespaces', () => {
   afterAll(() => rmSync(home, { recursive: true, force: true }))
   const isolated = () => managerScene(processBackend({ craikHome: home, environment: process.env }))
 
-  it('lets nothing reach its sidecar without a grant', async () => {
+  it('lets no request reach its sidecar without a grant', async () => {
     await using scene = isolated()
     await requireAllDenied(scene, await scene.create({ isolation: 'process' }))
     await scene.restart()
   })
 
-  it('is made, used, let go of, taken up again and removed without a trace', async () => {
+  it('is created, used, adopted by a new manager and removed without a trace', async () => {
     await using scene = isolated()
     const id = await scene.create({ isolation: 'process' })
     expect(await run(scene, id, 'sh', '-c', 'id -u; pwd; ls -A')).toMatchObject({
@@ -68,7 +68,7 @@ describe('a sandbox of namespaces', () => {
     expect(scene.complaints).toEqual([])
   })
 
-  it('refuses what it tries to reach outside, with one receipt for many', async () => {
+  it('blocks its attempts to reach the network, with one receipt for many attempts', async () => {
     await using scene = isolated()
     const id = await scene.create({ isolation: 'process' })
     const attack = `
@@ -94,7 +94,7 @@ describe('a sandbox of namespaces', () => {
     expect(await differences(scene.store.tables.receipts)).toEqual([])
   })
 
-  it('ends a job that takes too much memory, says why where the host sees it, and lives on', async () => {
+  it('ends a job that exceeds its memory, reports why where the host can see it, and keeps running', async () => {
     await using scene = isolated()
     const id = await scene.create({ isolation: 'process', limits: { memoryBytes: 256 * 1024 ** 2 } })
     const { enforced } = await scene.manager.get(id)
@@ -105,7 +105,7 @@ describe('a sandbox of namespaces', () => {
     const types: string[] = []
     for await (const { type } of scene.manager.events(id, false, new AbortController().signal))
       types.push(type)
-    // A limit of each process by itself makes the program fail; only the kernel's own ending of it is seen.
+    // A limit for each process makes the program fail. The host sees only a kill by the kernel.
     expect(end?.metadata?.out_of_memory === true).toBe(enforced?.memory === 'cgroup')
     expect(types.includes('out_of_memory')).toBe(enforced?.memory === 'cgroup')
     expect((await run(scene, id, 'echo', 'alive')).stdout).toBe('alive\n')
@@ -129,24 +129,24 @@ describe('a sandbox of namespaces', () => {
   })
 })
 
-describe('a process that holds sandboxes and is killed', () => {
-  it('leaves them running; the next one finds the jobs, their whole output and their real ends', async () => {
+describe('a manager process that is killed', () => {
+  it('leaves its sandboxes running; the next one finds the jobs, their whole output and their real ends', async () => {
     using home = new TestHome()
     const first = await holder(home)
-    const { id } = await order(first, { do: 'create', isolation: 'process' })
+    const { id } = await runCommand(first, { do: 'create', isolation: 'process' })
     const [long, short] = [jobId(), jobId()]
     const longRun = ['sh', '-c', 'i=0; while [ $i -lt 60 ]; do echo $i; i=$((i+1)); sleep 0.02; done; exit 9']
-    const begun = await order(first, { do: 'start', id, job: long, argv: longRun })
-    await order(first, { do: 'start', id, job: short, argv: ['sh', '-c', 'sleep 0.1; exit 4'] })
+    const begun = await runCommand(first, { do: 'start', id, job: long, argv: longRun })
+    await runCommand(first, { do: 'start', id, job: short, argv: ['sh', '-c', 'sleep 0.1; exit 4'] })
     await kill(first)
 
     const second = await holder(home)
-    const ran = await order(second, { do: 'run', id, job: long, argv: longRun })
+    const ran = await runCommand(second, { do: 'run', id, job: long, argv: longRun })
     expect(ran).toMatchObject({ created: false, receiptId: begun.receiptId, result: { exitCode: 9 } })
     expect(ran.stdout).toBe(Array.from({ length: 60 }, (_, i) => `${i}\n`).join(''))
-    await order(second, { do: 'wait', id })
-    await order(second, { do: 'delete', id })
-    await order(second, { do: 'leave' })
+    await runCommand(second, { do: 'wait', id })
+    await runCommand(second, { do: 'delete', id })
+    await runCommand(second, { do: 'leave' })
     await second.closed
 
     const bodies = await receiptsOf(home)
@@ -158,14 +158,14 @@ describe('a process that holds sandboxes and is killed', () => {
         metadata: { adopted: true, outcome: 'exited' },
       })
     }
-    await complete(home)
+    await expectComplete(home)
   })
 
-  it('at any moment: what is asked for again runs once, and every receipt has its end', async () => {
+  it('at any moment runs a repeated request only once, and every receipt has its end', async () => {
     using home = new TestHome()
     const maker = await holder(home)
-    const { id } = await order(maker, { do: 'create', isolation: 'process' })
-    await order(maker, { do: 'leave' })
+    const { id } = await runCommand(maker, { do: 'create', isolation: 'process' })
+    await runCommand(maker, { do: 'leave' })
     await maker.closed
     for (let round = 0; round < 8; round++) {
       const [job, upload] = [jobId(), jobId()]
@@ -178,19 +178,19 @@ describe('a process that holds sandboxes and is killed', () => {
       await sleep(Math.random() * 40)
       await kill(killed)
       const next = await holder(home)
-      expect(await order(next, run)).toMatchObject({ stdout: 'ran\n', result: { exitCode: 0 } })
-      expect(await order(next, send)).toMatchObject({ committed: true })
-      await order(next, { do: 'leave' })
+      expect(await runCommand(next, run)).toMatchObject({ stdout: 'ran\n', result: { exitCode: 0 } })
+      expect(await runCommand(next, send)).toMatchObject({ committed: true })
+      await runCommand(next, { do: 'leave' })
       await next.closed
     }
     const last = await holder(home)
-    await order(last, { do: 'delete', id })
-    await order(last, { do: 'leave' })
+    await runCommand(last, { do: 'delete', id })
+    await runCommand(last, { do: 'leave' })
     await last.closed
-    await complete(home)
+    await expectComplete(home)
   })
 
-  it('while it makes one: the next one removes what was begun', async () => {
+  it('during a create leaves a running sandbox or nothing, because the next one removes an unfinished sandbox', async () => {
     using home = new TestHome()
     for (let round = 0; round < 4; round++) {
       const first = await holder(home)
@@ -199,18 +199,18 @@ describe('a process that holds sandboxes and is killed', () => {
       await sleep(Math.random() * 250)
       await kill(first)
       const second = await holder(home)
-      // Either it was made, or there is nothing of it.
-      const views = (await order(second, { do: 'list' })) as unknown as { id: string; state: string }[]
+      // Either the sandbox was created, or nothing of it exists.
+      const views = (await runCommand(second, { do: 'list' })) as unknown as { id: string; state: string }[]
       for (const { id, state } of views) {
         expect(state).toBe('running')
-        await order(second, { do: 'delete', id })
+        await runCommand(second, { do: 'delete', id })
       }
       const folder = join(home.home, 'sandboxes')
       expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([])
-      await order(second, { do: 'leave' })
+      await runCommand(second, { do: 'leave' })
       await second.closed
     }
-    await complete(home)
+    await expectComplete(home)
     expect(processesNaming(home.home)).toEqual([])
   })
 })
@@ -221,11 +221,11 @@ async function run(
   ...argv: string[]
 ) {
   const { output } = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec(...argv) })
-  return readAll(output)
+  return readOutput(output)
 }
 
 async function holder(home: TestHome): Promise<Script> {
-  const script = startScript(HOLDER, [home.home])
+  const script = startScript(MANAGER_SCRIPT, [home.home])
   await lineOf(script, (line) => line.includes('ready'))
   return script
 }
@@ -234,8 +234,8 @@ function sendCommand(script: Script, what: object): void {
   script.process.stdin!.write(`${JSON.stringify(what)}\n`)
 }
 
-/** Resolves with what it did; throws when that failed. */
-async function order(script: Script, what: object): Promise<Record<string, never>> {
+/** Resolves with the result of the command. Throws if the command failed. */
+async function runCommand(script: Script, what: object): Promise<Record<string, never>> {
   const isAnswer = (line: string) =>
     line.startsWith('{"did"') || line.startsWith('{"failed"') || line === '{}'
   const before = script.lines.filter(isAnswer).length
@@ -260,8 +260,8 @@ async function receiptsOf(home: TestHome): Promise<readonly Receipt['body'][]> {
   return rows.map(({ line }) => (JSON.parse(line) as Receipt).body)
 }
 
-/** Nothing is open, nothing was counted that was not receipted. */
-async function complete(home: TestHome): Promise<void> {
+/** Checks that no receipt is open, and that every counted operation has a receipt. */
+async function expectComplete(home: TestHome): Promise<void> {
   await using store = await openSqliteStore(
     homeAt(home.home),
     new URL('../../src/writer.ts', import.meta.url),

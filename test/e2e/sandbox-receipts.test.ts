@@ -1,4 +1,4 @@
-/** A sandboxed command in a real home: its receipts verify, and its decision can be recomputed from them. */
+/** A command in the sandbox of a real home: its receipts verify, and its decision can be recomputed from them. */
 import { mkdirSync } from 'node:fs'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -20,7 +20,10 @@ beforeEach(() => {
 })
 afterEach(() => home[Symbol.dispose]())
 
-/** One run that is allowed, one denied for want of a receipt, one by policy: the grant is spent. */
+/**
+ * Makes three requests. One is denied because it has no receipt, one runs, and one is denied by policy because the
+ * grant is used up.
+ */
 async function threeRuns(): Promise<void> {
   await using live = await openLog(home.home)
   const { store, log } = live
@@ -77,7 +80,7 @@ async function threeRuns(): Promise<void> {
   })
 }
 
-it('leaves receipts that verify and decisions that agree', async () => {
+it('leaves receipts that verify, and decisions that a replay confirms', async () => {
   await threeRuns()
   const report = await home.json<{ outcome: string; replay: { decisions: number; agree: number } }>([
     'receipts',

@@ -1,9 +1,9 @@
-/** What the sandbox stands on, attacked from a project: the program that isolates, and the folder that is shown. */
+/** A project attacks what a sandbox depends on: the program that isolates, and the mounted folder. */
 import { chmodSync, existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { TestHome } from '../craik.ts'
 
-/** Answers to bubblewrap's name and isolates nothing. */
+/** Has the name of bubblewrap, and isolates nothing. */
 const PRETENDER = `#!/bin/sh
 [ "$1" = --version ] && echo 'bubblewrap 0.8.0' && exit
 echo ran >> "$0.ran"
@@ -35,8 +35,8 @@ interface Execution {
   readonly stopped?: { readonly reason: string }
 }
 
-describe('a bwrap that the project brings', () => {
-  it('is never run: not before the system’s own, as an npm script would have it, and not alone', async () => {
+describe('a bwrap in the project', () => {
+  it('is never run, neither alone nor before the system’s own in PATH, as in an npm script', async () => {
     using home = await project()
     const folder = home.path('work/node_modules/.bin')
     writeFileSync(`${folder}/bwrap`, PRETENDER)
@@ -62,7 +62,7 @@ describe('a workspace', () => {
   }
 
   it.each(['process', 'none'])(
-    'that became a link to another folder since the launch is refused with isolation %s',
+    'that became a link to another folder after the launch is refused with isolation %s',
     async (isolation) => {
       using home = await project()
       await home.json([...launchArgs(home), '--isolation', isolation])
@@ -75,7 +75,7 @@ describe('a workspace', () => {
     },
   )
 
-  it('that became one is refused as well when an interrupted run is resumed', async () => {
+  it('that became a link is also refused when an interrupted run is resumed', async () => {
     using home = await project()
     await home.json(launchArgs(home))
     const task = 'run the fixture'
@@ -88,7 +88,7 @@ describe('a workspace', () => {
     expect(stderr).toContain('the workspace is behind a symbolic link')
   })
 
-  it('is stored as the folder that it is, also when it was named by a link', async () => {
+  it('is stored with its real path, also when the user names a link', async () => {
     using home = await project()
     symlinkSync(home.path('work'), home.path('link'))
     const args = ['agent', 'launch', '--session-id', 's1', '--workspace', home.path('link')]

@@ -1,11 +1,13 @@
-/** `craik secret` and `craik command` as a person meets them: real processes, a real store, a real terminal. */
+/** `craik secret` and `craik command` as a user runs them: real processes, a real store, a real terminal. */
+
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { NEVER_ABORTED } from '../../src/lib/never-aborted.fixture.ts'
 import { resolveSecret } from '../../src/secrets/resolve.ts'
-import { NEVER } from '../../src/secrets/secrets.fixture.ts'
+
 import { homeAt } from '../../src/store/home.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { builtMain, environmentOf } from '../craik.ts'
@@ -40,7 +42,7 @@ const json = (ran: Ran) => JSON.parse(ran.stdout) as unknown
 async function resolveText(name: string): Promise<string> {
   const home = homeAt(env.CRAIK_HOME)
   await using store = await openSqliteStore(home, new URL('../../src/writer.ts', import.meta.url))
-  return (await resolveSecret(store, home, env, name, NEVER)).toString()
+  return (await resolveSecret(store, home, env, name, NEVER_ABORTED)).toString()
 }
 
 async function receiptLines(): Promise<readonly string[]> {
@@ -51,7 +53,7 @@ async function receiptLines(): Promise<readonly string[]> {
   return (await store.read((tables) => tables.receipts.scan(0, 100))).map((row) => row.line)
 }
 
-/** Every byte that Craik keeps. */
+/** Returns every byte in the Craik home. */
 function homeBytes(): Buffer {
   const entries = readdirSync(env.CRAIK_HOME!, { recursive: true, withFileTypes: true })
   const files = entries.filter((entry) => entry.isFile())
@@ -97,13 +99,13 @@ describe('craik secret', () => {
     expect(homeBytes().includes(CANARY)).toBe(false)
   })
 
-  it('says in one line what was bound, and what was replaced', () => {
+  it('reports in one line what was bound, and what was replaced', () => {
     const bind = ['secret', 'bind', 'OPENAI_API_KEY', '--env', 'OPENAI_API_KEY', '--format', 'table']
     expect(craik(bind).stdout).toBe('  bound  OPENAI_API_KEY → env OPENAI_API_KEY\n')
     expect(craik(bind).stdout).toBe('  rebound  OPENAI_API_KEY → env OPENAI_API_KEY\n')
   })
 
-  it('reads a value from a pipe, and shows it nowhere', async () => {
+  it('reads a value from a pipe, and never shows it', async () => {
     const set = craik(['secret', 'set', 'OPENAI_API_KEY'], `${CANARY}\n`)
     expect(set).toMatchObject({ code: 0, stderr: '' })
     const shown = [set, craik(['secret', 'list']), craik(['secret', 'check', 'OPENAI_API_KEY'])]
@@ -121,21 +123,21 @@ describe('craik secret', () => {
     ['an option and its value', ['KEY', '--value', CANARY]],
     ['a part of the name', [`KEY=${CANARY}`]],
     ['an option instead of the name', [`--value=${CANARY}`]],
-  ])('refuses a value that comes as %s, without repeating it', (_what, argv) => {
+  ])('refuses a value that is given as %s, without repeating it', (_what, argv) => {
     const ran = craik(['secret', 'set', ...argv], 'piped')
     expect(ran.code).toBe(2)
     expect(`${ran.stdout}${ran.stderr}`).not.toContain(CANARY)
     expect(json(craik(['secret', 'list']))).toEqual([])
   })
 
-  it('refuses an empty value, a huge one, and none or two sources', () => {
+  it('refuses an empty value, a huge value, no source, and two sources', () => {
     expect(craik(['secret', 'set', 'KEY'], '\n').code).toBe(2)
     expect(craik(['secret', 'set', 'KEY'], 'x'.repeat(70_000)).code).toBe(5)
     expect(craik(['secret', 'bind', 'KEY']).code).toBe(2)
     expect(craik(['secret', 'bind', 'KEY', '--env', 'A', '--file', '/b']).code).toBe(2)
   })
 
-  it('reports a file that others can read, and how to mend it', () => {
+  it('reports a file that other users can read, and how to fix it', () => {
     const path = join(folder, 'key')
     writeFileSync(path, CANARY, { mode: 0o644 })
     craik(['secret', 'bind', 'KEY', '--file', path])
@@ -147,7 +149,7 @@ describe('craik secret', () => {
 })
 
 describe('craik command', () => {
-  it('registers an argv after two dashes, and a secret is read from it', async () => {
+  it('registers an argv after two dashes, and a secret is read from its output', async () => {
     const argv = ['printf', '%s\\n', '--format', 'x y']
     const registered = craik(['command', 'register', 'manager', '--format', 'table', '--', ...argv])
     expect(registered).toEqual({
@@ -176,12 +178,12 @@ describe('craik command', () => {
   })
 })
 
-/** script(1) of util-linux gives a command a terminal; the one of macOS takes other arguments. */
+/** script(1) of util-linux gives a command a terminal. The script(1) of macOS takes other arguments. */
 const SCRIPT = 'script'
 const hasScript = spawnSync(SCRIPT, ['--version']).stdout?.includes('util-linux') ?? false
 
 describe.runIf(hasScript)('the prompt on a terminal', () => {
-  it('hides what is typed, corrected and pasted, and leaves the terminal as it was', async () => {
+  it('hides typed, corrected and pasted input, and restores the terminal', async () => {
     const terminal = new Terminal(`"${process.execPath}" "${builtMain()}" secret set KEY; stty -a`)
     await terminal.shows('not shown')
     await terminal.type('wrong\x15')
@@ -198,7 +200,7 @@ describe.runIf(hasScript)('the prompt on a terminal', () => {
     expect(await resolveText('KEY')).toBe(CANARY)
   })
 
-  it('shows a value that is typed where echo is left on, so that the test above can fail', async () => {
+  it('shows a typed value when echo is on, which proves that the previous test can fail', async () => {
     const terminal = new Terminal('read line')
     await terminal.type(`${CANARY}\r`)
     await terminal.waitForExit()
@@ -214,7 +216,7 @@ describe.runIf(hasScript)('the prompt on a terminal', () => {
     expect(json(craik(['secret', 'list']))).toEqual([])
   })
 
-  it('refuses an unmarked paste of several lines, and the shell gets none of it', async () => {
+  it('refuses a paste of several lines without paste markers, and the shell gets none of it', async () => {
     const terminal = new Terminal(
       `"${process.execPath}" "${builtMain()}" secret set KEY; read -t 1 rest; echo "rest: [$rest]"`,
     )

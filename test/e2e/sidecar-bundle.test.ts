@@ -1,4 +1,4 @@
-/** The sidecar as it is shipped: a process of its own, on a socket, dialling a host that comes and goes. */
+/** The shipped sidecar as a separate process. It connects through a socket to a host that disconnects and returns. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { ownerOf } from '../../src/lib/owner.ts'
 import { PROTOCOL_HEADER, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../src/sidecar/protocol.ts'
 
 const BUNDLE = resolve(import.meta.dirname, '../../build/sidecar/sidecar.mjs')
-/** Its spill folder is a disk of one megabyte, in a mount namespace that is gone with the process. */
+/** Mounts a disk of one megabyte as the spill folder, in a mount namespace that ends with the process. */
 const WITH_SMALL_DISK = [
   'unshare',
   '--user',
@@ -71,7 +71,7 @@ async function accept(): Promise<ClientHttp2Session> {
   return session
 }
 
-/** As if the host were killed: nothing is said, the connection is gone. */
+/** Acts like a host that is killed: the connection closes without a message. */
 function vanish(session: ClientHttp2Session): void {
   server?.close()
   session.destroy()
@@ -97,16 +97,19 @@ const stdoutOf = (frames: readonly Frame[]): string =>
   ).toString()
 
 describe('the sidecar', () => {
-  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with %s, and says so', async (name) => {
-    start([], { [name]: 'made-up-value' })
-    await once(sidecar, 'close')
-    expect([sidecar.exitCode, output]).toEqual([
-      64,
-      `craik: ${name} is set, but a sandbox must not have it\n`,
-    ])
-  })
+  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])(
+    'does not start with the variable %s, and reports it',
+    async (name) => {
+      start([], { [name]: 'made-up-value' })
+      await once(sidecar, 'close')
+      expect([sidecar.exitCode, output]).toEqual([
+        64,
+        `craik: ${name} is set, but a sandbox must not have it\n`,
+      ])
+    },
+  )
 
-  it('starts with one that is empty, which is how some engines take a variable away', async () => {
+  it('starts if that variable is empty, because some engines remove a variable in this way', async () => {
     start([], { GITHUB_TOKEN: '' })
     const session = await accept()
     const environment = framesOf(
@@ -116,7 +119,7 @@ describe('the sidecar', () => {
     session.destroy()
   })
 
-  it('goes on with its jobs while the host is away, and the output is resumed without a byte lost', async () => {
+  it('continues its jobs while the host is disconnected, and the output resumes without a lost byte', async () => {
     start()
     const first = await accept()
     const spec = {
@@ -150,7 +153,7 @@ describe('the sidecar', () => {
     vanish(second)
   })
 
-  it('ends its jobs and itself when it is told to', async () => {
+  it('ends its jobs and exits on SIGTERM', async () => {
     start()
     const session = await accept()
     await ask(session, 'PUT', '/jobs/long', { kind: 'exec', argv: ['sleep', '1000'] })
@@ -158,12 +161,12 @@ describe('the sidecar', () => {
     sidecar.kill('SIGTERM')
     const [code] = await once(sidecar, 'exit')
     expect(code).toBe(0)
-    // Its number is free a moment later, when whoever inherits it has taken note.
+    // The process id becomes free a moment later, when the new parent has reaped the process.
     expect(ownerOf(pid)).toBeUndefined()
     vanish(session)
   })
 
-  it('holds a program up when its disk is full and nobody reads, and tells what a late reader has missed', async () => {
+  it('blocks a program when its disk is full and nothing reads, and tells a late reader which part is missing', async () => {
     start([...WITH_SMALL_DISK, join(folder, 'spill')])
     const session = await accept()
     const bytes = 5_000_000
@@ -180,7 +183,7 @@ describe('the sidecar', () => {
     }
     expect(await status()).toMatchObject({ state: 'running', first: 0 })
     expect(position).toBeLessThan(3_000_000)
-    // Whoever comes now gets all of it; whoever comes later, what is left.
+    // The first reader gets all of it. A later reader gets only the rest.
     expect(stdoutOf(framesOf(await ask(session, 'GET', '/jobs/much/output')))).toHaveLength(bytes)
     const later = framesOf(await ask(session, 'GET', '/jobs/much/output'))
     const gap = later.find((frame) => frame.type === FRAME.gap)

@@ -1,4 +1,7 @@
-/** The real agents on a machine so busy that each reads its prompt late: Craik stops none of them before it has written down the prompt. */
+/**
+ * The real agents on a host so busy that each reads its prompt late. Craik stops none of them before it has recorded
+ * the prompt.
+ */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -24,12 +27,15 @@ const PROGRAMS: Readonly<Record<AgentName, string>> = {
   kimi: 'kimi',
   opencode: 'opencode',
 }
-/** Longer than Craik takes to see a refused login, and shorter than it waits for an agent to stop. */
-const HELD_MS = 2500
-const BEGINS_MS = 90_000
+/** Longer than Craik needs to detect a refused login, and shorter than it waits for an agent to stop. */
+const PROMPT_DELAY_MS = 2500
+const START_LIMIT_MS = 90_000
 
-/** Runs the agent, and hands it each prompt late. `~/refused`: a program beside it asks a model with a wrong login meanwhile. */
-const slow = (name: AgentName) => `#!/opt/craik/node
+/**
+ * Returns a program that runs the agent and passes on each prompt late. While `~/refused` exists, the program also
+ * makes model calls with a wrong login.
+ */
+const delayingProgram = (name: AgentName) => `#!/opt/craik/node
 const { spawn } = process.getBuiltinModule('node:child_process')
 const { existsSync, writeFileSync } = process.getBuiltinModule('node:fs')
 const { setTimeout: sleep } = process.getBuiltinModule('node:timers/promises')
@@ -48,7 +54,7 @@ lines.on('line', (line) => {
   passed = passed.then(async () => {
     if (JSON.parse(line).method === 'session/prompt') {
       writeFileSync('/workspace/home/held', '')
-      const endsMs = performance.now() + ${HELD_MS}
+      const endsMs = performance.now() + ${PROMPT_DELAY_MS}
       while (performance.now() < endsMs) {
         if (existsSync('/workspace/home/refused')) await refused()
         await sleep(50)
@@ -69,7 +75,7 @@ beforeAll(async () => {
   for (const name of NAMES)
     await sh('mkdir -p ~/.local/bin && printf %s "$1" >"$0" && chmod +x "$0"', [
       `/workspace/home/.local/bin/${PROGRAMS[name]}`,
-      slow(name),
+      delayingProgram(name),
     ])
 }, HARNESSES_MS)
 afterAll(() => scene?.[Symbol.asyncDispose]())
@@ -78,20 +84,20 @@ async function sh(script: string, args: readonly string[] = []): Promise<void> {
   expect(await box.exec(['sh', '-c', script, ...args])).toMatchObject({ code: 0 })
 }
 
-/** Asks, and waits until the agent was given the prompt that it does not read yet. */
+/** Starts a prompt, and waits until the program holds back the prompt from the agent. */
 async function ask(name: AgentName, text: string) {
   await sh('rm -f ~/held')
   const requested = beginPrompt(scene, text, ['--harness', name, '--sandbox', box.id])
   const isOver = requested.ended.then(() => true)
-  for (const endsMs = performance.now() + BEGINS_MS; performance.now() < endsMs; ) {
+  for (const endsMs = performance.now() + START_LIMIT_MS; performance.now() < endsMs; ) {
     if ((await box.exec(['test', '-e', '/workspace/home/held'])).code === 0) return requested
     if (await Promise.race([isOver, sleep(100, false)])) break
   }
   throw new Error(`the agent got no prompt: ${JSON.stringify(await requested.ended)}`)
 }
 
-/** What was asked in the session of a run, as a conversation for the user. */
-async function isExported(prompted: Prompted, text: string): Promise<void> {
+/** Checks that the exported conversation of the run's session contains the prompt. */
+async function expectExported(prompted: Prompted, text: string): Promise<void> {
   const message = JSON.stringify(prompted, null, 1)
   const { agent_session } = await scene.home.json<{ readonly agent_session: string | null }>([
     'run',
@@ -116,11 +122,11 @@ async function isExported(prompted: Prompted, text: string): Promise<void> {
   expect(readFileSync(row!.path, 'utf8')).toContain(text)
 }
 
-it.each(NAMES)('%s writes down a prompt that it is given up for', async (name) => {
+it.each(NAMES)('%s records a prompt that Craik gives up', async (name) => {
   await sh('touch ~/refused')
   const text = `RUN: echo given up > ${name}.txt`
   const prompted = await (await ask(name, text)).ended
   await sh('rm ~/refused')
   expect(prompted, JSON.stringify(prompted, null, 1)).toMatchObject({ code: ERRORS.no_login.exit })
-  await isExported(prompted, text)
+  await expectExported(prompted, text)
 })

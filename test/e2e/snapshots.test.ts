@@ -1,4 +1,4 @@
-/** `craik sandbox snapshot`, `restore` and `fork`, and `craik snapshot`, as they are typed, with real sandboxes. */
+/** `craik sandbox snapshot`, `restore` and `fork`, and `craik snapshot`, as a user types them, with real sandboxes. */
 import { execFileSync } from 'node:child_process'
 import { createHash, createHmac } from 'node:crypto'
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       origin = `https://127.0.0.1:${(store.address() as AddressInfo).port}`
       writeFileSync(home.path('authority.pem'), cert)
       chmodSync(home.path('authority.pem'), 0o644)
-      // The supervisor is started by the first command, and has its environment.
+      // The first command starts the supervisor, with its own environment.
       await home.create(['--name', 'box'])
     })
     afterAll(async () => {
@@ -53,11 +53,11 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       return ran.stdout
     }
 
-    it('snapshot a running sandbox and take it back, with what ran ended as stopped', async () => {
+    it('snapshot and restore a running sandbox, whose jobs end as stopped', async () => {
       await inside('box', 'echo one > a; mkdir d; ln -s /etc/shadow d/l; ln a d/h; chmod 4711 a; chmod 500 d')
       const made = await home.json<SnapshotBody>(['sandbox', 'snapshot', 'box', '--name', 'before'])
       expect(made).toMatchObject({ name: 'before', content: { files: 1, links: 2 }, imported: false })
-      // Only who has a freezer can make it stand still.
+      // Only root has a freezer for the sandbox.
       if (identity === 'root') expect(made.content.still).toBe(true)
       expect(statSync(join(home.home, 'snapshots')).mode & 0o777).toBe(0o700)
       const { job_id } = await home.json<{ job_id: string }>([
@@ -81,7 +81,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(end).toMatchObject({ status: 'failed', metadata: { outcome: 'stopped' } })
     })
 
-    it('snapshot and restore a stopped one without starting it', async () => {
+    it('snapshot and restore a stopped sandbox without starting it', async () => {
       expect((await home.run(['sandbox', 'stop', 'box'])).code).toBe(0)
       const made = await home.json<SnapshotBody>(['sandbox', 'snapshot', 'box', '--name', 'stopped'])
       expect(made.content).toMatchObject({ files: 1, still: true, changed: 0 })
@@ -91,7 +91,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await inside('box', 'cat a')).toBe('one\n')
     })
 
-    it('fork: the same files, limits and policy, and neither sees what the other does', async () => {
+    it('fork a sandbox with the same files, limits and policy, and neither sees later changes of the other', async () => {
       const fork = await home.json<SandboxBody>(['sandbox', 'fork', 'box', '--name', 'child'])
       const box = await home.json<SandboxBody>(['sandbox', 'show', 'box'])
       expect(fork).toMatchObject({ limits: box.limits, policy_envelope_id: box.policy_envelope_id })
@@ -105,7 +105,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect((await home.run(['sandbox', 'delete', 'child'])).code).toBe(0)
     })
 
-    it('export to a file, import it again, and make a sandbox from it: not a bit is another', async () => {
+    it('export to a file, import it again and create a sandbox from it, without a changed bit', async () => {
       const file = home.path('before.tar')
       const { digest } = await home.json<{ digest: string }>(['snapshot', 'export', 'before', file])
       expect(statSync(file).mode & 0o777).toBe(0o600)
@@ -128,7 +128,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect((await home.run(['sandbox', 'delete', 'made'])).code).toBe(0)
     })
 
-    it('isolate whoever is made from them, unless somebody says otherwise', async () => {
+    it('require an explicit --isolation to create a sandbox from a snapshot without isolation', async () => {
       await home.create(['--name', 'bare', '--isolation', 'none', '--env', 'COLOUR=blue'])
       const made = await home.json<SnapshotBody>(['sandbox', 'snapshot', 'bare', '--name', 'bare-before'])
       expect(made).toMatchObject({ isolation: 'none', variables: ['COLOUR'] })
@@ -144,7 +144,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       for (const name of ['bare', 'bare-again']) await home.run(['sandbox', 'delete', '--yes', name])
     })
 
-    it('say what is left out, and replace nothing but files', async () => {
+    it('report what they skip, and replace only regular files', async () => {
       await inside('box', 'mkfifo pipe')
       const made = await home.run(['sandbox', 'snapshot', 'box', '--name', 'piped', '--format', 'table'])
       expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining('skipped  1 entry: fifo (1)\n') })
@@ -160,7 +160,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(nowhere).toMatchObject({ code: ERRORS.usage.exit, stderr: expect.stringContaining('empty') })
     })
 
-    it('refuse what was changed on the way, and list nothing of it', async () => {
+    it('refuse an import that was changed on the way, and keep nothing of it', async () => {
       const bytes = readFileSync(home.path('before.tar'))
       bytes[bytes.length - 1500]! ^= 1
       writeFileSync(home.path('changed.tar'), bytes)
@@ -172,7 +172,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(readdirSync(join(home.home, 'snapshots'))).toHaveLength(before.length)
     })
 
-    it('send to a store over TLS, with a signature that the store can check, and to nowhere else', async () => {
+    it('export to a store over TLS, with a signature that the store can check, and to no other address', async () => {
       await home.run(['supervisor', 'stop'])
       const env = { NODE_EXTRA_CA_CERTS: home.path('authority.pem') }
       for (const [name, value] of [
@@ -210,7 +210,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       for (const hidden of ['sig=hidden', SECRET_KEY, 'the-id']) expect(receipts).not.toContain(hidden)
     })
 
-    it('leave nothing of a snapshot that was killed half-way, and the sandbox goes on', async () => {
+    it('leave nothing of a snapshot that was killed, and the sandbox continues', async () => {
       const killer = new SupervisorKiller(home.home)
       await home.json(['sandbox', 'list'])
       await inside('box', 'head -c 150000000 /dev/urandom > large')
@@ -240,7 +240,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
   })
 })
 
-/** As the store works it out, from what arrived. */
+/** Computes the signature as the store does, from the request that it received. */
 function authorizationOf({ method, url, headers }: IncomingMessage): string {
   const signed = /SignedHeaders=([^,]+),/.exec(headers.authorization ?? '')?.[1] ?? ''
   const lines = signed.split(';').map((name) => `${name}:${String(headers[name])}\n`)

@@ -1,4 +1,4 @@
-/** The supervisor as commands meet it: started on demand, one per home, replaced, killed, gone when idle. */
+/** The supervisor as commands use it: started on demand, one per home, replaced, killed, gone when idle. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -27,7 +27,7 @@ import { connectSupervisor, findSupervisor } from '../../src/supervisor/connect-
 import { takeLock } from '../../src/supervisor/lock.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
 import { builtFolder } from '../built-craik.ts'
-import { builtMain, environmentOf, NODE, ROOT, TestHome, warmHome } from '../craik.ts'
+import { builtMain, environmentOf, linkCompileCache, NODE, ROOT, TestHome } from '../craik.ts'
 
 let test: TestHome
 beforeEach(() => {
@@ -42,7 +42,7 @@ const folder = () => runFolder(homeAt(test.home))
 const info = () => JSON.parse(readFileSync(folder().info, 'utf8')) as { pid: number; build: string }
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
 const createDeps = (changes: { readonly mainFile?: string; readonly runFlags?: readonly string[] } = {}) => {
-  warmHome(test.home)
+  linkCompileCache(test.home)
   return {
     home: homeAt(test.home),
     mainFile: builtMain(),
@@ -51,7 +51,7 @@ const createDeps = (changes: { readonly mainFile?: string; readonly runFlags?: r
   }
 }
 
-/** Until it is so; the test's own limit of time is the only one. */
+/** Waits until the condition holds. Only the test's own timeout limits it. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await sleep(20)
 }
@@ -66,7 +66,7 @@ function isGone(pid: number): boolean {
 }
 
 describe('starting', () => {
-  it('is done by the first command that needs it, and by none that only looks', async () => {
+  it('happens with the first command that needs a supervisor, and with none that only reads', async () => {
     expect(await test.json(['supervisor', 'status'])).toEqual({ running: false })
     expect(existsSync(test.home)).toBe(false)
     using client = await connectSupervisor(createDeps())
@@ -78,7 +78,7 @@ describe('starting', () => {
     })
   })
 
-  it('is looked for in no home of somebody else', async (context) => {
+  it('does not search for a supervisor in the home of another user', async (context) => {
     if (process.getuid?.() !== 0) return context.skip('only root can give a folder to another user')
     mkdirSync(test.home, { mode: 0o700 })
     chownSync(test.home, 65_534, 65_534)
@@ -88,7 +88,7 @@ describe('starting', () => {
     expect(stderr).not.toContain('chown')
   })
 
-  it('gives eight commands at once one and the same', async () => {
+  it('gives eight concurrent commands the same supervisor', async () => {
     const clients = await Promise.all(Array.from({ length: 8 }, () => connectSupervisor(createDeps())))
     const pids = await Promise.all(clients.map(async (client) => (await client.supervisor.version()).pid))
     for (const client of clients) client.close()
@@ -97,7 +97,7 @@ describe('starting', () => {
     expect(starts).toHaveLength(1)
   })
 
-  it('leaves everything that it makes to its owner alone', async () => {
+  it('creates only files that no other user can access', async () => {
     using _client = await connectSupervisor(createDeps())
     const { folder: run, socket, token, lock, info, log } = folder()
     expect([mode(run), mode(socket), mode(token), mode(lock), mode(info), mode(log)]).toEqual([
@@ -111,7 +111,7 @@ describe('starting', () => {
     expect(readFileSync(token, 'utf8')).toMatch(/^[0-9a-f]{64}\n$/)
   })
 
-  it('takes nothing of its starter’s environment that it does not need', async () => {
+  it('passes on only the variables that the supervisor needs', async () => {
     const steering = {
       NODE_OPTIONS: '--no-warnings',
       NODE_PATH: test.folder,
@@ -142,7 +142,7 @@ describe('starting', () => {
     expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).not.toContain('never-to-be-seen')
   })
 
-  it('refuses a folder that others may use', async () => {
+  it('refuses a folder that other users can access', async () => {
     mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
     chmodSync(test.home, 0o700)
     chmodSync(folder().folder, 0o755)
@@ -150,7 +150,7 @@ describe('starting', () => {
     chmodSync(folder().folder, 0o700)
   })
 
-  it('replaces the socket that a dead one left, and only when it holds the lock', async () => {
+  it('replaces the socket of a dead supervisor, and only with the lock', async () => {
     mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
     chmodSync(test.home, 0o700)
     writeFileSync(folder().socket, '')
@@ -158,7 +158,7 @@ describe('starting', () => {
     expect(await client.sandboxes.list()).toEqual([])
   })
 
-  it('does not follow a link in the place of its socket', async () => {
+  it('does not follow a link in place of its socket', async () => {
     mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
     chmodSync(test.home, 0o700)
     const precious = test.path('precious')
@@ -169,7 +169,7 @@ describe('starting', () => {
     expect(readFileSync(precious, 'utf8')).toBe('precious')
   })
 
-  it('shows the end of the log when it cannot be done', async () => {
+  it('shows the end of the log when it fails', async () => {
     mkdirSync(homeAt(test.home).state, { recursive: true, mode: 0o700 })
     chmodSync(test.home, 0o700)
     writeFileSync(homeAt(test.home).database, 'this is no database, whatever its name says '.repeat(100), {
@@ -192,7 +192,7 @@ describe('starting', () => {
 })
 
 describe('the lock', () => {
-  it('is free at once when its holder was killed', async () => {
+  it('is free at once when its owner was killed', async () => {
     const path = test.path('lock')
     const holder = spawn(
       NODE,
@@ -219,8 +219,8 @@ describe('the lock', () => {
   })
 })
 
-describe('going', () => {
-  it('is followed by another at once when it was killed, and a client does not notice', async () => {
+describe('ending', () => {
+  it('by a kill starts another supervisor at once, and a client does not notice', async () => {
     using client = await connectSupervisor(createDeps())
     for (let i = 0; i < 3; i++) {
       const { pid } = await client.supervisor.version()
@@ -230,7 +230,7 @@ describe('going', () => {
     }
   })
 
-  it('happens by itself when there is nothing left to hold', async () => {
+  it('happens by itself when the supervisor is idle', async () => {
     const client = await connectSupervisor(createDeps({ runFlags: ['--idle', '200ms'] }))
     const { pid } = await client.supervisor.version()
     client.close()
@@ -239,14 +239,14 @@ describe('going', () => {
     expect(readFileSync(folder().log, 'utf8')).toContain('"reason":"idle"')
   })
 
-  it('does not happen while somebody is connected', async () => {
+  it('does not happen while a client is connected', async () => {
     using client = await connectSupervisor(createDeps({ runFlags: ['--idle', '100ms'] }))
     const { pid } = await client.supervisor.version()
     await sleep(500)
     expect((await client.supervisor.version()).pid).toBe(pid)
   })
 
-  it('happens in order on SIGTERM', async () => {
+  it('happens cleanly on SIGTERM', async () => {
     using client = await connectSupervisor(createDeps())
     const { pid } = await client.supervisor.version()
     process.kill(pid, 'SIGTERM')
@@ -256,7 +256,7 @@ describe('going', () => {
     expect(readFileSync(folder().log, 'utf8')).toContain('"message":"stopped"')
   })
 
-  it('is what `stop` does, which returns when it is gone, and says when there is none', async () => {
+  it('is complete when `stop` returns, which also reports that no supervisor runs', async () => {
     using client = await connectSupervisor(createDeps())
     const { pid } = await client.supervisor.version()
     client.close()
@@ -266,7 +266,7 @@ describe('going', () => {
   })
 })
 
-/** The same code with later times: what an upgrade looks like. */
+/** Copies the same code with a later time, as an upgrade does. */
 function copyOfCode(atMs: number): string {
   const copy = test.path(`craik-${atMs}`)
   cpSync(builtFolder(), copy, { recursive: true, preserveTimestamps: true })
@@ -276,7 +276,7 @@ function copyOfCode(atMs: number): string {
 }
 
 describe('another version', () => {
-  it('that is newer replaces the one that runs', async () => {
+  it('that is newer replaces the running supervisor', async () => {
     using old = await connectSupervisor(createDeps())
     const before = await old.supervisor.version()
     using client = await connectSupervisor(createDeps({ mainFile: copyOfCode(Date.now() + 60_000) }))
@@ -284,11 +284,11 @@ describe('another version', () => {
     expect(after.pid).not.toBe(before.pid)
     expect(after.build).not.toBe(before.build)
     await until(() => isGone(before.pid))
-    // The older client goes on with the newer supervisor: they speak the same API.
+    // The older client continues with the newer supervisor, because both use the same API.
     expect((await old.supervisor.version()).pid).toBe(after.pid)
   })
 
-  it('that is older leaves the one that runs in its place', async () => {
+  it('that is older uses the running supervisor', async () => {
     const newer = createDeps({ mainFile: copyOfCode(Date.now() + 60_000) })
     using client = await connectSupervisor(newer)
     const { pid } = await client.supervisor.version()
@@ -297,8 +297,8 @@ describe('another version', () => {
   })
 })
 
-describe('a program that is gone', () => {
-  /** A supervisor that was started from a folder which is not there any more. */
+describe('a supervisor whose program was removed', () => {
+  /** Starts a supervisor from a folder, and removes that folder. */
   async function orphan(version?: string): Promise<number> {
     const mainFile = copyOfCode(Date.now() + 60_000)
     const root = join(mainFile, '../..')
@@ -311,7 +311,7 @@ describe('a program that is gone', () => {
     return pid
   }
 
-  it('is told by `doctor` and by `status`', async () => {
+  it('is reported by `doctor` and by `status`', async () => {
     const pid = await orphan()
     expect(await test.json(['supervisor', 'status'])).toMatchObject({ pid, program_gone: true })
     const { stdout } = await test.run(['doctor', '--format', 'json'])
@@ -323,7 +323,7 @@ describe('a program that is gone', () => {
     })
   })
 
-  it('has its supervisor replaced, also by one whose files are older', async () => {
+  it('is replaced, also by a supervisor whose files are older', async () => {
     const pid = await orphan()
     using client = await connectSupervisor(createDeps())
     const after = await client.supervisor.status()
@@ -332,7 +332,7 @@ describe('a program that is gone', () => {
     await until(() => isGone(pid))
   })
 
-  it('is told to a command of an older version, which does not take its place', async () => {
+  it('is reported to a command of an older version, which does not replace it', async () => {
     const pid = await orphan('99.0.0')
     await expect(connectSupervisor(createDeps())).rejects.toMatchObject({
       code: 'version_mismatch',
@@ -344,7 +344,7 @@ describe('a program that is gone', () => {
 })
 
 describe('the log', () => {
-  it('is shown by `logs`, last lines first asked', async () => {
+  it('is shown by `logs`, limited to the last lines on request', async () => {
     using _client = await connectSupervisor(createDeps())
     const { code, stdout } = await test.run(['supervisor', 'logs', '--lines', '1'])
     expect(code).toBe(0)
@@ -355,7 +355,7 @@ describe('the log', () => {
     })
   })
 
-  it('is followed by `logs --follow` until it is told to stop', async () => {
+  it('is followed by `logs --follow` until it is interrupted', async () => {
     using client = await connectSupervisor(createDeps())
     const following = spawn(NODE, [builtMain(), 'supervisor', 'logs', '--follow', '--lines', '1'], {
       env: environmentOf(test),
@@ -367,7 +367,7 @@ describe('the log', () => {
     })
     try {
       await until(() => output.includes('"started"'))
-      // The last lines are printed before the following begins.
+      // `logs` prints the last lines before it follows the log.
       await sleep(1_000)
       await client.supervisor.drain()
       await until(() => output.includes('"shutting down"'))
@@ -378,7 +378,7 @@ describe('the log', () => {
   })
 })
 
-it('answers nobody without its token', async () => {
+it('the supervisor serves no client without its token', async () => {
   using _client = await connectSupervisor(createDeps())
   using stranger = createClient({
     connect: async () => ({ socketPath: folder().socket, token: '0'.repeat(64) }),
@@ -387,7 +387,7 @@ it('answers nobody without its token', async () => {
   await expect(stranger.sandboxes.list()).rejects.toMatchObject({ code: 'supervisor_unreachable' })
 })
 
-it('is the process that its file names', async () => {
+it('the supervisor is the process that its file names', async () => {
   using client = await connectSupervisor(createDeps())
   expect((await client.supervisor.version()).pid).toBe(info().pid)
   using found = await findSupervisor(createDeps())

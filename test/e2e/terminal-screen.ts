@@ -1,9 +1,12 @@
-/** What a person sees of a program that draws its screen: the letters where it put them, by the few sequences that such programs use. */
+/**
+ * Renders what a user sees of a program that draws its screen. Supports the few escape sequences that such programs
+ * use.
+ */
 
 const SEQUENCE =
   /\x1b\[([0-9;]*)([HJK])|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[^[\]]|\r|\n|\t|[^\x00-\x1f\x1b]/gu
 
-/** The lines, without the blanks at their ends. Nothing scrolls: for screens that are not full. */
+/** Returns the lines without trailing blanks. Nothing scrolls, so the screen must not be full. */
 export function renderScreen(output: string): string {
   let lines: string[][] = []
   let [row, column] = [0, 0]

@@ -1,4 +1,6 @@
-/** Two people at one terminal inside a real sandbox: who comes later has it, and who was there is told at once. */
+/**
+ * Two users at one terminal in a real sandbox. The later one gets the input, and the earlier one is notified at once.
+ */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -6,10 +8,10 @@ import { ERRORS } from '../../src/errors.ts'
 import { canBe, IDENTITIES, type LiveSandbox, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'
 import { Terminal } from './interactive-user.ts'
 
-/** For so long after the past of a terminal was shown, what begins with ESC is not taken for typed. */
+/** For so long after the replay of a terminal, Craik does not treat input that begins with ESC as typed. */
 const ANSWERS_MS = 600
 
-/** Says so whether the terminal has the settings of before. */
+/** Reports whether the settings of the terminal were restored. */
 const SCRIPT =
   'stty -a > "$HOME/before.$$"; "$0" "$@"; echo "exit:$?"; stty -a | cmp - "$HOME/before.$$" && echo same-settings; sleep 600'
 
@@ -37,28 +39,28 @@ for (const identity of IDENTITIES) {
       'same-settings',
     ]
 
-    it('the first is told at once, leaves with its settings, and never takes the input back', async () => {
+    it('the first one is notified at once, exits with its settings restored, and never gets the input again', async () => {
       using first = open()
       await first.says('$')
-      first.types('cat > typed\r')
+      first.typeText('cat > typed\r')
       await first.says('cat > typed')
-      first.types('one\r')
+      first.typeText('one\r')
       await first.says('one\r\n')
       const job = await jobOf()
 
-      // Nobody types: coming is enough.
+      // Attaching is enough. The second user types nothing.
       using second = open('--attach', job)
       for (const text of expectedOutput(job)) await first.says(text)
-      first.types('lost\r')
+      first.typeText('lost\r')
       await second.says('one\r\n')
       await sleep(ANSWERS_MS)
-      second.types('two\r')
+      second.typeText('two\r')
       await second.says('two\r\n')
       await killSupervisor(home)
-      second.types('three\r')
+      second.typeText('three\r')
       await second.says('three\r\n')
-      second.types('\x04')
-      second.types('cat typed; echo all-of-it; exit 7\r')
+      second.typeText('\x04')
+      second.typeText('cat typed; echo all-of-it; exit 7\r')
       await second.says('exit:7')
       await second.says('same-settings')
       expect(second.screen).toContain('one\r\ntwo\r\nthree\r\nall-of-it')
@@ -66,10 +68,10 @@ for (const identity of IDENTITIES) {
       expect(first.screen).not.toContain('two')
     })
 
-    it('the first does not come back when it was away with the supervisor while the second came', async () => {
+    it('the first one does not reconnect if the second one attached while the supervisor was gone', async () => {
       using first = open('--', 'sh', '-c', 'echo up; exec cat')
       await first.says('up')
-      first.types('one\r')
+      first.typeText('one\r')
       await first.says('one\r\none\r\n')
       const job = await jobOf()
       await killSupervisor(home)
@@ -77,18 +79,18 @@ for (const identity of IDENTITIES) {
       for (const text of expectedOutput(job)) await first.says(text)
       await second.says('one\r\none\r\n')
       await sleep(ANSWERS_MS)
-      second.types('two\r')
+      second.typeText('two\r')
       await second.says('two\r\ntwo\r\n')
-      second.types('\x04')
+      second.typeText('\x04')
       await second.says('exit:0')
       await second.says('same-settings')
     })
 
-    it('each takes it back when asked to, and what runs inside never sees it', async () => {
+    it('each one gets the input again by attaching again, and the program in the sandbox never notices', async () => {
       let last = open('--', 'sh', '-c', 'echo up; exec cat')
       try {
         await last.says('up')
-        last.types('0\r')
+        last.typeText('0\r')
         await last.says('0\r\n0\r\n')
         const job = await jobOf()
         for (let turn = 1; turn <= 4; turn++) {
@@ -97,10 +99,10 @@ for (const identity of IDENTITIES) {
           for (const text of expectedOutput(job)) await before.says(text)
           await last.says(`${turn - 1}\r\n${turn - 1}\r\n`)
           await sleep(ANSWERS_MS)
-          last.types(`${turn}\r`)
+          last.typeText(`${turn}\r`)
           await last.says(`${turn}\r\n${turn}\r\n`)
         }
-        last.types('\x04')
+        last.typeText('\x04')
         await last.says('exit:0')
       } finally {
         last[Symbol.dispose]()
@@ -111,7 +113,7 @@ for (const identity of IDENTITIES) {
 
 async function killSupervisor(home: SandboxHome): Promise<void> {
   const { pid } = await home.json<{ pid: number }>(['supervisor', 'status', '--format', 'json'])
-  // Ours, and no other that has its number by now.
+  // Checks that the process is the supervisor of this home, and not another process that got its id.
   expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toContain(home.home)
   process.kill(pid, 'SIGKILL')
 }

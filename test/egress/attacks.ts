@@ -1,22 +1,22 @@
 /**
- * Attacks on an egress proxy, as a program inside a sandbox would try them: over nothing but the proxy's address. It imports
- * nothing of Craik, so that it can be copied into a sandbox and run there: `node attacks.ts PORT` prints what came back.
+ * Attacks on an egress proxy, as a program in a sandbox would try them, using only the proxy's address. The file
+ * imports nothing of Craik, so that it can be copied into a sandbox: `node attacks.ts PORT` prints the responses.
  *
- * The proxy allows `allowed.example` on 443 and 80, `store.example:80/bucket` with GET, `rebind.example`, `mixed.example`, `metadata.example`,
- * `mapped.example` on 443 and 80, `*.wild.example` on 443, and nothing else.
+ * The proxy allows `allowed.example` on 443 and 80, `store.example:80/bucket` with GET, `rebind.example`,
+ * `mixed.example`, `metadata.example`, `mapped.example` on 443 and 80, `*.wild.example` on 443, and nothing else.
  */
 import { connect } from 'node:net'
 
 export interface Attack {
   readonly name: string
-  /** What is sent, in pieces: each after the answer to the one before began. */
+  /** The parts to send, each after the response to the previous one began. */
   readonly send: readonly string[]
-  /** The first lines of the answers that are fine; anything else got through. */
+  /** Matches the first lines of a harmless response. With any other response, the attack succeeded. */
   readonly refused: RegExp
 }
 
 const REFUSED = /^HTTP\/1\.1 (?:400|403|501) /
-/** Of what a web server may see of the attacks: the rest got through. */
+/** Matches the requests that a web server may receive. Any other request is a successful attack. */
 export const FINE = /^GET (?:allowed|rebind)\.example \/(?:ok|redirect)$/
 const EITHER = /^(?:$|HTTP\/1\.1 (?:400|403|501|502) )/
 const get = (url: string, host: string, more = '') => `GET ${url} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`
@@ -222,7 +222,7 @@ export const ATTACKS: readonly Attack[] = [
 
 const PATIENCE_MS = 1_500
 
-/** What came back, as text; an attack is fought off when that fits `refused`. */
+/** Returns the response as text. The attack failed when the text matches `refused`. */
 export function attack(port: number, { send }: Pick<Attack, 'send'>, host = '127.0.0.1'): Promise<string> {
   return new Promise((resolve) => {
     const pieces = [...send]
@@ -250,7 +250,7 @@ export function attack(port: number, { send }: Pick<Attack, 'send'>, host = '127
   })
 }
 
-/** The first words of TLS for a name, with one cipher suite. */
+/** Returns a TLS ClientHello for a name, with one cipher suite. */
 function clientHello(name: string): string {
   const bytes = Buffer.from(name)
   const serverName = Buffer.concat([
@@ -279,7 +279,7 @@ function u16(value: number): Buffer {
   return Buffer.from([value >> 8, value & 0xff])
 }
 
-/** Some at a time; which of them were fought off. */
+/** Runs all attacks, four at a time, and returns which of them failed. */
 export async function attackAll(port: number) {
   const results: { name: string; isFoughtOff: boolean; answer: string }[] = []
   const left = [...ATTACKS]

@@ -1,4 +1,4 @@
-/** Archives that a sandbox hands out are whatever it likes: unpacking them writes to the folder asked for and nowhere else. */
+/** Archives from a sandbox can contain anything. Unpacking them writes only to the target folder. */
 import { chmodSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { join, relative, resolve, sep } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -9,7 +9,9 @@ import { expectToWork, type Scenario } from './scene.ts'
 
 type Entry = Parameters<ReturnType<typeof pack>['entry']>[0] & { readonly content?: string }
 
-/** As many tools unpack: in order, as told. The result counts as an attack that worked when the marker says so. */
+/**
+ * Unpacks the entries in order and checks nothing, as many tools do. The attack succeeded if it overwrote the marker.
+ */
 const UNPACK = `
   import tarfile
   with tarfile.open(args[0]) as archive:
@@ -25,7 +27,7 @@ const folder = (name: string): Entry => ({ name, type: 'directory', mode: 0o755 
 const link = (name: string, linkname: string): Entry => ({ name, type: 'symlink', linkname })
 const hardLink = (name: string, linkname: string): Entry => ({ name, type: 'link', linkname })
 
-/** `marker` is a path of the host outside the folder that is unpacked to, which lies beside it. */
+/** `marker` is a host path in the folder `outside`, which lies beside the folder that the archive is unpacked to. */
 const ARCHIVES: Readonly<Record<string, (marker: string) => readonly Entry[]>> = {
   'a file behind a link': (marker) => [
     folder('x'),
@@ -54,7 +56,7 @@ const ARCHIVES: Readonly<Record<string, (marker: string) => readonly Entry[]>> =
 export const archives: Scenario = (scene) => {
   let box: LiveSandbox
 
-  /** Its `tar` is one of its own, and packs what it likes. */
+  /** The sandbox's `tar` is the attacker's own program, which outputs any archive. */
   beforeAll(async () => {
     box = await scene().home.create(['--env', 'PATH=/workspace/home/bin:/usr/bin:/bin'])
     const script =
@@ -62,19 +64,20 @@ export const archives: Scenario = (scene) => {
     expect(await box.exec(['sh', '-c', script])).toMatchObject({ code: 0 })
   })
 
-  async function handOut(entries: readonly Entry[], to: string): Promise<Buffer> {
+  async function copyOut(entries: readonly Entry[], to: string): Promise<Buffer> {
     const archive = await archiveOf(entries)
     const stdin = archive.toString('base64')
     await box.exec(['sh', '-c', 'cat > ~/archive'], { stdin, stdin_encoding: 'base64' })
     const { code, stdout, stderr } = await scene().home.run(['sandbox', 'cp', `${box.id}:x/.`, to])
-    // It was unpacked, or refused for what is in it: an archive of somebody else's would show nothing.
+    // Craik unpacked the attacker's archive, or refused it for its content. An archive of the real `tar` would prove
+    // nothing.
     if (code === 0) expect(JSON.parse(stdout)).not.toMatchObject({ files: 0, skipped_count: 0 })
     else expect(stderr).toContain('refused to unpack')
     return archive
   }
 
   for (const [what, entriesFor] of Object.entries(ARCHIVES)) {
-    it(`unpacking what comes out writes nothing outside: ${what}`, async () => {
+    it(`unpacking an archive of the sandbox writes only to the target folder: ${what}`, async () => {
       const { home, outside } = scene()
       const name = what.replaceAll(' ', '-')
       const [free, held] = ['free', 'held'].map((kind) => join(outside, `${name}-${kind}`)) as [
@@ -83,7 +86,7 @@ export const archives: Scenario = (scene) => {
       ]
       for (const marker of [free, held]) {
         writeFileSync(marker, 'as it was')
-        // It is to be no mode that stops it; a hard link is made only of what one may write.
+        // The mode must not stop the attack: the kernel allows hard links only to files that the user can write.
         chmodSync(marker, 0o666)
       }
 
@@ -93,15 +96,15 @@ export const archives: Scenario = (scene) => {
       await expectToWork('everything', UNPACK, [archive, naive, free])
 
       const target = home.workspace(`unpacked-${name}`)
-      await handOut(entriesFor(held), target)
+      await copyOut(entriesFor(held), target)
       expect(readFileSync(held, 'utf8')).toBe('as it was')
       expectNoWayOut(target)
     })
   }
 
-  it('unpacking what comes out makes no devices and gives no rights away', async () => {
+  it('unpacking an archive of the sandbox creates no devices and keeps no setuid or setgid bits', async () => {
     const target = scene().home.workspace('unpacked-rights')
-    await handOut(
+    await copyOut(
       [
         folder('x'),
         { name: 'x/setuid', mode: 0o6777, content: 'written' },
@@ -120,7 +123,7 @@ export const archives: Scenario = (scene) => {
   })
 }
 
-/** Whatever links there are stay in the folder. */
+/** Expects that every link in the folder leads to a path in the folder. */
 function expectNoWayOut(target: string): void {
   for (const entry of readdirSync(target, { recursive: true, withFileTypes: true })) {
     if (!entry.isSymbolicLink()) continue

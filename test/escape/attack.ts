@@ -1,22 +1,25 @@
-/** An attack: a small program that tells whether it did what it set out to do, and how it was stopped if not. */
+/** An attack: a small program that reports whether it reached its goal, and if not, how it was stopped. */
 import { MACHINES } from '../../src/sandboxes/seccomp/seccomp-profile.ts'
 import type { Without } from './weakened-sandbox.ts'
 
 export interface Attack {
-  /** What it tries to do, as the rest of a sentence: `opens a vsock`. */
+  /** The action, as the rest of a sentence: `opens a vsock`. */
   readonly name: string
-  /** Python. What raises an error of the operating system has failed; anything else that raises is a fault of the test. */
+  /**
+   * Python code. An error of the operating system means that the attack failed. Any other exception is a bug in the
+   * test.
+   */
   readonly program: string
   readonly args?: readonly string[]
-  /** Where it works: a place that lacks what is to stop it. */
+  /** The defense to leave out so that the attack succeeds. */
   readonly without: Without
-  /** All that it may be answered in a sandbox. */
+  /** All results that are allowed in a sandbox. */
   readonly refused: readonly string[]
-  /** The same in a container, where that differs. */
+  /** The results that are allowed in a container, if they differ. */
   readonly refusedInContainer?: readonly string[]
 }
 
-/** All that a program's end says. */
+/** Everything that the end of a program reports. */
 export interface Outcome {
   readonly code: number | null
   readonly signal?: string | null
@@ -49,7 +52,7 @@ except OSError as error:
     print('failed', errno.errorcode.get(error.errno, error.errno), flush=True)
 `
 
-/** The same interpreter on the host and inside, where no other is to be seen. */
+/** Uses the same interpreter on the host and in the sandbox, which has no other one. */
 export function python(program: string, args: readonly string[] = []): string[] {
   const body = program.trim().split('\n')
   const indent = /^ */.exec(program.replace(/^\n*/, ''))![0].length
@@ -57,7 +60,10 @@ export function python(program: string, args: readonly string[] = []): string[] 
   return ['/usr/bin/python3', '-I', '-c', PRELUDE + lines.join('\n') + ENDING, ...args]
 }
 
-/** `succeeded`, `failed ERRNO`, or how it was ended. A program that fails in any other way proves nothing. */
+/**
+ * Returns `succeeded`, `failed ERRNO` or the signal that killed the program. A program that fails in any other way
+ * proves nothing, so this throws.
+ */
 export function verdict({ code, signal, stdout, stderr }: Outcome): string {
   const last = stdout.trim().split('\n').at(-1) ?? ''
   if (code === 0 && /^(succeeded|failed \S+)$/.test(last)) return last
@@ -67,7 +73,7 @@ export function verdict({ code, signal, stdout, stderr }: Outcome): string {
 
 type Calls = NonNullable<(typeof MACHINES)[string]>['calls']
 
-/** The number of a system call on this machine. */
+/** Returns the number of a system call on this architecture. */
 export function numberOf(name: keyof Calls): number {
   return MACHINES[process.arch]!.calls[name]
 }

@@ -1,4 +1,7 @@
-/** The one socket of the host: it cannot be exchanged, nor used by a second; and what ends a sidecar takes only its sandbox. */
+/**
+ * Attacks on the boundary socket and the sidecar. No program in a sandbox replaces the socket or connects to it as a
+ * second client, and a killed sidecar stops only its own sandbox.
+ */
 import { once } from 'node:events'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -22,7 +25,7 @@ const SWAP: Readonly<Record<string, string>> = {
   'changes who may use it': "os.chmod(args[0] + '/host.sock', 0o600)",
 }
 
-/** Speaks to whoever listens, as the sidecar would, and says what is answered. */
+/** Connects to the socket as the sidecar would, and reports the answer. */
 const POSE = `
   client = socket.socket(socket.AF_UNIX)
   client.settimeout(10)
@@ -34,7 +37,10 @@ export const SIGNAL_SIDECAR = `
   for name in filter(str.isdigit, os.listdir('/proc')):
       if '/opt/craik/sidecar.mjs' in words_of(name): os.kill(int(name), int(args[0]))`
 
-/** From the background, as soon as there is room: first nothing that makes sense, then a greeting that does not end. */
+/**
+ * Connects in the background as soon as the host accepts it. It alternates between invalid bytes and an HTTP/2 greeting
+ * with a frame that never ends.
+ */
 const TAKE_OVER = `
   if os.fork() == 0:
       os.setsid()
@@ -53,15 +59,15 @@ const TAKE_OVER = `
           time.sleep(0.1)
       os._exit(0)`
 
-/** Where the host listens, and shows its socket. */
+/** Attacks on the socket transport: the host listens, and mounts its socket in the sandbox. */
 export const socketFolder: Scenario = (scene) => {
   for (const [what, program] of Object.entries(SWAP)) {
-    it(`no program inside exchanges the socket: ${what}`, async () => {
+    it(`no program in the sandbox replaces the socket: ${what}`, async () => {
       const { box, outside } = scene()
       const folder = join(outside, what.replaceAll(' ', '-'))
       mkdirSync(folder)
       chmodSync(folder, 0o777)
-      // Made by the attacker, as it would be if a folder of the sandbox's held the socket.
+      // The attacker creates this socket, as it could if the socket were in a folder of the sandbox.
       const make = "socket.socket(socket.AF_UNIX).bind(args[0] + '/host.sock')"
       await expectToWork('everything', make, [folder])
       await expectToWork('everything', program, [folder])
@@ -70,7 +76,7 @@ export const socketFolder: Scenario = (scene) => {
     })
   }
 
-  it('no program inside takes the sidecar’s place while there is one, and the attempt is on record', async () => {
+  it('no program in the sandbox takes the place of a running sidecar, and the attempt is recorded', async () => {
     const { box, home, outside } = scene()
     const server = createServer((socket) => socket.end('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'))
     server.listen(join(outside, 'posed.sock'))
@@ -85,24 +91,24 @@ export const socketFolder: Scenario = (scene) => {
     expect(JSON.stringify(events)).toMatch(/refused|turned away|second/)
   })
 
-  it('who stops the sidecar and takes its place gets errors for its own sandbox, which can be deleted', async () => {
+  it('a program that stops the sidecar and takes its place causes errors only for its own sandbox, which can be deleted', async () => {
     const { home } = scene()
     const stopped = await home.create()
     const { pid } = await home.client().supervisor.status()
-    await strike(stopped, TAKE_OVER + SIGNAL_SIDECAR, ['19', SOCKET])
+    await runAttack(stopped, TAKE_OVER + SIGNAL_SIDECAR, ['19', SOCKET])
     await expectErrors(stopped)
     await expectOthersWell(scene(), pid)
     await stopped.delete()
   })
 }
 
-/** However the host is reached. */
+/** Attacks that work the same over every transport. */
 export const boundary: Scenario = (scene) => {
-  it('a sidecar that is killed takes its sandbox along, and nothing else', async () => {
+  it('a killed sidecar stops its own sandbox and nothing else', async () => {
     const { box, home } = scene()
     const doomed = await home.create()
     const { pid } = await home.client().supervisor.status()
-    await strike(doomed, SIGNAL_SIDECAR, ['9'])
+    await runAttack(doomed, SIGNAL_SIDECAR, ['9'])
     await untilLost(scene(), doomed.id)
     await expect(doomed.exec(['true'])).rejects.toMatchObject({ code: 'sandbox_stopped' })
     await expectOthersWell(scene(), pid)
@@ -110,26 +116,30 @@ export const boundary: Scenario = (scene) => {
     expect(await box.exec(['true'])).toMatchObject({ code: 0 })
   })
 
-  it('no program inside takes others along when it kills everything that it can', async () => {
+  it('a program that kills every process it can stops its own sandbox and nothing else', async () => {
     const { home } = scene()
     const doomed = await home.create()
     const { pid } = await home.client().supervisor.status()
-    await strike(doomed, 'os.kill(-1, 9)')
+    await runAttack(doomed, 'os.kill(-1, 9)')
     await untilLost(scene(), doomed.id)
     await expectOthersWell(scene(), pid)
     await doomed.delete()
   })
 }
 
-/** What it is answered does not matter: whoever would answer may be hit. */
-export async function strike(box: LiveSandbox, program: string, args: readonly string[] = []): Promise<void> {
+/** Runs an attack and ignores the result, because the attack can kill the process that would report it. */
+export async function runAttack(
+  box: LiveSandbox,
+  program: string,
+  args: readonly string[] = [],
+): Promise<void> {
   await box.exec(python(program, args)).catch(() => {})
 }
 
 export async function expectErrors(box: LiveSandbox): Promise<void> {
   const expectError = () => expect(box.exec(['true'])).rejects.toMatchObject({ name: 'CraikError' })
   await expectError()
-  // Also later, and for several at once; each waits until the sidecar has had its time to answer.
+  // Later requests fail too, also two at once. Each waits until the sidecar's time to answer is over.
   await Promise.all([expectError(), expectError()])
 }
 

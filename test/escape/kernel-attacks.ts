@@ -1,4 +1,4 @@
-/** What the kernel offers to every program and namespaces do not confine. */
+/** Attacks on kernel features that every program can use and that namespaces do not confine. */
 import { type Attack, numberOf } from './attack.ts'
 
 const NO_FILTER = ['seccomp'] as const
@@ -35,7 +35,7 @@ const newNamespace = (name: string, flag: number): Attack => ({
   refused: EPERM,
 })
 
-/** SIGCHLD is what the child sends when it ends. */
+/** The signal that the child sends when it ends. */
 const SIGCHLD = 17
 
 export const NAMESPACE_ATTACKS: readonly Attack[] = [

@@ -1,4 +1,4 @@
-/** What is read-only stays so, and nothing of the host's own settings can be opened for writing. */
+/** Read-only mounts stay read-only, and no program opens a setting of the host for writing. */
 import { type Attack, numberOf } from './attack.ts'
 
 const WITH_RIGHTS = ['seccomp', 'capabilities', 'no user namespaces'] as const
@@ -6,7 +6,9 @@ const WITH_RIGHTS = ['seccomp', 'capabilities', 'no user namespaces'] as const
 /** MS_REMOUNT | MS_BIND, without MS_RDONLY. */
 const WRITABLE_AGAIN = 0x1020
 
-/** `/opt/craik` holds the sidecar. Where it is shown to work, a folder of the attacker's is mounted there read-only. */
+/**
+ * `/opt/craik` holds the sidecar. Where the attack must succeed, a folder of the attacker is mounted there read-only.
+ */
 export const MOUNT_ATTACKS: readonly Attack[] = [
   {
     name: 'mounts a file system of its own',
@@ -47,7 +49,7 @@ export const MOUNT_ATTACKS: readonly Attack[] = [
   },
   {
     name: 'opens for writing any setting of the kernel that is not its own namespaces’',
-    // Opened and closed, never written: nothing changes where it works.
+    // Opens the setting and closes it without writing, so that nothing changes on the host when the attack succeeds.
     program: `
       import re
       refused = None
@@ -76,7 +78,7 @@ export const MOUNT_ATTACKS: readonly Attack[] = [
       raise refused`,
     without: 'everything, as root',
     refused: ['failed ENOENT'],
-    // There is a /sys, which cannot be written.
+    // A container has a `/sys`, which is read-only.
     refusedInContainer: ['failed EACCES', 'failed EROFS'],
   },
 ]

@@ -1,4 +1,4 @@
-/** Two sandboxes of one home, and of one user: neither sees anything of the other. */
+/** Two sandboxes of one home and one user: neither sees anything of the other. */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -12,10 +12,13 @@ import { expectToWork, IS_ROOT, type Scenario, tryIn } from './scene.ts'
 
 const READY_DEADLINE_MS = 60_000
 const PORT_FILE = 'port'
-/** Longer than all tests need that look for it; they end it themselves. */
+/** Longer than all tests that use the offer need. They end it themselves. */
 const OFFERED_SECONDS = 600
 
-/** Offers all that another could find, until it is ended or its folder is; then removes what would outlive it. */
+/**
+ * Offers everything that another sandbox could find, until it is killed or its folder is removed. Then it removes what
+ * would outlive it.
+ */
 const OFFER = `
   word, folder, key = args[0], args[1], int(args[2])
   os.makedirs(folder, exist_ok=True)
@@ -33,7 +36,7 @@ const OFFER = `
   libc.shmctl(memory, 0, None)
   libc.mq_unlink(('/' + word).encode())`
 
-const LOOK: Readonly<Record<string, { readonly program: string; readonly refused: RegExp }>> = {
+const SEARCHES: Readonly<Record<string, { readonly program: string; readonly refused: RegExp }>> = {
   'a file': { program: "open(args[1] + '/file').read()", refused: /^failed ENOENT$/ },
   'an abstract socket': {
     program: "socket.socket(socket.AF_UNIX).connect('\\0' + args[0])",
@@ -88,11 +91,11 @@ export const neighbours: Scenario = (scene) => {
     await offered
   })
 
-  for (const [what, { program, refused }] of Object.entries(LOOK)) {
-    it(`no program inside finds of another sandbox ${what}`, async () => {
+  for (const [what, { program, refused }] of Object.entries(SEARCHES)) {
+    it(`no program in the sandbox finds in another sandbox ${what}`, async () => {
       await using host = await offerOnHost()
       await expectToWork('everything', program, [host.word, host.folder, host.key, host.port])
-      // In the sandbox itself it is all there.
+      // The sandbox that offers them finds them all.
       expect(await tryIn(box, program, [...known, port])).toBe('succeeded')
       expect(await tryIn(scene().box, program, [...known, port])).toMatch(refused)
     })

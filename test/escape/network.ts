@@ -1,4 +1,4 @@
-/** No way out by any address, family or protocol; what listens on the host is out of reach. */
+/** No address, socket family or protocol leads out of the sandbox, and servers on the host are out of reach. */
 import { randomBytes } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -13,7 +13,7 @@ const CONNECT_UNIX = `
   client = socket.socket(socket.AF_UNIX)
   client.settimeout(5)
   client.connect(args[0].replace('@', '\\0', 1))`
-/** A query for a name, and the wait for whatever is answered. */
+/** Sends a DNS query and waits for any answer. */
 const ASK_DNS = `
   family = socket.AF_INET6 if ':' in args[0] else socket.AF_INET
   client = socket.socket(family, socket.SOCK_DGRAM)
@@ -30,7 +30,9 @@ const PING = `
   try: ping(socket.SOCK_RAW)
   except OSError: ping(socket.SOCK_DGRAM)`
 
-/** Addresses that mean something on clouds and in homes; they are named only where there is no network at all. */
+/**
+ * Addresses with a meaning in clouds and home networks. The tests use them only in the sandbox, which has no network.
+ */
 const ELSEWHERE = [
   '169.254.169.254',
   'fd00:ec2::254',
@@ -42,9 +44,9 @@ const ELSEWHERE = [
 const NO_WAY = ['failed ENETUNREACH', 'failed EADDRNOTAVAIL', 'failed EHOSTUNREACH']
 
 export const network: Scenario = (scene) => {
-  it('no program inside reaches a server on the host’s loopback, nor the metadata address', async () => {
+  it('no program in the sandbox reaches a server on the host’s loopback, or the metadata address', async () => {
     const { box } = scene()
-    await using server = await listening(createServer(), { host: '127.0.0.1', port: 0 })
+    await using server = await startListening(createServer(), { host: '127.0.0.1', port: 0 })
     const { port } = server.at.address() as AddressInfo
     await expectToWork(['network namespace'], CONNECT, ['127.0.0.1', String(port)])
     expect(server.connections()).toBe(1)
@@ -53,7 +55,7 @@ export const network: Scenario = (scene) => {
     expect(server.connections()).toBe(1)
   })
 
-  it('no program inside asks a name server, neither one on the host nor the one that the host uses', async () => {
+  it('no program in the sandbox queries a name server: neither one on the host nor the one that the host uses', async () => {
     const { box } = scene()
     const server = createSocket('udp4', (_message, from) => server.send('answer', from.port, from.address))
     let requestCount = 0
@@ -77,26 +79,26 @@ export const network: Scenario = (scene) => {
     expect(await tryIn(box, "socket.getaddrinfo('example.com', 80)")).toMatch(/^failed -\d+$/)
   })
 
-  it('no program inside pings', async () => {
+  it('no program in the sandbox pings', async () => {
     await expectToWork(['seccomp', 'capabilities', 'no user namespaces'], PING, ['127.0.0.1'])
     for (const address of ['127.0.0.1', '169.254.169.254'])
       expect(await tryIn(scene().box, PING, [address])).toBe('failed EACCES')
   })
 
-  it('no program inside reaches an abstract socket of the host', async () => {
+  it('no program in the sandbox reaches an abstract socket of the host', async () => {
     const name = `craik-escape-${randomBytes(8).toString('hex')}`
-    await using server = await listening(createServer(), { path: `\0${name}` })
+    await using server = await startListening(createServer(), { path: `\0${name}` })
     await expectToWork(['network namespace'], CONNECT_UNIX, [`@${name}`])
     expect(await tryIn(scene().box, CONNECT_UNIX, [`@${name}`])).toBe('failed ECONNREFUSED')
     expect(server.connections()).toBe(1)
   })
 
-  it('no program inside reaches a socket in a folder of the host, not even Craik’s own', async () => {
+  it('no program in the sandbox reaches a socket in a folder of the host, not even that of Craik', async () => {
     const { box, home, outside } = scene()
     const path = join(outside, 'listening.sock')
-    await using server = await listening(createServer(), { path })
+    await using server = await startListening(createServer(), { path })
     chmodSync(path, 0o777)
-    // Shown read-only, it can be spoken to all the same.
+    // A program can connect to a socket even on a read-only mount.
     await expectToWork([], CONNECT_UNIX, [path], { shown: ['--ro-bind', outside, outside] })
     expect(server.connections()).toBe(1)
     expect(await tryIn(box, CONNECT_UNIX, [path])).toBe('failed ENOENT')
@@ -105,7 +107,7 @@ export const network: Scenario = (scene) => {
   })
 }
 
-async function listening(
+async function startListening(
   at: Server,
   where: { readonly path?: string; readonly host?: string; readonly port?: number },
 ) {

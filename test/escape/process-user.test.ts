@@ -1,4 +1,4 @@
-/** The escape suite against sandboxes by bubblewrap, made by an ordinary user. */
+/** The escape suite against bubblewrap sandboxes that an ordinary user creates. */
 import { SandboxHome } from '../sandbox-home.ts'
 import { escapeSuite } from './suite.ts'
 

@@ -1,4 +1,4 @@
-/** Other processes: the sidecar's memory, what the host runs, and what becomes of a sandbox whose sidecar is gone. */
+/** Attacks on other processes: the memory of the sidecar and the processes of the host. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, rmSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { type SandboxHome, USER_UID } from '../sandbox-home.ts'
 import { numberOf } from './attack.ts'
 import { expectToWork, type Scenario, type Scene, tryIn } from './scene.ts'
 
-/** Finds the sidecar, or the relay to it, by its command line, or takes the process that it is told. */
+/** Finds the sidecar or the relay by its command line, or uses the process id in the arguments. */
 const TARGET = `
   def target():
       if args[0].isdigit(): return int(args[0])
@@ -20,7 +20,7 @@ const TARGET = `
   pid = target()`
 
 const PIDFD_OPEN = 434
-const ON_MEMORY: Readonly<Record<string, string>> = {
+const MEMORY_ATTACKS: Readonly<Record<string, string>> = {
   'traces it': `
   call(${numberOf('ptrace')}, 16, pid, 0, 0)
   os.waitpid(pid, 0x40000000)
@@ -67,12 +67,12 @@ const DUMP_CORE = `
   if pid == 0: os.abort()
   if not os.WCOREDUMP(os.waitpid(pid, 0)[1]): raise OSError(errno.EPERM, 'no core')`
 
-/** On each of ours that runs inside. */
+/** Registers the attacks on one of Craik's programs in the sandbox. */
 export function memoryAttacks(scene: () => Scene, target: 'sidecar' | 'relay'): void {
-  for (const [what, program] of Object.entries(ON_MEMORY)) {
-    it(`no program inside attacks the ${target}: ${what}`, async () => {
+  for (const [what, program] of Object.entries(MEMORY_ATTACKS)) {
+    it(`no program in the sandbox attacks the ${target}: ${what}`, async () => {
       const { home, box } = scene()
-      await using victim = await bystander(home, 'plain')
+      await using victim = await startBystander(home, 'plain')
       await expectToWork('everything', TARGET + program, [String(victim.pid)])
       expect(await tryIn(box, TARGET + program, [target])).toMatch(/^failed (EPERM|EACCES)$/)
     })
@@ -82,21 +82,21 @@ export function memoryAttacks(scene: () => Scene, target: 'sidecar' | 'relay'): 
 export const processes: Scenario = (scene) => {
   memoryAttacks(scene, 'sidecar')
 
-  it('no program inside kills a process of the host', async () => {
+  it('no program in the sandbox kills a process of the host', async () => {
     const { home, box } = scene()
-    await using first = await bystander(home, 'first')
-    await using second = await bystander(home, 'second')
+    await using first = await startBystander(home, 'first')
+    await using second = await startBystander(home, 'second')
     await expectToWork('everything', KILL, [String(first.pid)])
     expect(await first.ended).toBe('SIGKILL')
     expect(await tryIn(box, KILL, [String(second.pid)])).toBe('failed ESRCH')
     expect(second.child.exitCode ?? second.child.signalCode).toBeNull()
   })
 
-  it('no program inside finds words of the host’s command lines or environments', async () => {
+  it('no program in the sandbox finds words of the host’s command lines or environments', async () => {
     const { home, box } = scene()
     const word = 'word-of-the-host'
-    await using _ = await bystander(home, word)
-    // Not as a whole in its own arguments, where it would find itself.
+    await using _ = await startBystander(home, word)
+    // The argument is reversed, because the program would otherwise find the word in its own command line.
     const program = FIND.replaceAll('args[0]', 'args[0][::-1]')
     const reversed = [...word].reverse().join('')
     await expectToWork('everything', program, [reversed])
@@ -105,7 +105,7 @@ export const processes: Scenario = (scene) => {
     expect(await tryIn(box, program, [path])).toBe('failed ENOENT')
   })
 
-  it('no program inside leaves a core dump, nor has the host’s handler of them started', async () => {
+  it('no program in the sandbox leaves a core dump or starts the host’s core dump handler', async () => {
     const { box, outside } = scene()
     await expectToWork('everything', DUMP_CORE, [], { cwd: outside })
     for (const name of readdirSync(outside)) if (name.startsWith('core')) rmSync(join(outside, name))
@@ -114,8 +114,11 @@ export const processes: Scenario = (scene) => {
   })
 }
 
-/** A process of the host with a readable program, as an ordinary user, that knows a word. */
-async function bystander(home: SandboxHome, word: string) {
+/**
+ * Starts a host process of an ordinary user, with a readable program, and with a word in its arguments and its
+ * environment.
+ */
+async function startBystander(home: SandboxHome, word: string) {
   const user = process.getuid?.() === 0 ? { uid: USER_UID, gid: USER_UID } : {}
   const script = "process.stdout.write('ready'); setInterval(() => {}, 1000)"
   const child: ChildProcess = spawn(NODE, ['-e', script, word], {

@@ -1,13 +1,16 @@
-/** Where the host is reached by a relay, its socket is the sandbox's own: who takes it gains nothing but errors for itself. */
+/**
+ * With the relay transport, the socket belongs to the sandbox. A program that takes it over only causes errors for its
+ * own sandbox.
+ */
 import { expect, it } from 'vitest'
 import type { SandboxEventBody } from '../../src/operator/api/bodies.ts'
-import { expectErrors, expectOthersWell, SIGNAL_SIDECAR, strike } from './boundary.ts'
+import { expectErrors, expectOthersWell, runAttack, SIGNAL_SIDECAR } from './boundary.ts'
 import { memoryAttacks } from './processes.ts'
 import { type Scenario, tryIn } from './scene.ts'
 
 const SOCKET = '/run/craik/sidecar.sock'
 
-/** In this order, because each leaves enough for the next. */
+/** The order matters: each attack leaves enough of the socket for the next. */
 const SWAP: Readonly<Record<string, string>> = {
   'changes who may use it': 'os.chmod(args[0], 0)',
   'puts one of its own beside it': "socket.socket(socket.AF_UNIX).bind(args[0] + '.own')",
@@ -19,7 +22,7 @@ const SWAP: Readonly<Record<string, string>> = {
   os.mkdir(args[0])`,
 }
 
-/** Speaks to the sidecar as the host does, and stays. */
+/** Connects to the sidecar as the host does, and stays connected. */
 const POSE = `
   client = socket.socket(socket.AF_UNIX)
   client.connect(args[0])
@@ -27,7 +30,10 @@ const POSE = `
   client.recv(200)
   time.sleep(1)`
 
-/** From the background: nothing that makes sense, or a greeting that does not end, for whoever the relay connects. */
+/**
+ * Listens in the background in place of the sidecar. It answers the relay with invalid bytes, or with an HTTP/2
+ * greeting and a frame that never ends.
+ */
 const LISTEN = `
   if os.fork() == 0:
       os.setsid()
@@ -53,25 +59,25 @@ const SIGNAL_RELAY = SIGNAL_SIDECAR.replace('sidecar.mjs', 'relay.mjs')
 export const relay: Scenario = (scene) => {
   memoryAttacks(scene, 'relay')
 
-  it('who poses as the host is turned out by the host, and the attempt is on record', async () => {
+  it('the host disconnects a program that poses as the host, and the attempt is recorded', async () => {
     const { box, home } = scene()
-    await strike(box, POSE, [SOCKET])
+    await runAttack(box, POSE, [SOCKET])
     expect(await box.exec(['echo', 'the same'])).toMatchObject({ stdout: 'the same\n' })
     const events: SandboxEventBody[] = []
     for await (const event of home.client().sandboxes.events(box.id)) events.push(event)
     expect(events.map(({ type }) => type)).toEqual(expect.arrayContaining(['disconnected', 'connected']))
   })
 
-  it('who ends the relay again and again is connected again and again', async () => {
+  it('the host reconnects each time that a program kills the relay', async () => {
     const { box } = scene()
     for (let turn = 0; turn < 3; turn++) {
-      await strike(box, SIGNAL_RELAY, ['9'])
+      await runAttack(box, SIGNAL_RELAY, ['9'])
       expect(await box.exec(['echo', 'again'])).toMatchObject({ stdout: 'again\n' })
     }
   })
 
-  // Each waits long for something of its own sandbox: so they wait together.
-  it.concurrent('who exchanges the socket has errors for its own sandbox, once the connection is lost', async () => {
+  // Each of these tests waits a long time for its own sandbox, so they run concurrently.
+  it.concurrent('a program that replaces the socket causes errors only for its own sandbox, once the connection is lost', async () => {
     const { home } = scene()
     const doomed = await home.create()
     const { pid } = await home.client().supervisor.status()
@@ -79,30 +85,31 @@ export const relay: Scenario = (scene) => {
       expect(await tryIn(doomed, program, [SOCKET]), what).toBe('succeeded')
       expect(await doomed.exec(['true']), what).toMatchObject({ code: 0 })
     }
-    await strike(doomed, SIGNAL_RELAY, ['9'])
+    await runAttack(doomed, SIGNAL_RELAY, ['9'])
     await expectErrors(doomed)
     await expectOthersWell(scene(), pid)
     await doomed.delete()
   })
 
-  it.concurrent('who stops the relay is connected by another one, when the host has had its time to notice', async () => {
+  it.concurrent('the host replaces a relay that a program stopped, once it has had time to notice', async () => {
     const { home } = scene()
     const stopped = await home.create()
     const { pid } = await home.client().supervisor.status()
-    const striking = strike(stopped, SIGNAL_RELAY, ['19'])
+    const striking = runAttack(stopped, SIGNAL_RELAY, ['19'])
     await expectOthersWell(scene(), pid)
     await striking
-    // A relay that stopped before it told that the job was begun is given up for that first, and noticed to stand still a while later.
+    // If the relay stopped before it reported the start of the job, the host gives up on that job first. It notices the
+    // stopped relay a little later.
     const echo = () => stopped.exec(['echo', 'here'])
     expect(await echo().catch(echo)).toMatchObject({ stdout: 'here\n' })
     await stopped.delete()
   })
 
-  it.concurrent('who stops the sidecar and listens in its place gets errors for its own sandbox, which can be deleted', async () => {
+  it.concurrent('a program that stops the sidecar and listens in its place causes errors only for its own sandbox, which can be deleted', async () => {
     const { home } = scene()
     const stopped = await home.create()
     const { pid } = await home.client().supervisor.status()
-    await strike(stopped, `${LISTEN}${SIGNAL_SIDECAR}\n  args[0] = '9'${SIGNAL_RELAY}`, ['19', SOCKET])
+    await runAttack(stopped, `${LISTEN}${SIGNAL_SIDECAR}\n  args[0] = '9'${SIGNAL_RELAY}`, ['19', SOCKET])
     await expectErrors(stopped)
     await expectOthersWell(scene(), pid)
     await stopped.delete()

@@ -1,4 +1,4 @@
-/** Eating what there is: processes, memory and disk end at the sandbox's limits, and it says so. */
+/** Exhausting resources: processes, memory and disk end at the sandbox's limits, and the sandbox reports it. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { expectToWork, type Scenario, tryIn } from './scene.ts'
 const MIB = 1024 * 1024
 const MAX_PIDS = 64
 
-/** So many at a time, and no more: where it works it works a few seconds, and all of them are ended. */
+/** Starts a limited number of processes. Where the attack succeeds, it runs for a few seconds and ends all of them. */
 const FORK = `
   children = []
   try:
@@ -20,12 +20,12 @@ const FORK = `
       for pid in children:
           os.kill(pid, signal.SIGKILL)
           os.waitpid(pid, 0)`
-/** Touches every page, so that it is used and not only promised. */
+/** Writes to every page, so that the memory is used and not only reserved. */
 const USE_MEMORY = `
   import mmap
   memory = mmap.mmap(-1, int(args[0]) * ${MIB}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
   for at in range(0, len(memory), 4096): memory[at] = 1`
-/** So much in each of many, that together they use more than any of them may. */
+/** Starts processes that together use more memory than the sandbox may use, although each one uses little. */
 const USE_MEMORY_TOGETHER = `
   children, (reader, writer) = [], os.pipe()
   os.set_blocking(reader, False)
@@ -56,7 +56,7 @@ const FILL = `
   finally: os.unlink(args[0])`
 
 export const resources: Scenario = (scene) => {
-  it('a fork bomb ends at the limit of processes, and the sandbox goes on', async () => {
+  it('a fork bomb ends at the process limit, and the sandbox continues to work', async () => {
     const { home } = scene()
     const box = await home.create(['--pids', String(MAX_PIDS)])
     const wanted = [String(MAX_PIDS * 4)]
@@ -66,7 +66,7 @@ export const resources: Scenario = (scene) => {
     await box.delete()
   })
 
-  it('a fork bomb that is left running takes neither the host nor the way to delete it', async () => {
+  it('a fork bomb that keeps running affects neither the host nor the deletion of its sandbox', async () => {
     const { home, box: other } = scene()
     const box = await home.create(['--pids', String(MAX_PIDS)])
     const bomb = box.exec(['sh', '-c', 'b() { b & b & wait; }; b']).catch((error: unknown) => error)
@@ -77,7 +77,7 @@ export const resources: Scenario = (scene) => {
     await bomb
   })
 
-  it('a memory bomb ends at the limit of memory, and the sandbox says so', async () => {
+  it('a memory bomb ends at the memory limit, and the sandbox reports it', async () => {
     const { home } = scene()
     const box = await home.create(['--memory', '256m'])
     await expectToWork([], USE_MEMORY, ['1536'])
@@ -97,7 +97,7 @@ export const resources: Scenario = (scene) => {
     await box.delete()
   })
 
-  it('a full disk is the sandbox’s own, or is said not to be', async () => {
+  it('a full disk is the sandbox’s own, or the sandbox reports that its disk is not limited', async () => {
     const { home, outside } = scene()
     const box = await home.create(['--disk', '64m'])
     await expectToWork('everything', FILL, [join(outside, 'filled'), '128'])
@@ -105,7 +105,7 @@ export const resources: Scenario = (scene) => {
     const how = await tryIn(box, FILL, ['filled', '128'])
     if (box.body.enforced?.disk === 'filesystem') {
       expect(how).toBe('failed ENOSPC')
-      // Full to the last byte, it still runs commands, and output goes on.
+      // With a full disk, the sandbox still runs commands and still returns output.
       await box.exec(['sh', '-c', 'cat /dev/zero > full'])
       expect(await box.exec(['seq', '100000'])).toMatchObject({ code: 0 })
       expect((await box.exec(['rm', 'full'])).code).toBe(0)
@@ -113,10 +113,10 @@ export const resources: Scenario = (scene) => {
     await box.delete()
   })
 
-  it('file systems in memory have an end too', async () => {
+  it('file systems in memory have a limit too', async () => {
     const { home, box } = scene()
     await expectToWork([], FILL, ['/tmp/filled', '300'])
-    // Over a relay the socket lies in one more of them.
+    // With the relay transport, the socket is on one more such file system.
     for (const folder of ['/dev/shm', '/run', ...(home.line === 'relay' ? ['/run/craik'] : [])])
       expect(await tryIn(box, FILL, [`${folder}/filled`, '300']), folder).toBe('failed ENOSPC')
   })

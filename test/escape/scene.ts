@@ -1,4 +1,4 @@
-/** What an attack finds: a sandbox in a home, and a folder of the host beside it. */
+/** The targets of an attack: a sandbox in a home, and a host folder beside it. */
 import { expect } from 'vitest'
 import type { LiveSandbox, SandboxHome } from '../sandbox-home.ts'
 import { python, verdict } from './attack.ts'
@@ -6,18 +6,18 @@ import { runWithout, type Without, type WithoutOptions } from './weakened-sandbo
 
 export interface Scene {
   readonly home: SandboxHome
-  /** Without anything special about it; attacks that would end it make one of their own. */
+  /** A sandbox with default settings. Attacks that would stop it create one of their own. */
   readonly box: LiveSandbox
-  /** A folder of the host that everybody may write to. */
+  /** A host folder that every user can write to. */
   readonly outside: string
 }
 
-/** Registers tests; the scene is there when they run. */
+/** Registers tests. The scene exists when they run. */
 export type Scenario = (scene: () => Scene) => void
 
 export const IS_ROOT = process.getuid?.() === 0
 
-/** First of all: the attack works where what stops it is missing. */
+/** Expects that the attack succeeds without the defense. Every test does this first. */
 export async function expectToWork(
   without: Without,
   program: string,
@@ -28,7 +28,7 @@ export async function expectToWork(
   expect(verdict(outcome), 'without the defence').toBe('succeeded')
 }
 
-/** What became of it in a sandbox. */
+/** Runs the attack in a sandbox and returns its verdict. */
 export async function tryIn(
   box: LiveSandbox,
   program: string,

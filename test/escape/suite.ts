@@ -1,6 +1,6 @@
 /**
- * The escape suite: attacks that must fail in a sandbox, each shown first to work where what stops it is not there. Every
- * kind of place passes the same ones, over each line.
+ * The escape suite: attacks that must fail in a sandbox. Each one first has to succeed without the defense. Every kind
+ * of sandbox instance passes the same attacks, over each transport.
  */
 import { chmodSync, mkdirSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -38,8 +38,8 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'by the sidecar': boundary,
 }
 
-/** What leads to the host differs, and so does what can be tried at it. */
-const LINES: Readonly<Record<SandboxHome['line'], Scenario>> = { socket: socketFolder, relay }
+/** The way to the host differs by transport, and so do the attacks on it. */
+const TRANSPORT_SCENARIOS: Readonly<Record<SandboxHome['line'], Scenario>> = { socket: socketFolder, relay }
 
 export function escapeSuite(
   name: string,
@@ -64,14 +64,14 @@ export function escapeSuite(
 
     for (const [group, attacks] of Object.entries(TABLES)) describe(group, () => runTable(attacks, scene))
     for (const [group, scenario] of Object.entries(SCENARIOS)) describe(group, () => scenario(scene))
-    describe(`by the one ${line}`, () => LINES[line](scene))
+    describe(`by the ${line} transport`, () => TRANSPORT_SCENARIOS[line](scene))
   })
 }
 
 function runTable(attacks: readonly Attack[], scene: () => Scene): void {
   for (const { name, program, args, without, refused, refusedInContainer } of attacks) {
     const needsRoot = canDoWithout(without) ? '' : ' (only root can show that it works without)'
-    it.skipIf(needsRoot !== '')(`no program inside ${name}${needsRoot}`, async () => {
+    it.skipIf(needsRoot !== '')(`no program in the sandbox ${name}${needsRoot}`, async () => {
       const { box, home, outside } = scene()
       const argv = python(program, args)
       const mounted = ['--ro-bind', outside, '/opt/craik']

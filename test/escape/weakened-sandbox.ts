@@ -1,4 +1,4 @@
-/** Places that lack something of what holds a sandbox, where attacks are shown to work. */
+/** Environments that lack some defenses of a sandbox, so that attacks succeed in them. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,14 +8,14 @@ import { run } from '../craik.ts'
 import { USER_UID } from '../sandbox-home.ts'
 import type { Outcome } from './attack.ts'
 
-/** `own user`: bubblewrap is started by root and does not become somebody else first. */
+/** Without `own user`, root starts bubblewrap and does not switch to an ordinary user first. */
 type Defence = 'seccomp' | 'capabilities' | 'no user namespaces' | 'network namespace' | 'own user'
 
-/** Nothing at all, as an ordinary user or as root; or bubblewrap as a sandbox has it, less some of it. */
+/** No defenses at all, as an ordinary user or as root, or bubblewrap as a sandbox uses it without some defenses. */
 export type Without = 'everything' | 'everything, as root' | readonly Defence[]
 
 export interface WithoutOptions {
-  /** Arguments of bubblewrap that show more. */
+  /** More mounts, as arguments of bubblewrap. */
   readonly shown?: readonly string[]
   readonly cwd?: string
 }
@@ -24,7 +24,7 @@ const IS_ROOT = process.getuid?.() === 0
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
 const ORDINARY = IS_ROOT ? { uid: USER_UID, gid: USER_UID } : {}
 
-/** Whether the one who runs the tests can make such a place. */
+/** Returns whether the user who runs the tests can create such an environment. */
 export function canDoWithout(without: Without): boolean {
   return IS_ROOT || !(without === 'everything, as root' || without.includes('own user'))
 }
@@ -45,7 +45,7 @@ export async function runWithout(
     writeFileSync(filter, seccompFilter({ unixSockets: true })!)
     const command = ['sh', '-c', `exec "$@" 3<${filter}`, 'sh', ...weaken(without, options), ...argv]
     const user = without.includes('own user') ? {} : ORDINARY
-    // Whoever is to open the filter has to get there.
+    // The user who opens the filter needs access to its folder.
     await run('chmod', ['-R', 'a+rX', folder])
     return await run(command[0]!, command.slice(1), { cwd: '/', env: ENVIRONMENT, ...user })
   } finally {
@@ -68,7 +68,8 @@ function weaken(
   return [
     'bwrap',
     ...stored,
-    // As any other number it would get a second user namespace, in which it had no rights over the rest.
+    // With any other user id, bubblewrap would create a second user namespace, which has no rights over the first one's
+    // resources.
     ...(lacks('capabilities') ? ['--cap-add', 'ALL', '--uid', '0', '--gid', '0'] : []),
     ...(lacks('seccomp') ? [] : ['--seccomp', '3']),
     ...systemArguments(),

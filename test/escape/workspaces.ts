@@ -1,4 +1,4 @@
-/** What lies in a workspace, and what is put there to lead the host astray. */
+/** Contents of a workspace, and files that a sandbox puts there to mislead the host. */
 import { once } from 'node:events'
 import {
   existsSync,
@@ -28,7 +28,7 @@ const REPLACE = `
       os.unlink(args[0] + '.new')
       raise`
 
-/** Programs of the host run these, or do what they say, as soon as somebody opens the folder. */
+/** Programs of the host run these files or follow their settings as soon as a user opens the folder. */
 const TRUSTED = ['.git/hooks/pre-commit', '.git/config', '.vscode/tasks.json', '.envrc']
 const TRUSTED_LATER = [
   '.claude/settings.json',
@@ -37,9 +37,9 @@ const TRUSTED_LATER = [
   '.idea/workspace.xml',
   '.npmrc',
 ]
-const KEPT = 'for nobody inside'
-const INSIDE = '/workspace/home/project'
-const HELD = /^failed (EROFS|EBUSY|EACCES|EPERM|EEXIST|ENOTDIR)$/
+const EXPECTED_TEXT = 'for nobody inside'
+const SANDBOX_PROJECT = '/workspace/home/project'
+const REFUSED = /^failed (EROFS|EBUSY|EACCES|EPERM|EEXIST|ENOTDIR)$/
 
 export const workspaces: Scenario = (scene) => {
   const refusalOf = async ({ home }: Scene, folder: string): Promise<string> => {
@@ -48,7 +48,7 @@ export const workspaces: Scenario = (scene) => {
     return stderr
   }
 
-  it('a workspace that is reached through a link is not mounted', async () => {
+  it('a workspace whose path contains a link is not mounted', async () => {
     const { home, outside } = scene()
     writeFileSync(join(outside, 'behind-a-link'), 'x')
     const folder = home.workspace('with-a-link', { 'project/file': 'x' })
@@ -61,7 +61,7 @@ export const workspaces: Scenario = (scene) => {
       expect(await refusalOf(scene(), path), path).toContain('link')
   })
 
-  it('a workspace that holds a socket of the host is not mounted', async () => {
+  it('a workspace that contains a socket of the host is not mounted', async () => {
     const { home } = scene()
     const folder = home.workspace('with-a-socket', { 'deep/er/file': '' })
     const server = createServer((socket) => socket.end()).listen(join(folder, 'deep/er/host.sock'))
@@ -78,7 +78,7 @@ export const workspaces: Scenario = (scene) => {
     }
   })
 
-  it('a sandbox’s environment does not steer its sidecar', async () => {
+  it('a sandbox’s environment does not control its sidecar', async () => {
     const { home, outside } = scene()
     const evil = join(outside, 'evil.cjs')
     writeFileSync(evil, "require('node:fs').writeFileSync(process.env.MARKER, 'loaded')")
@@ -107,31 +107,33 @@ export const workspaces: Scenario = (scene) => {
       box = await home.create(['--in-place', '--workspace', folder])
     })
 
-    it('no program inside changes, replaces or renames what programs of the host trust', async () => {
+    it('no program in the sandbox changes, replaces or renames files that host programs trust', async () => {
       const free = scene().home.workspace('unguarded', files)
       for (const path of TRUSTED) {
         await expectToWork('everything', REPLACE, [join(free, path)])
         await expectToWork('everything', RENAME, [join(free, path)])
         for (const program of [WRITE, REPLACE, RENAME])
-          expect(await tryIn(box, program, [`${INSIDE}/${path}`]), `${path}: ${program}`).toMatch(HELD)
+          expect(await tryIn(box, program, [`${SANDBOX_PROJECT}/${path}`]), `${path}: ${program}`).toMatch(
+            REFUSED,
+          )
         expect(readFileSync(join(folder, path), 'utf8')).toBe('of the host')
       }
       for (const path of ['.git', '.vscode', '.git/hooks'])
-        expect(await tryIn(box, RENAME, [path]), path).toMatch(HELD)
+        expect(await tryIn(box, RENAME, [path]), path).toMatch(REFUSED)
     })
 
-    it('no program inside creates what they would trust and is not there yet', async () => {
+    it('no program in the sandbox creates missing files that host programs would trust', async () => {
       const free = scene().home.workspace('unguarded-too')
       for (const path of TRUSTED_LATER) {
         await expectToWork('everything', WRITE, [join(free, path)])
-        expect(await tryIn(box, WRITE, [`${INSIDE}/${path}`]), path).toMatch(HELD)
-        expect(await tryIn(box, RENAME, [path.split('/')[0]!]), path).toMatch(HELD)
+        expect(await tryIn(box, WRITE, [`${SANDBOX_PROJECT}/${path}`]), path).toMatch(REFUSED)
+        expect(await tryIn(box, RENAME, [path.split('/')[0]!]), path).toMatch(REFUSED)
       }
     })
 
-    it('a link that is made inside leads nowhere on the host: copied, copied onto, or deleted', async () => {
+    it('a link that the sandbox creates leads to no host file when it is copied, copied onto or deleted', async () => {
       const { home, outside } = scene()
-      writeFileSync(join(outside, 'secret'), KEPT)
+      writeFileSync(join(outside, 'secret'), EXPECTED_TEXT)
       expect((await box.exec(['ln', '-s', outside, 'leak'])).code).toBe(0)
       expect((await box.exec(['ln', '-s', join(outside, 'secret'), 'leaked-file'])).code).toBe(0)
       await expectToWork('everything', READ, [join(folder, 'leak/secret')])
@@ -141,7 +143,7 @@ export const workspaces: Scenario = (scene) => {
       await home.run(['sandbox', 'cp', `${box.id}:.`, join(target, 'all')])
       for (const entry of readdirSync(target, { recursive: true, withFileTypes: true })) {
         const path = join(entry.parentPath, entry.name)
-        if (entry.isFile()) expect(readFileSync(path, 'utf8'), path).not.toContain(KEPT)
+        if (entry.isFile()) expect(readFileSync(path, 'utf8'), path).not.toContain(EXPECTED_TEXT)
         expect(entry.name).not.toBe('secret')
       }
 
@@ -154,10 +156,10 @@ export const workspaces: Scenario = (scene) => {
       await home.run(['sandbox', 'cp', `${box.id}:new/.`, join(folder, 'leak')])
       await home.run(['sandbox', 'cp', `${box.id}:planted`, join(folder, 'leaked-file')])
       expect(existsSync(join(outside, 'planted'))).toBe(false)
-      expect(readFileSync(join(outside, 'secret'), 'utf8')).toBe(KEPT)
+      expect(readFileSync(join(outside, 'secret'), 'utf8')).toBe(EXPECTED_TEXT)
     })
 
-    it('and after it is deleted the folder has what it had, and no more than the sandbox’s own files', async () => {
+    it('after the sandbox is deleted, the folder has its original files, and otherwise only the sandbox’s own', async () => {
       await box.delete()
       const after = readdirSync(folder, { recursive: true }).map(String)
       const made = ['leak', 'leaked-file', 'new', 'new/planted', 'planted']

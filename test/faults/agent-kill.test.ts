@@ -1,4 +1,4 @@
-/** SIGKILL in the middle of a prompt: what is left says what is known, and what is not. */
+/** SIGKILL in the middle of a prompt: the records state what is known about it and what is not. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
@@ -8,7 +8,7 @@ import { builtMain, environmentOf, NODE, TestHome } from '../craik.ts'
 import { startLocalModel } from '../local-model.ts'
 import type { Act } from '../wire/wire-server.ts'
 
-/** Unlikely to be anybody else's. */
+/** A duration that no other process on the host is likely to use. */
 const NAP = '86397'
 
 const SLOW: Act = { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'slow' } }
@@ -64,8 +64,8 @@ const waitForExit = (child: ChildProcess) =>
     ? Promise.resolve()
     : new Promise<void>((done) => child.once('exit', () => done()))
 
-/** The command of this test, wherever it is on this machine. */
-function napping(): readonly number[] {
+/** Returns the pids of this test's command anywhere on the host. */
+function findNapPids(): readonly number[] {
   return readdirSync('/proc')
     .filter((pid) => {
       try {
@@ -77,10 +77,10 @@ function napping(): readonly number[] {
     .map(Number)
 }
 
-const isNapping = (): boolean => napping().length > 0
+const isNapping = (): boolean => findNapPids().length > 0
 
 describe('a prompt that is killed', () => {
-  it('during a command: the command dies too, its outcome is indeterminate, the run interrupted', async () => {
+  it('during a command: the command is killed too, its outcome is indeterminate and the run is interrupted', async () => {
     await using at = await scene([SLOW, { kind: 'text', text: 'never' }])
     const { home } = at
     const child = at.prompt()
@@ -131,11 +131,11 @@ describe('a prompt that is killed', () => {
       expect(stdout).toContain('isolation none requested, actual isolation unknown')
       expect(stdout).toContain('a command was started without isolation and may still run')
     } finally {
-      for (const pid of napping()) process.kill(pid, 'SIGKILL')
+      for (const pid of findNapPids()) process.kill(pid, 'SIGKILL')
     }
   })
 
-  it('during a slow call: nothing is claimed about the answer, and the session can be prompted again', async () => {
+  it('during a slow call: nothing is claimed about the answer, and the session accepts prompts again', async () => {
     await using at = await scene([{ kind: 'silence' }, { kind: 'text', text: 'here I am' }])
     const { home, model } = at
     const child = at.prompt()
@@ -160,11 +160,11 @@ describe('a prompt that is killed', () => {
   })
 })
 
-describe('a prompt that is asked to stop from another process', () => {
+describe('a prompt that another process stops', () => {
   it.each([
     ['run cancel', 'idle'],
     ['agent stop', 'stopped'],
-  ])('by %s ends its command and its run, and says so', async (verb, status) => {
+  ])('by %s ends its command and its run, and reports it', async (verb, status) => {
     await using at = await scene([SLOW, { kind: 'text', text: 'never' }])
     const { home } = at
     const child = at.prompt()
@@ -184,7 +184,7 @@ describe('a prompt that is asked to stop from another process', () => {
 
 describe('a prompt that is stopped while its model is silent', () => {
   it.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'run cancel', 'agent stop'] as const)(
-    'by %s prints how it ended, as after any other end',
+    'by %s prints its result, as after any other end',
     async (how) => {
       await using at = await scene([{ kind: 'silence' }])
       const { home, model } = at

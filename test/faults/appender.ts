@@ -1,9 +1,10 @@
 /**
  * A process that appends to one home and prints the id of each receipt only after the log has acknowledged it.
  *
- *   node appender.ts <home> mixed <lanes>     goes on until it is killed
- *   node appender.ts <home> rotate            takes new keys between receipts, until it is killed
- *   node appender.ts <home> single <count>    says `ready`, waits for a line, appends one after the other, closes
+ * - `node appender.ts <home> mixed <lanes>` appends until it is killed.
+ * - `node appender.ts <home> rotate` rotates the keys between receipts, until it is killed.
+ * - `node appender.ts <home> single <count>` prints `ready`, waits for a line, appends one receipt after the other and
+ * closes the log.
  */
 import { writeSync } from 'node:fs'
 import { rotateKey } from '../../src/receipts/receipt-log.ts'
@@ -11,7 +12,9 @@ import { openLog, point } from './log.ts'
 
 const [home, mode, number] = process.argv.slice(2) as [string, 'mixed' | 'rotate' | 'single', string]
 
-/** Straight to the pipe: what this process was told is known outside, whatever happens to it next. */
+/**
+ * Writes to the pipe directly, so that the test receives every acknowledgement, whatever happens to this process next.
+ */
 function say(line: string): void {
   for (;;) {
     try {
@@ -45,7 +48,7 @@ if (mode === 'single') {
         const { status: _, ...begin } = point(n)
         const open = await log.begin(begin)
         say(open.id)
-        // An effect of its own length, so that a kill finds some begun and not ended.
+        // Half of the actions last a random time, so that a kill leaves some that began and did not end.
         if (n % 2 === 0) await new Promise((resolve) => setTimeout(resolve, Math.random() * 20))
         say((await open.end({ status: n % 4 === 0 ? 'passed' : 'failed' })).id)
       }

@@ -1,7 +1,9 @@
-/** One probe of a caller at a time, whichever process asks, and also when the one that probes is killed. */
+/**
+ * A breaker allows one probe at a time across all processes. The next one may probe when a probing process is killed.
+ */
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
-import { askBreaker, breakerStates, reportToBreaker } from '../../src/providers/breaker/breakers.ts'
+import { breakerStates, checkBreaker, reportToBreaker } from '../../src/providers/breaker/breakers.ts'
 import type { Store } from '../../src/store/store.ts'
 import { TestHome } from '../craik.ts'
 import { openLog } from './log.ts'
@@ -11,7 +13,7 @@ const PROBER = new URL('./prober.ts', import.meta.url)
 const PROVIDER = 'provider_openai'
 const PROCESSES = 6
 
-test('many processes at a half-open breaker: one probes, the others wait; its death frees the turn', async () => {
+test('many processes at a half-open breaker: one probes, the others wait, and its death lets the next one probe', async () => {
   using home = new TestHome()
   await using opened = await openLog(home.home)
   const { store, log } = opened
@@ -27,7 +29,7 @@ test('many processes at a half-open breaker: one probes, the others wait; its de
     expect(output.filter((line) => line === 'probe')).toHaveLength(1)
     expect(output.filter((line) => line === 'wait')).toHaveLength(PROCESSES - 1)
 
-    const ask = () => askBreaker({ store, clock: systemClock, owner: log.owner }, PROVIDER, null)
+    const ask = () => checkBreaker({ store, clock: systemClock, owner: log.owner }, PROVIDER, null)
     expect(await ask()).toMatchObject({ admitted: false, phase: 'probing' })
     await kill(scripts[output.indexOf('probe')]!)
     expect(await ask()).toMatchObject({ admitted: true, probeId: expect.any(String) })

@@ -1,18 +1,18 @@
-/** One budget and many processes; and processes that die between holding and settling. */
+/** One budget with many processes, and processes that die between reserving and settling. */
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
-import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
+import { envelopeFor, POLICY_OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
 import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import { listBudgets, setBudget, setQuota } from '../../src/providers/ledger/budgets-and-quotas.ts'
-import { admitInput, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
+import { admitInput, nanoUsdCall } from '../../src/providers/ledger/ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS, sweepDead } from '../../src/providers/ledger/sweep.ts'
 import { type AdmitOutput, admitCall } from '../../src/providers/ledger/tokens.ts'
 import { Sealer } from '../../src/receipts/sealer.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openDatabase } from '../../src/store/sqlite/database.ts'
-import { tablesOver } from '../../src/store/sqlite/tables.ts'
+import { createTables } from '../../src/store/sqlite/tables.ts'
 import { TestHome } from '../craik.ts'
 import { openDatabaseOf, openLog } from './log.ts'
 import { lineOf, startScript } from './scripts.ts'
@@ -24,11 +24,11 @@ const PROCESSES = 8
 const ATTEMPTS = 400
 const LIMIT_NANO_USD = 250_000
 
-/** A home in which model calls are granted, under a budget. */
+/** Creates a home that grants model calls under a budget. */
 async function prepareLog(home: TestHome): Promise<string> {
   await using opened = await openLog(home.home)
   await createEnvelope(opened.store, await envelopeFor('automation'), readBuiltInPolicy('automation'), {
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
   })
   const { grant } = await createGrant(opened.store, {
     ...TERMS,
@@ -46,12 +46,12 @@ async function prepareLog(home: TestHome): Promise<string> {
     limit_tokens: null,
     allow_unpriced: false,
   }
-  await setBudget(opened.store, terms, OPERATOR)
+  await setBudget(opened.store, terms, POLICY_OPERATOR)
   return grant.id
 }
 
 function reserve({ store, log }: OpenLog, grant: string, tokens: number): Promise<AdmitOutput> {
-  return store.write(admitCall, admitInput(pennyCall(tokens), log.owner, grant, 'agent_1'))
+  return store.write(admitCall, admitInput(nanoUsdCall(tokens), log.owner, grant, 'agent_1'))
 }
 
 async function readBudget({ store }: OpenLog) {
@@ -60,7 +60,7 @@ async function readBudget({ store }: OpenLog) {
 }
 
 describe('eight processes that reserve from one budget', () => {
-  it('spend not one nano-dollar too much, receipt every attempt, and leave what is left for the next', async () => {
+  it('never exceed the limit, record every attempt, and leave the rest for the next process', async () => {
     using home = new TestHome()
     const grant = await prepareLog(home)
     const scripts = Array.from({ length: PROCESSES }, () =>
@@ -68,7 +68,7 @@ describe('eight processes that reserve from one budget', () => {
     )
     await Promise.all(scripts.map((script) => lineOf(script, (line) => line === 'ready')))
     for (const script of scripts) script.process.stdin!.end('go\n')
-    // Rows and log are read as they are at one moment, whoever writes meanwhile.
+    // The command reads the rows and the log as they are at one moment, although processes write at the same time.
     const during = await home.run(['receipts', 'verify', '--replay'])
     const ends = await Promise.all(scripts.map((script) => script.closed))
     expect(JSON.parse(during.stdout)).toMatchObject({ replay: { differ: [], rows: { differ: [] } } })
@@ -88,7 +88,7 @@ describe('eight processes that reserve from one budget', () => {
       const { spent, held } = await readBudget(opened)
       expect(held).toBe(0)
       expect(spent).toBeLessThanOrEqual(LIMIT_NANO_USD)
-      // Whoever was refused wanted at least a hundred.
+      // A call needs less than 300 nano-dollars, so the budget refuses calls only when less than that is left.
       expect(spent).toBeGreaterThan(LIMIT_NANO_USD - 300)
       const left = LIMIT_NANO_USD - spent
       if (left > 0) expect(await reserve(opened, grant, left)).toMatchObject({ effect: 'allow' })
@@ -109,8 +109,8 @@ describe('eight processes that reserve from one budget', () => {
   })
 })
 
-describe('a process that is killed between holding and settling', () => {
-  it('frees its slot at once, and its hold is spent a quarter of an hour later', async () => {
+describe('a process that is killed between reserving and settling', () => {
+  it('frees its slot at once, and its hold counts as spent 15 minutes later', async () => {
     using home = new TestHome()
     const grant = await prepareLog(home)
     {
@@ -119,7 +119,7 @@ describe('a process that is killed between holding and settling', () => {
       await setQuota(
         opened.store,
         { ...quota, scope_kind: 'provider', scope_ref: 'provider_openai' },
-        OPERATOR,
+        POLICY_OPERATOR,
       )
     }
     const script = startScript(RESERVER, [home.home, grant, 'hold'])
@@ -147,12 +147,12 @@ describe('a process that is killed between holding and settling', () => {
   })
 })
 
-/** The housekeeping of a process that starts at another time. */
+/** Runs the cleanup of a process that starts at the given time. */
 async function sweepAt(home: TestHome, nowMs: number): Promise<void> {
   const clock = { nowMs: () => nowMs }
   const database = await openDatabase(homeAt(home.home))
   database.exec('BEGIN IMMEDIATE')
-  await sweepDead(tablesOver(database), new Sealer(homeAt(home.home), clock), clock)
+  await sweepDead(createTables(database), new Sealer(homeAt(home.home), clock), clock)
   database.exec('COMMIT')
   database.close()
 }

@@ -1,4 +1,4 @@
-/** How far checkpoints stay behind, what closing promises, and that a batch keeps its members apart. */
+/** How late checkpoints may be, what closing guarantees, and that calls in one batch fail independently. */
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
@@ -17,7 +17,7 @@ const APPENDER = new URL('./appender.ts', import.meta.url)
 const appendReceipt = procedure<PreparedReceipt, ReceiptRef>('receipts.append')
 
 describe('checkpoints', () => {
-  it('stand at every multiple of 256 receipts', async () => {
+  it('are created at every multiple of 256 receipts', async () => {
     using home = new TestHome()
     await using opened = await openLog(home.home)
     await Promise.all(Array.from({ length: 1_000 }, (_, n) => opened.log.append(point(n))))
@@ -33,7 +33,7 @@ describe('checkpoints', () => {
     await until(() => checkpointSizes(home.home).at(-1) === 4)
   })
 
-  it('keep coming while there is always something to write', async () => {
+  it('are created even when writes never stop', async () => {
     using home = new TestHome()
     await using opened = await openLog(home.home)
     let over = false
@@ -50,7 +50,7 @@ describe('checkpoints', () => {
     expect(sizes.some((size) => size % 256 !== 0)).toBe(true)
   })
 
-  it('cover the tail of a killed process when the next writer closes', async () => {
+  it('cover the last receipts of a killed process when the next writer closes', async () => {
     using home = new TestHome()
     const script = startScript(APPENDER, [home.home, 'mixed', '4'], () => {
       if (script.lines.length === 100) script.process.kill('SIGKILL')
@@ -71,7 +71,7 @@ describe('checkpoints', () => {
 })
 
 describe('closing', () => {
-  it('finishes what was accepted, any number of times', async () => {
+  it('finishes the accepted calls, even when it is repeated', async () => {
     using home = new TestHome()
     const { store, log } = await openLog(home.home)
     const accepted = Array.from({ length: 300 }, (_, n) => log.append(point(n)))
@@ -81,7 +81,7 @@ describe('closing', () => {
     expect(checkpointSizes(home.home)).toEqual([256, 300])
   })
 
-  it('of a store that never wrote does nothing', async () => {
+  it('does nothing for a store that never wrote', async () => {
     using home = new TestHome()
     const { store } = await openLog(home.home)
     await store.close()
@@ -89,7 +89,7 @@ describe('closing', () => {
     expect(receiptsOf(home.home)).toEqual([])
   })
 
-  it('refuses what comes after', async () => {
+  it('refuses later calls', async () => {
     using home = new TestHome()
     const { store, log } = await openLog(home.home)
     await log.append(point(0))
@@ -110,7 +110,7 @@ describe('closing', () => {
 })
 
 describe('calls that share a commit', () => {
-  it('fail alone: a reused id is a conflict for that one', async () => {
+  it('fail alone: a reused id is a conflict only for its own call', async () => {
     using home = new TestHome()
     await using opened = await openLog(home.home)
     const taken = (await opened.log.append(point(0))).id
@@ -129,7 +129,7 @@ describe('calls that share a commit', () => {
     expect(isGapless(receipts)).toBe(true)
   })
 
-  it('fail alone: ends without a begin, second ends, unknown procedures', async () => {
+  it('fail alone: an end without a begin, a second end, an unknown procedure', async () => {
     using home = new TestHome()
     {
       await using opened = await openLog(home.home)
@@ -161,7 +161,7 @@ describe('calls that share a commit', () => {
 })
 
 describe('a very large burst of calls', () => {
-  it('is taken without harm', async () => {
+  it('is handled without harm', async () => {
     using home = new TestHome()
     await using opened = await openLog(home.home)
     const nothing = procedure<undefined, void>('no.such.procedure')
@@ -174,8 +174,8 @@ describe('a very large burst of calls', () => {
   })
 })
 
-describe('the database itself', () => {
-  it('refuses to change or remove a receipt, whoever asks', async () => {
+describe('the database', () => {
+  it('refuses every client that changes or removes a receipt', async () => {
     using home = await homeWithReceipts(3)
     const before = receiptsOf(home.home)
     using database = new DatabaseSync(homeAt(home.home).database)
@@ -190,7 +190,7 @@ describe('the database itself', () => {
     expect(receiptsOf(home.home)).toEqual(before)
   })
 
-  it('refuses Craik itself to replace a receipt, by its number or by its id', async () => {
+  it('refuses even Craik when it replaces a receipt by its number or its id', async () => {
     using home = await homeWithReceipts(3)
     const before = receiptsOf(home.home)
     using database = await openDatabase(homeAt(home.home))
@@ -218,7 +218,7 @@ function checkpointSizes(root: string): readonly number[] {
   return rows.map(({ size }) => size as number)
 }
 
-/** Waits for something that happens by itself; the deadline only ends a test that has failed. */
+/** Waits for an event that happens by itself. The deadline only ends a test that has failed. */
 async function until(condition: () => boolean): Promise<void> {
   const deadline = Date.now() + 30_000
   while (!condition()) {

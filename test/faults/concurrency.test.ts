@@ -1,4 +1,4 @@
-/** Many processes, and many stores in one process, on one log at the same time. */
+/** Many processes, and many stores in one process, use one log at the same time. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
@@ -12,7 +12,7 @@ const APPENDER = new URL('./appender.ts', import.meta.url)
 const LOCK_HOLDER = new URL('./lock-holder.ts', import.meta.url)
 
 describe('several processes at once', () => {
-  it('create one home, one key and one log, and nobody hears of a lock', async () => {
+  it('create one home, one key and one log, and never report a lock', async () => {
     using home = new TestHome()
     const appenders = Array.from({ length: PROCESSES }, () =>
       startScript(APPENDER, [home.home, 'single', String(APPENDS)]),
@@ -65,7 +65,7 @@ describe('several stores in one process', () => {
     expect(await home.run(['receipts', 'verify'])).toMatchObject({ code: 0 })
   })
 
-  it('see what the other one wrote as soon as it is acknowledged', async () => {
+  it('see a receipt of the other one as soon as it is acknowledged', async () => {
     using home = new TestHome()
     await using writer = await openLog(home.home)
     await using reader = await openLog(home.home)
@@ -76,7 +76,7 @@ describe('several stores in one process', () => {
   })
 })
 
-describe.runIf(process.platform === 'linux')('the lock that tells others that a database is in use', () => {
+describe.runIf(process.platform === 'linux')('the lock that marks a database as in use', () => {
   it('is not lost when another thread or store of the same process opens the file', async () => {
     using home = new TestHome()
     await using first = await openLog(home.home)
@@ -92,8 +92,8 @@ describe.runIf(process.platform === 'linux')('the lock that tells others that a 
   })
 })
 
-describe('a process that waits for another one’s transaction', () => {
-  it('goes on with everything else, and appends when it is over', async () => {
+describe('a process that waits for the transaction of another process', () => {
+  it('continues with other work, and appends when the transaction is over', async () => {
     using home = new TestHome()
     await using opened = await openLog(home.home)
     await opened.log.append(point(0))
@@ -111,7 +111,7 @@ describe('a process that waits for another one’s transaction', () => {
     expect(await holder.closed).toMatchObject({ code: 0 })
   })
 
-  it('opens and reads the store meanwhile, and closes it without a word', async () => {
+  it('opens and reads the store in the meantime, and closes it without a message', async () => {
     using home = new TestHome()
     expect(await home.run(['shell', 'true'])).toMatchObject({ code: 0 })
     const holder = startScript(LOCK_HOLDER, [homeAt(home.home).database, '1500'])

@@ -1,4 +1,7 @@
-/** A damaged, foreign, exposed or newer store is refused in one line, with its own exit code, and left as it was. */
+/**
+ * Craik refuses a damaged, foreign, exposed or newer store with one line and a separate exit code, and does not change
+ * it.
+ */
 import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
@@ -19,14 +22,14 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS, type ErrorCode } from '../../src/errors.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { environmentOf, NODE, type Ran, ROOT, type RunOptions, run, TestHome } from '../craik.ts'
+import { type CommandResult, environmentOf, NODE, ROOT, type RunOptions, run, TestHome } from '../craik.ts'
 import { copyHome, copyOf, keyOf } from './homes.ts'
 import { openLog, point, receiptsOf } from './log.ts'
 import { startScript } from './scripts.ts'
 
 const APPENDER = new URL('./appender.ts', import.meta.url)
 
-/** Made once and copied: a log that was closed, and one whose last writer was killed, with a -wal beside it. */
+/** Created once and copied: a log that was closed, and one with a `-wal` file, because its last writer was killed. */
 const closed = new TestHome()
 const killed = new TestHome()
 
@@ -57,7 +60,7 @@ const ACT = ['shell', 'touch marker']
 describe('a damaged database', () => {
   const templates = { 'that was closed': closed, 'with a -wal beside it': killed }
   for (const [kind, template] of Object.entries(templates)) {
-    it(`${kind}, cut to half, is refused and not touched`, async () => {
+    it(`${kind}, truncated to half, is refused and not changed`, async () => {
       using home = copyOf(template)
       const { database } = homeAt(home.home)
       const pages = statSync(database).size / 4096
@@ -65,45 +68,45 @@ describe('a damaged database', () => {
       await expectUntouched(home, 'store_damaged')
     })
 
-    it(`${kind}, cut in the middle of a page, is refused and not touched`, async () => {
+    it(`${kind}, truncated in the middle of a page, is refused and not changed`, async () => {
       using home = copyOf(template)
       const { database } = homeAt(home.home)
       truncateSync(database, statSync(database).size - 4096 - 1000)
       await expectUntouched(home, 'store_damaged')
     })
 
-    it(`${kind}, cut to nothing, is refused and not touched`, async () => {
+    it(`${kind}, truncated to zero bytes, is refused and not changed`, async () => {
       using home = copyOf(template)
       truncateSync(homeAt(home.home).database, 0)
       await expectUntouched(home, 'store_damaged')
     })
 
-    it(`${kind}, overwritten with garbage, is refused and not touched`, async () => {
+    it(`${kind}, overwritten with garbage, is refused and not changed`, async () => {
       using home = copyOf(template)
       writeFileSync(homeAt(home.home).database, randomBytes(200_000))
       await expectUntouched(home, 'store_damaged')
     })
 
-    it(`${kind}, of a newer version, is refused and not touched`, async () => {
+    it(`${kind}, of a newer version, is refused and not changed`, async () => {
       using home = copyOf(template)
       setVersion(home, 99, template === killed)
       await expectUntouched(home, 'store_newer')
     })
   }
 
-  it('of a few bytes is refused and not touched', async () => {
+  it('of a few bytes is refused and not changed', async () => {
     using home = copyOf(closed)
     truncateSync(homeAt(home.home).database, 50)
     await expectUntouched(home, 'store_damaged')
   })
 
-  it('whose file is gone while its -wal is there is refused, and the -wal is not touched', async () => {
+  it('whose file is missing beside a -wal is refused, and the -wal is not changed', async () => {
     using home = copyOf(killed)
     rmSync(homeAt(home.home).database)
     await expectUntouched(home, 'store_damaged')
   })
 
-  it('whose place is taken by a folder is refused', async () => {
+  it('that is a folder is refused', async () => {
     using home = copyOf(closed)
     rmSync(homeAt(home.home).database)
     mkdirSync(homeAt(home.home).database, { mode: 0o700 })
@@ -123,7 +126,7 @@ describe('a damaged database', () => {
   })
 
   it.each([0, 7])(
-    'of another program (application id %i) is refused and not touched',
+    'of another program (application id %i) is refused and not changed',
     async (application) => {
       using home = copyOf(closed)
       const { database } = homeAt(home.home)
@@ -139,7 +142,7 @@ describe('a damaged database', () => {
     },
   )
 
-  it('that was moved aside is missed, until its key is moved aside too', async () => {
+  it('that was moved away is reported as missing until its key is moved away too', async () => {
     using home = copyOf(killed)
     const { database, state, secrets } = homeAt(home.home)
     const aside = home.path('aside')
@@ -187,7 +190,7 @@ describe('a log key', () => {
     await expectSameLog(home, 'key_exposed')
   })
 
-  it('that others may read stops every action', async () => {
+  it('that other users can read stops every action', async () => {
     using home = copyOf(closed)
     chmodSync(keyOf(home), 0o644)
     await expectSameLog(home, 'key_exposed')
@@ -208,7 +211,7 @@ describe('a log key', () => {
     await expectSameLog(home, 'key_mismatch')
   })
 
-  it('with the right name and another one’s secret stops every action', async () => {
+  it('with the right name and the secret of another key stops every action', async () => {
     using home = copyOf(closed)
     const key = JSON.parse(readFileSync(keyOf(home), 'utf8')) as Record<string, string>
     writeFileSync(keyOf(home), JSON.stringify({ ...key, mac_root: randomBytes(32).toString('base64') }))
@@ -216,20 +219,20 @@ describe('a log key', () => {
   })
 })
 
-describe('a home that others may use', () => {
+describe('a home that other users can access', () => {
   it('is refused', async () => {
     using home = copyOf(closed)
     chmodSync(home.home, 0o755)
     await expectSameLog(home, 'key_exposed', [READ, ACT])
   })
 
-  it('is refused when only the state folder is open', async () => {
+  it('is refused when only the state folder is accessible', async () => {
     using home = copyOf(closed)
     chmodSync(homeAt(home.home).state, 0o750)
     await expectSameLog(home, 'key_exposed', [READ, ACT])
   })
 
-  it('is refused when the database is open', async () => {
+  it('is refused when the database is accessible', async () => {
     using home = copyOf(closed)
     chmodSync(homeAt(home.home).database, 0o644)
     await expectSameLog(home, 'key_exposed', [READ, ACT])
@@ -242,10 +245,10 @@ describe('a home that others may use', () => {
     await expectSameLog(home, 'key_exposed')
   })
 
-  it('runs no code that others could have put into the user’s cache', async () => {
+  it('runs no code that other users could have put into the user’s cache', async () => {
     using home = copyOf(closed)
     const cache = home.path('.cache/craik')
-    // Otherwise that of the tests is used.
+    // The tests have a compile cache of their own, which would be used otherwise.
     const options = { env: { NODE_COMPILE_CACHE: '' } }
     const doors = [(args: readonly string[]) => home.run(args, options), craik]
     for (const door of doors) {
@@ -271,8 +274,8 @@ describe('a home that others may use', () => {
       rmSync(home.path('.cache'), { recursive: true })
     }
 
-    /** By the door that people use. */
-    function craik(args: readonly string[]): Promise<Ran> {
+    /** Starts Craik through `bin/craik.cjs`, as users do. */
+    function craik(args: readonly string[]): Promise<CommandResult> {
       const env = { ...environmentOf(home), ...options.env }
       return run(NODE, [join(ROOT, 'bin/craik.cjs'), ...args], { cwd: home.folder, env })
     }
@@ -285,7 +288,7 @@ describe('a clock that goes backwards', () => {
     await expectSameLog(home, 'clock_backwards', [ACT], clockShiftedBy(-3_600_000))
   })
 
-  it('by two seconds only makes time stand still', async () => {
+  it('by two seconds is accepted, and the times of receipts never decrease', async () => {
     using home = new TestHome()
     expect(await home.run(['shell', 'true'])).toMatchObject({ code: 0 })
     expect(await home.run(['shell', 'true'], clockShiftedBy(-2_000))).toMatchObject({ code: 0, stderr: '' })
@@ -295,13 +298,13 @@ describe('a clock that goes backwards', () => {
   })
 })
 
-/** Preloaded in the main thread, and by inheritance in the writer thread. */
+/** Preloaded in the main thread. The writer thread inherits it. */
 function clockShiftedBy(milliseconds: number): RunOptions {
   const source = `const now = Date.now; Date.now = () => now() + (${milliseconds})`
   return { nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(source)}`] }
 }
 
-/** With `pending`, the new version stands in the -wal only, as after a crash of the newer program. */
+/** With `pending`, only the `-wal` holds the new version, as after a crash of the newer program. */
 function setVersion(home: TestHome, version: number, pending: boolean): void {
   const { database } = homeAt(home.home)
   const other = new DatabaseSync(database)
@@ -313,7 +316,7 @@ function setVersion(home: TestHome, version: number, pending: boolean): void {
   expect(existsSync(`${database}-wal`)).toBe(pending)
 }
 
-/** Says one line and a hint, prints nothing else, and does nothing. */
+/** Expects that the command prints one line and a hint, no output, and has no effect. */
 async function expectRefused(
   home: TestHome,
   code: ErrorCode,
@@ -327,7 +330,7 @@ async function expectRefused(
   expect(existsSync(home.path('marker'))).toBe(false)
 }
 
-/** Reading and acting are both refused, and every byte of the store and the keys stays. */
+/** Expects that reading and acting are both refused, and that every byte of the store and the keys stays the same. */
 async function expectUntouched(home: TestHome, code: ErrorCode): Promise<void> {
   const before = bytesOf(home)
   for (const command of [READ, ACT]) {
@@ -336,7 +339,7 @@ async function expectUntouched(home: TestHome, code: ErrorCode): Promise<void> {
   }
 }
 
-/** Acting is refused, and the log says what it said. */
+/** Expects that the commands are refused and the log stays the same. */
 async function expectSameLog(
   home: TestHome,
   code: ErrorCode,
@@ -353,7 +356,7 @@ function readReceipts(home: TestHome): readonly Record<string, unknown>[] {
   return database.prepare('SELECT * FROM receipts ORDER BY seq').all()
 }
 
-/** The shared-memory index is rebuilt at will and says nothing of its own. */
+/** Leaves out the shared-memory index: SQLite rebuilds it at any time, and it holds no data of its own. */
 function bytesOf(home: TestHome): Record<string, string> {
   const { state, secrets } = homeAt(home.home)
   const files = [state, secrets].flatMap((folder) =>

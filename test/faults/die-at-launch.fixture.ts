@@ -1,6 +1,6 @@
 /**
- * Preloaded into a process that starts bubblewrap: it kills itself in the moment in which one with the option
- * `CRAIK_TEST_DIE_AT` was started, or so many microseconds (`CRAIK_TEST_DIE_AFTER_US`) later.
+ * Preloaded into a process that starts bubblewrap. The process kills itself as soon as it has started a bubblewrap with
+ * the option `CRAIK_TEST_DIE_AT`, or `CRAIK_TEST_DIE_AFTER_US` microseconds later.
  */
 import type { ChildProcess } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
@@ -12,7 +12,7 @@ subscribe('child_process', (message) => {
   child.once('spawn', () => {
     if (!child.spawnargs.includes(option)) return
     const endsMs = performance.now() + Number(afterUs) / 1000
-    // Not given back to the event loop: whatever else this process would do meanwhile, it does not.
+    // Waits without the event loop, so that this process does nothing else in the meantime.
     while (performance.now() < endsMs);
     process.kill(process.pid, 'SIGKILL')
   })

@@ -1,15 +1,15 @@
-/** What a person or a program does with sandboxes, by the client or by the command line; failures are told by their code. */
+/** Operations on sandboxes through the client or the command line. Failures are identified by their error codes. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CraikError, ERRORS, type ErrorCode } from '../../src/errors.ts'
 import { type ApiClient, createClient } from '../../src/sdk/client.ts'
 import type { SandboxHome } from '../sandbox-home.ts'
 
-/** What takes longer stands still. */
+/** An operation that takes longer is stuck. */
 const DEADLINE_MS = 180_000
 
-/** Never of an interruption by what happens around it. */
-const NEVER: readonly ErrorCode[] = [
+/** Errors that a kill during an operation must never cause. */
+const FORBIDDEN_ERRORS: readonly ErrorCode[] = [
   'internal',
   'usage',
   'tampered',
@@ -18,15 +18,15 @@ const NEVER: readonly ErrorCode[] = [
   'invalid_config',
 ]
 
-/** Failures that may be: throws what may not be. */
+/** Returns the code of a failure that is allowed. Throws for any other error. */
 export function requireTyped(error: unknown, what: string): ErrorCode {
-  if (error instanceof CraikError && !NEVER.includes(error.code)) return error.code
+  if (error instanceof CraikError && !FORBIDDEN_ERRORS.includes(error.code)) return error.code
   throw new Error(`${what}: ${error instanceof CraikError ? `${error.code}: ` : ''}${error}`, {
     cause: error,
   })
 }
 
-/** A client whose supervisor is started by the command line, as whoever the home belongs to. */
+/** Creates a client whose supervisor the command line starts, as the user who owns the home. */
 export function clientOf(home: SandboxHome): ApiClient {
   return createClient({
     connect: async () => {
@@ -37,7 +37,7 @@ export function clientOf(home: SandboxHome): ApiClient {
   })
 }
 
-/** Runs `craik …`; fails with the error that it told. */
+/** Runs `craik …`. Throws the error that it reported. */
 export async function craik(home: SandboxHome, args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await home.run(args, { timeoutMs: DEADLINE_MS })
   if (code === 0) return stdout
@@ -47,7 +47,7 @@ export async function craik(home: SandboxHome, args: readonly string[]): Promise
   throw new CraikError(found[0] as ErrorCode, output)
 }
 
-/** With a deadline, so that what stands still is told. */
-export function within<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+/** Runs the work with a deadline, so that a stuck operation is reported. */
+export function withDeadline<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   return work(AbortSignal.timeout(DEADLINE_MS))
 }

@@ -1,4 +1,7 @@
-/** Supervisor, sidecars and engine are killed while sandboxes live: each of them can be used again, and leaves nothing. */
+/**
+ * The supervisor, sidecars and the engine are killed while sandboxes run. Every sandbox can be used again, and leaves
+ * nothing after it is deleted.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { TestEngine, whyNoOwnEngine } from '../engine.ts'
@@ -12,15 +15,22 @@ import { createRandom, SEED, SupervisorKiller } from './supervisor-kill.ts'
 import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const IS_LONG = process.env.CRAIK_SOAK === '1'
-/** How many sandboxes live, how many at a time, and how many of them until all is looked at. */
-const LIVES = { root: IS_LONG ? 140 : 8, user: IS_LONG ? 60 : 4 }
+/** How many sandboxes run in total, how many run at a time, and how many run between two checks for leftovers. */
+const SANDBOX_COUNTS = { root: IS_LONG ? 140 : 8, user: IS_LONG ? 60 : 4 }
 const AT_ONCE = IS_LONG ? 4 : 2
 const BATCH = 20
 const STEPS = 5
 const LIMIT_MS = 3 * 3600_000
 
-/** For whoever is no person at a terminal. */
-const LEAVE = ['--capability', 'sandbox.create', '--operation', 'create', '--any-scope', '--unlimited-uses']
+/** Commands without a user at a terminal need this grant. */
+const GRANT_OPTIONS = [
+  '--capability',
+  'sandbox.create',
+  '--operation',
+  'create',
+  '--any-scope',
+  '--unlimited-uses',
+]
 
 const missing = whyNoOwnEngine()
 
@@ -39,17 +49,17 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
   })
 
   it.each(EVERY_IDENTITY)(
-    `as %s, sandboxes live and end while what holds them is killed (seed ${SEED})`,
+    `as %s, sandboxes work and are deleted while supervisor, sidecars and engine are killed (seed ${SEED})`,
     { timeout: LIMIT_MS },
     async (identity) => {
       await using home = await SandboxHome.open({ identity, backend: 'docker', warm: 2 })
       const strikes = new KillSchedule(engine, new SupervisorKiller(home.home), createRandom(SEED))
       const failures = new Map<string, number>()
-      await craik(home, ['grant', 'create', ...LEAVE])
-      for (let first = 0; first < LIVES[identity]; first += BATCH) {
+      await craik(home, ['grant', 'create', ...GRANT_OPTIONS])
+      for (let first = 0; first < SANDBOX_COUNTS[identity]; first += BATCH) {
         using client = clientOf(home)
         const world: World = { home, client, strikes, failures }
-        const last = Math.min(LIVES[identity], first + BATCH)
+        const last = Math.min(SANDBOX_COUNTS[identity], first + BATCH)
         let next = first
         const living = Array.from({ length: AT_ONCE }, async () => {
           while (next < last) {
@@ -63,7 +73,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
           }
         })
         const lived = await Promise.allSettled(living)
-        await strikes.calm()
+        await strikes.waitForEngine()
         for (const life of lived) if (life.status === 'rejected') throw await withLog(home, life.reason)
         expect(await client.sandboxes.list()).toEqual([])
         expect(await client.snapshots.list()).toEqual([])
@@ -80,7 +90,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
   )
 })
 
-/** With the end of what the supervisors said. */
+/** Adds the end of the supervisors' log to the error. */
 async function withLog(home: SandboxHome, error: unknown): Promise<Error> {
   const { stdout } = await home.run(['supervisor', 'logs', '--lines', '60'], { timeoutMs: 20_000 })
   return new Error(`${error}\n${stdout}`, { cause: error })

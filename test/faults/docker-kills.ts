@@ -7,8 +7,8 @@ import type { Random, SupervisorKiller } from './supervisor-kill.ts'
 export const TARGETS = ['supervisor', 'sidecar', 'engine'] as const
 export type Target = (typeof TARGETS)[number]
 
-/** An engine is away for up to this long. */
-const AWAY_MS = 1_500
+/** The longest time that a killed engine stays down. */
+const MAX_DOWN_MS = 1_500
 
 export class KillSchedule {
   readonly count: Record<Target, number> = { supervisor: 0, sidecar: 0, engine: 0 }
@@ -24,28 +24,31 @@ export class KillSchedule {
     this.#random = random
   }
 
-  /** Settles when what was killed is gone; an engine also is back then. */
-  async strike(target: Target, afterMs: number): Promise<void> {
+  /** Resolves when the killed process is gone. For an engine, it resolves when the engine runs again. */
+  async kill(target: Target, afterMs: number): Promise<void> {
     await sleep(afterMs)
-    if (target === 'supervisor') return this.#supervise()
-    if (target === 'sidecar') return this.#sidecar()
-    this.#restart = this.#isAway ? this.#restart : this.#engineAway()
+    if (target === 'supervisor') return this.#killSupervisor()
+    if (target === 'sidecar') return this.#killSidecar()
+    this.#restart = this.#isAway ? this.#restart : this.#restartEngine()
     return this.#restart
   }
 
-  /** The engine answers. */
-  calm(): Promise<void> {
+  /** Resolves when the engine answers. */
+  waitForEngine(): Promise<void> {
     return this.#restart
   }
 
-  async #supervise(): Promise<void> {
+  async #killSupervisor(): Promise<void> {
     const before = this.#supervisor.killed.length
     await this.#supervisor.kill()
     this.count.supervisor += this.#supervisor.killed.length - before
   }
 
-  /** From the host, by pid: that of any place, also one that waits, or what relays to it. */
-  #sidecar(): void {
+  /**
+   * Kills a process by its pid on the host. It can belong to any sandbox instance, also one in the warm pool, and can
+   * be a relay.
+   */
+  #killSidecar(): void {
     const pids = this.#engine.listProcesses().filter(isOurs)
     const pid = pids[Math.floor(this.#random() * pids.length)]
     if (pid === undefined) return
@@ -57,13 +60,13 @@ export class KillSchedule {
     }
   }
 
-  /** The next one ends what runs in its containers, or lets it live. */
-  async #engineAway(): Promise<void> {
+  /** Without `--live-restore`, the new engine stops the programs in its containers. With it, they continue. */
+  async #restartEngine(): Promise<void> {
     this.#isAway = true
     this.count.engine++
     try {
       await this.#engine.kill()
-      await sleep(this.#random() * AWAY_MS)
+      await sleep(this.#random() * MAX_DOWN_MS)
       await this.#engine.start(this.#random() < 0.5 ? ['--live-restore'] : [])
     } finally {
       this.#isAway = false
@@ -71,7 +74,7 @@ export class KillSchedule {
   }
 }
 
-/** The first process, the sidecar, or a relay to it; never what a test runs inside. */
+/** Returns whether the process is a container's first process, the sidecar or a relay, and not a program of a test. */
 function isOurs(pid: number): boolean {
   try {
     const [program = ''] = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')

@@ -1,4 +1,4 @@
-/** What is left of sandboxes that are all deleted: on the machine, in the engine, in the home and in its database. */
+/** Finds what is left after all sandboxes are deleted: on the host, in the engine, in the home and in its database. */
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -13,8 +13,9 @@ import type { SandboxHome } from '../sandbox-home.ts'
 const POLL_MS = 100
 
 /**
- * Of every sandbox that ever was in this home, which has the engine to itself. Its supervisor does not run. An engine
- * that is killed while it starts a container leaves its own guard of it and an empty control group, which hold nothing.
+ * Returns what is left of every sandbox that this home ever had. The home has the engine to itself, and its supervisor
+ * does not run. An engine that is killed while it starts a container leaves its monitor process for that container and
+ * an empty control group, which hold nothing.
  */
 export async function leftoversOf(home: SandboxHome, engine: TestEngine): Promise<readonly string[]> {
   const { docker } = await openEngine(process.env)
@@ -24,35 +25,38 @@ export async function leftoversOf(home: SandboxHome, engine: TestEngine): Promis
   return [
     ...containers.map(({ Id, Labels }) => `container ${Id} of ${Labels['craik.sandbox']}`),
     ...(volumes ?? []).map(({ Name }) => `volume ${Name}`),
-    ...inFolders(home),
-    ...inDatabase(home),
+    ...findInFolders(home),
+    ...findInDatabase(home),
     ...engine.listProcesses().map((pid) => `process ${pid} in a container`),
-    ...onMachine(home.home),
+    ...findOnHost(home.home),
   ]
 }
 
-/** Until every place that waits is one of the supervisor that runs now: those of a killed one go in the background. */
+/**
+ * Waits until every warm instance belongs to the current supervisor, which removes those of a killed one in the
+ * background.
+ */
 export async function requireOnlyOwnInstances(home: SandboxHome, client: ApiClient): Promise<void> {
   for (;;) {
     const { warm } = await client.supervisor.status()
-    if (rowsIn(home, ['warm_places'])[0] === warm) return
+    if (countRows(home, ['warm_places'])[0] === warm) return
     await sleep(POLL_MS)
   }
 }
 
-function inFolders(home: SandboxHome): string[] {
+function findInFolders(home: SandboxHome): string[] {
   const { sandboxes, snapshots } = homeAt(home.home)
   return [sandboxes, snapshots].flatMap((folder) =>
     (existsSync(folder) ? readdirSync(folder) : []).map((name) => `folder ${join(folder, name)}`),
   )
 }
 
-function inDatabase(home: SandboxHome): string[] {
+function findInDatabase(home: SandboxHome): string[] {
   const tables = ['sandboxes', 'snapshots', 'warm_places', 'open_receipts', 'sandbox_jobs']
-  return rowsIn(home, tables).flatMap((count, n) => (count === 0 ? [] : [`${count} rows in ${tables[n]}`]))
+  return countRows(home, tables).flatMap((count, n) => (count === 0 ? [] : [`${count} rows in ${tables[n]}`]))
 }
 
-function rowsIn(home: SandboxHome, tables: readonly string[]): number[] {
+function countRows(home: SandboxHome, tables: readonly string[]): number[] {
   const database = new DatabaseSync(homeAt(home.home).database, { readOnly: true })
   try {
     return tables.map(
@@ -64,8 +68,8 @@ function rowsIn(home: SandboxHome, tables: readonly string[]): number[] {
   }
 }
 
-/** Mounts and processes are looked for in every process's view of them: a mount lives as long as any namespace has it. */
-function onMachine(home: string): string[] {
+/** Searches the mounts and processes of every process, because a mount lives as long as any namespace has it. */
+function findOnHost(home: string): string[] {
   const mentionsHome = (text: string) => text.includes(home)
   const linesOf = (path: string, kind: string) =>
     readIfThere(path)

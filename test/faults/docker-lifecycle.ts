@@ -1,4 +1,7 @@
-/** One sandbox from its creation to its end, with anything in between, while supervisor, sidecars and engine are killed. */
+/**
+ * One sandbox from creation to deletion, with random steps between, while the supervisor, sidecars and the engine are
+ * killed.
+ */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../src/errors.ts'
@@ -6,7 +9,7 @@ import { newId } from '../../src/lib/ids.ts'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
 import type { ApiClient } from '../../src/sdk/client.ts'
 import type { SandboxHome } from '../sandbox-home.ts'
-import { craik, requireTyped, within } from './docker-commands.ts'
+import { craik, requireTyped, withDeadline } from './docker-commands.ts'
 import { type KillSchedule, TARGETS } from './docker-kills.ts'
 import type { Random } from './supervisor-kill.ts'
 
@@ -14,15 +17,15 @@ export interface World {
   readonly home: SandboxHome
   readonly client: ApiClient
   readonly strikes: KillSchedule
-  /** What failed, and how, by what was being done. */
+  /** The number of failures, by operation and error code. */
   readonly failures: Map<string, number>
 }
 
-/** How often something is killed in the middle of something. */
-const STRUCK = 0.4
-/** How often the command line is used. */
-const TYPED = 0.25
-/** About as long as each takes, and somewhat more. */
+/** The share of operations during which something is killed. */
+const KILL_SHARE = 0.4
+/** The share of operations that use the command line. */
+const CLI_SHARE = 0.25
+/** Slightly more than the duration of each operation. The kill happens within this time. */
 const SPAN_MS = {
   create: 1_500,
   write: 200,
@@ -36,11 +39,11 @@ const SPAN_MS = {
   delete: 900,
 }
 type Verb = keyof typeof SPAN_MS
-/** Much longer than the longest pause between two tries to find a sandbox again. */
-const RECOVERED_MS = 150_000
+/** Much longer than the longest pause between two attempts to reconnect to a sandbox. */
+const RECOVERY_LIMIT_MS = 150_000
 const POLL_MS = 200
 const AT_REST: readonly string[] = ['running', 'paused', 'stopped', 'lost']
-/** In which states it is tried, so that most of what is done can be done. */
+/** The operations to try in each state, so that most of them can succeed. */
 const STEPS: Readonly<Record<string, readonly Verb[]>> = {
   running: ['write', 'write', 'copy', 'stop', 'pause', 'snapshot', 'restore', 'fork'],
   paused: ['resume', 'resume', 'snapshot', 'stop'],
@@ -52,7 +55,7 @@ export class SandboxLifecycle {
   readonly name: string
   readonly #world: World
   readonly #random: Random
-  /** What its file may hold: more than one thing after something of which nobody heard how it ended. */
+  /** The possible contents of its file. There are several after an operation with an unknown result. */
   #contents = new Set<string>()
   readonly #retained = new Map<string, ReadonlySet<string>>()
   #step = 0
@@ -66,22 +69,22 @@ export class SandboxLifecycle {
   async live(steps: number): Promise<void> {
     await this.#create()
     await this.#write()
-    await this.#usable(this.name)
+    await this.#requireUsable(this.name)
     for (let done = 0; done < steps; done++) {
-      const { state } = await this.#atRest(this.name)
+      const { state } = await this.#waitUntilIdle(this.name)
       const verbs = STEPS[state]!.filter((verb) => verb !== 'restore' || this.#retained.size > 0)
       const failed = await this.#do(verbs[Math.floor(this.#random() * verbs.length)]!)
-      if (failed) await this.#usable(this.name)
+      if (failed) await this.#requireUsable(this.name)
     }
-    await this.#usable(this.name)
+    await this.#requireUsable(this.name)
     await this.#remove(this.name)
     for (const name of this.#retained.keys())
-      await this.#eventually('delete a snapshot', () =>
-        unlessGone(within((signal) => this.#world.client.snapshots.delete(name, { signal }))),
+      await this.#retry('delete a snapshot', () =>
+        unlessGone(withDeadline((signal) => this.#world.client.snapshots.delete(name, { signal }))),
       )
   }
 
-  /** Whether it failed. */
+  /** Returns whether the operation failed. */
   async #do(verb: Verb): Promise<boolean> {
     const { client } = this.#world
     switch (verb) {
@@ -98,8 +101,8 @@ export class SandboxLifecycle {
       case 'stop':
       case 'resume':
       case 'pause':
-        return this.#struck(verb, () =>
-          this.#by(['sandbox', verb, this.name], (signal) =>
+        return this.#runWithKill(verb, () =>
+          this.#runByCliOrClient(['sandbox', verb, this.name], (signal) =>
             verb === 'stop'
               ? client.sandboxes.stop(this.name, {}, { signal })
               : client.sandboxes[verb](this.name, { signal }),
@@ -111,13 +114,13 @@ export class SandboxLifecycle {
   }
 
   async #create(): Promise<void> {
-    // Of a size of its own it is never one that waits.
+    // With its own memory limit, a sandbox never comes from the warm pool.
     const memory = this.#random() < 0.5 ? undefined : 600 + Math.floor(this.#random() * 200)
     const line = this.#random() < 0.7 ? 'socket' : 'relay'
     const typed = ['--backend', 'docker', '--line', line, ...(memory ? ['--memory', `${memory}m`] : [])]
     for (;;) {
-      await this.#struck('create', () =>
-        this.#by(['sandbox', 'create', '--name', this.name, ...typed], (signal) =>
+      await this.#runWithKill('create', () =>
+        this.#runByCliOrClient(['sandbox', 'create', '--name', this.name, ...typed], (signal) =>
           this.#world.client.sandboxes.create(
             {
               name: this.name,
@@ -134,7 +137,7 @@ export class SandboxLifecycle {
         ),
       )
       if ((await this.#findSandbox(this.name)) !== undefined) return
-      await this.#world.strikes.calm()
+      await this.#world.strikes.waitForEngine()
     }
   }
 
@@ -143,24 +146,24 @@ export class SandboxLifecycle {
     const before = this.#contents
     this.#contents = new Set([...before, text])
     const script = `printf ${text} > next && mv next value && cat value`
-    return this.#struck('write', async () => {
-      const output = await this.#by(
+    return this.#runWithKill('write', async () => {
+      const output = await this.#runByCliOrClient(
         ['sandbox', 'exec', this.name, '--no-stdin', '--', 'sh', '-c', script],
-        (signal) => this.#inside(this.name, script, signal),
+        (signal) => this.#execScript(this.name, script, signal),
       )
       if (output !== text) throw new Error(`${text} was written, and ${output} was read`)
       this.#contents = new Set([text])
     })
   }
 
-  /** Some bytes in, and out again. */
+  /** Copies some bytes into the sandbox and out again. */
   async #copy(): Promise<boolean> {
     const { home } = this.#world
     const [sent, received] = [home.path(`${this.name}.sent`), home.path(`${this.name}.received`)]
     const bytes = Buffer.alloc(Math.floor(this.#random() * 3_000_000), this.name)
     writeFileSync(sent, bytes, { mode: 0o644 })
     try {
-      return await this.#struck('copy', async () => {
+      return await this.#runWithKill('copy', async () => {
         await craik(home, ['sandbox', 'cp', sent, `${this.name}:copied`])
         await craik(home, ['sandbox', 'cp', `${this.name}:copied`, received])
         if (!readFileSync(received).equals(bytes)) throw new Error('a copy came back as something else')
@@ -172,16 +175,16 @@ export class SandboxLifecycle {
 
   async #snapshot(): Promise<boolean> {
     const name = `${this.name}-s${++this.#step}`
-    const failed = await this.#struck('snapshot', () =>
-      this.#by(['sandbox', 'snapshot', this.name, '--name', name], (signal) =>
+    const failed = await this.#runWithKill('snapshot', () =>
+      this.#runByCliOrClient(['sandbox', 'snapshot', this.name, '--name', name], (signal) =>
         this.#world.client.snapshots.make(this.name, { name }, { signal }),
       ),
     )
     if (!failed) this.#retained.set(name, new Set(this.#contents))
     if (!failed) return false
-    await this.#atRest(this.name)
-    const all = await this.#eventually('list snapshots', () =>
-      within((signal) => this.#world.client.snapshots.list({ signal })),
+    await this.#waitUntilIdle(this.name)
+    const all = await this.#retry('list snapshots', () =>
+      withDeadline((signal) => this.#world.client.snapshots.list({ signal })),
     )
     if (all.some((one) => one.name === name)) this.#retained.set(name, new Set(this.#contents))
     return true
@@ -192,8 +195,8 @@ export class SandboxLifecycle {
     const [name, contents] = all[Math.floor(this.#random() * all.length)]!
     const before = this.#contents
     this.#contents = new Set([...before, ...contents])
-    const failed = await this.#struck('restore', () =>
-      this.#by(['sandbox', 'restore', this.name, name], (signal) =>
+    const failed = await this.#runWithKill('restore', () =>
+      this.#runByCliOrClient(['sandbox', 'restore', this.name, name], (signal) =>
         this.#world.client.snapshots.restore(this.name, name, { signal }),
       ),
     )
@@ -201,16 +204,16 @@ export class SandboxLifecycle {
     return failed
   }
 
-  /** The other one has the same in it, and goes again. */
+  /** The fork has the same content, and is deleted again. */
   async #fork(): Promise<boolean> {
     const name = `${this.name}-f${++this.#step}`
-    const failed = await this.#struck('fork', () =>
-      this.#by(['sandbox', 'fork', this.name, '--name', name], (signal) =>
+    const failed = await this.#runWithKill('fork', () =>
+      this.#runByCliOrClient(['sandbox', 'fork', this.name, '--name', name], (signal) =>
         this.#world.client.snapshots.fork(this.name, { name }, { signal }),
       ),
     )
     if ((await this.#findSandbox(name)) !== undefined) {
-      await this.#usable(name)
+      await this.#requireUsable(name)
       await this.#remove(name)
     } else if (!failed) throw new Error(`${name} was made, and is not there`)
     return failed
@@ -218,27 +221,29 @@ export class SandboxLifecycle {
 
   async #remove(name: string): Promise<void> {
     const { client } = this.#world
-    await this.#struck('delete', () =>
-      this.#by(['sandbox', 'delete', '--yes', name], (signal) => client.sandboxes.delete(name, { signal })),
+    await this.#runWithKill('delete', () =>
+      this.#runByCliOrClient(['sandbox', 'delete', '--yes', name], (signal) =>
+        client.sandboxes.delete(name, { signal }),
+      ),
     )
-    await this.#eventually('delete', () =>
-      unlessGone(within((signal) => client.sandboxes.delete(name, { signal }))),
+    await this.#retry('delete', () =>
+      unlessGone(withDeadline((signal) => client.sandboxes.delete(name, { signal }))),
     )
   }
 
-  /** It runs, or can be made to, and its file holds what it may hold. */
-  async #usable(name: string): Promise<void> {
+  /** Checks that the sandbox runs or can be resumed, and that its file has a possible content. */
+  async #requireUsable(name: string): Promise<void> {
     const { client } = this.#world
-    const output = await this.#eventually('use', async () => {
-      await within((signal) => client.sandboxes.resume(name, { signal }))
-      return within((signal) => this.#inside(name, 'if [ -e value ]; then cat value; fi', signal))
+    const output = await this.#retry('use', async () => {
+      await withDeadline((signal) => client.sandboxes.resume(name, { signal }))
+      return withDeadline((signal) => this.#execScript(name, 'if [ -e value ]; then cat value; fi', signal))
     })
     const isOf = this.#contents.has(output) || (output === '' && this.#step === 1)
     if (!isOf) throw new Error(`${name} holds ${output}, and not ${[...this.#contents].join(' or ')}`)
     if (name === this.name) this.#contents = new Set([output])
   }
 
-  async #inside(name: string, script: string, signal: AbortSignal): Promise<string> {
+  async #execScript(name: string, script: string, signal: AbortSignal): Promise<string> {
     const job_id = newId('job', Date.now())
     const argv = ['sh', '-c', script]
     const ran = await this.#world.client.sandboxes.exec(name, { argv, job_id }, { signal })
@@ -246,20 +251,21 @@ export class SandboxLifecycle {
     return ran.stdout.data
   }
 
-  /** By the command line or by the client, which answers are the same. */
-  async #by<T>(
+  /** Uses the command line or the client, which give the same answers. */
+  async #runByCliOrClient<T>(
     typed: readonly string[],
     requested: (signal: AbortSignal) => Promise<T>,
   ): Promise<T | string> {
-    return this.#random() < TYPED ? craik(this.#world.home, typed) : within(requested)
+    return this.#random() < CLI_SHARE ? craik(this.#world.home, typed) : withDeadline(requested)
   }
 
-  /** Does it while something is killed, or not; whether it failed. */
-  async #struck(verb: Verb, work: () => Promise<unknown>): Promise<boolean> {
+  /** Does the work, sometimes while something is killed. Returns whether the work failed. */
+  async #runWithKill(verb: Verb, work: () => Promise<unknown>): Promise<boolean> {
     const { strikes, failures } = this.#world
-    const target = this.#random() < STRUCK ? TARGETS[Math.floor(this.#random() * TARGETS.length)] : undefined
+    const target =
+      this.#random() < KILL_SHARE ? TARGETS[Math.floor(this.#random() * TARGETS.length)] : undefined
     const afterMs = this.#random() ** 2 * SPAN_MS[verb]
-    const striking = target && strikes.strike(target, afterMs)
+    const striking = target && strikes.kill(target, afterMs)
     try {
       await work()
       return false
@@ -272,11 +278,14 @@ export class SandboxLifecycle {
     }
   }
 
-  /** What fails by what was killed, here or by others, works again by itself. */
-  async #eventually<T>(what: string, work: () => Promise<T>): Promise<T> {
-    const endsMs = performance.now() + RECOVERED_MS
+  /**
+   * Repeats the work until it succeeds. Work that fails because of a kill, also by another sandbox, succeeds again
+   * without help.
+   */
+  async #retry<T>(what: string, work: () => Promise<T>): Promise<T> {
+    const endsMs = performance.now() + RECOVERY_LIMIT_MS
     for (;;) {
-      await this.#world.strikes.calm()
+      await this.#world.strikes.waitForEngine()
       try {
         return await work()
       } catch (error) {
@@ -288,17 +297,17 @@ export class SandboxLifecycle {
     }
   }
 
-  async #atRest(name: string): Promise<SandboxBody> {
+  async #waitUntilIdle(name: string): Promise<SandboxBody> {
     const found = await this.#findSandbox(name)
     if (found === undefined) throw new Error(`${name} is gone`)
     return found
   }
 
-  /** When nothing is in progress any more; undefined when there is none. */
+  /** Returns the sandbox when no operation on it is in progress, or `undefined` if it does not exist. */
   #findSandbox(name: string): Promise<SandboxBody | undefined> {
-    return this.#eventually('wait for', async () => {
+    return this.#retry('wait for', async () => {
       try {
-        const body = await within((signal) => this.#world.client.sandboxes.get(name, { signal }))
+        const body = await withDeadline((signal) => this.#world.client.sandboxes.get(name, { signal }))
         if (AT_REST.includes(body.state)) return body
         throw new CraikError('conflict', `it is ${body.state}: ${body.notice}`)
       } catch (error) {

@@ -1,13 +1,13 @@
-/** If the receipt cannot be written, the action does not happen: shown on a disk that is really full. */
+/** If Craik cannot write the receipt, the action does not happen. The tests use a disk that is really full. */
 import { spawnSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
-import { NODE, type Ran, run, TestHome } from '../craik.ts'
+import { type CommandResult, NODE, run, TestHome } from '../craik.ts'
 import { isGapless, type StoredReceipt } from './log.ts'
 
 const SCRIPT = new URL('./full-disk.ts', import.meta.url)
 
-interface Attempt extends Ran {
+interface Attempt extends CommandResult {
   readonly acted: boolean
 }
 
@@ -17,24 +17,26 @@ const reason = namespace
   : ' (skipped: a small disk can be mounted neither as root nor in a user namespace)'
 
 describe.skipIf(!namespace)(`a full disk${reason}`, () => {
-  it('stops every action on a home that is new', async () => {
-    const { refused, works, verified } = await play<{ refused: Attempt; works: Attempt; verified: Ran }>(
-      'fresh',
-    )
+  it('stops every action in a new home', async () => {
+    const { refused, works, verified } = await runScenario<{
+      refused: Attempt
+      works: Attempt
+      verified: CommandResult
+    }>('fresh')
     expectDiskFull(refused)
     expect(refused.acted).toBe(false)
     expect(works).toMatchObject({ code: 0, stderr: '', acted: true })
     expect(verified, verified.stdout).toMatchObject({ code: 0 })
   })
 
-  it('stops every action, and leaves a log that verifies and works again when there is room', async () => {
-    const played = await play<{
+  it('stops every action, and leaves a log that verifies and works again when there is space', async () => {
+    const played = await runScenario<{
       before: StoredReceipt[]
       refused: Attempt
-      listed: Ran
+      listed: CommandResult
       after: StoredReceipt[]
       works: Attempt
-      verified: Ran[]
+      verified: CommandResult[]
     }>('known')
     expectDiskFull(played.refused)
     expect(played.refused.acted).toBe(false)
@@ -44,12 +46,12 @@ describe.skipIf(!namespace)(`a full disk${reason}`, () => {
     for (const verified of played.verified) expect(verified, verified.stdout).toMatchObject({ code: 0 })
   })
 
-  it('with a little room left: nothing acts without a receipt that says so', async () => {
-    const { attempts, works, receipts, verified } = await play<{
+  it('with a little space left, lets no action run without a receipt that reports it', async () => {
+    const { attempts, works, receipts, verified } = await runScenario<{
       attempts: (Attempt & { kilobytes: number })[]
       works: Attempt
       receipts: StoredReceipt[]
-      verified: Ran
+      verified: CommandResult
     }>('edges')
     for (const attempt of attempts) {
       expectDiskFullOrDone(attempt)
@@ -62,7 +64,7 @@ describe.skipIf(!namespace)(`a full disk${reason}`, () => {
 
     const begins = receipts.filter(({ phase }) => phase === 'begin')
     const ends = receipts.filter(({ phase }) => phase === 'end')
-    // One before and one after them.
+    // Counts one action before the attempts and one after them.
     const done = attempts.filter(({ code }) => code === 0).length + 2
     const acted = attempts.filter((attempt) => attempt.acted).length + 2
     expect(begins.length).toBeGreaterThanOrEqual(acted)
@@ -72,13 +74,13 @@ describe.skipIf(!namespace)(`a full disk${reason}`, () => {
     expect(verified, verified.stdout).toMatchObject({ code: 0 })
   })
 
-  it('while many appends are in flight: acknowledged ones stay, the others hear that it is full', async () => {
-    const { acknowledged, beforeRoom, refusals, receipts, verified } = await play<{
+  it('during many appends, keeps the acknowledged ones and fails the others with disk_full', async () => {
+    const { acknowledged, beforeRoom, refusals, receipts, verified } = await runScenario<{
       acknowledged: string[]
       beforeRoom: number
       refusals: Record<string, number>
       receipts: StoredReceipt[]
-      verified: Ran
+      verified: CommandResult
     }>('flood')
     expect(refusals).toEqual({ disk_full: 64 })
     expect(beforeRoom).toBeGreaterThanOrEqual(300)
@@ -89,7 +91,10 @@ describe.skipIf(!namespace)(`a full disk${reason}`, () => {
   })
 })
 
-/** How a process gets a mount namespace here: as root, or as root of a user namespace; undefined if neither works. */
+/**
+ * Returns how a process gets a mount namespace: as root, or as root of a user namespace. Returns `undefined` if neither
+ * works.
+ */
 function mountNamespace(): readonly string[] | undefined {
   const ways = [
     ['--mount', '--propagation', 'private'],
@@ -100,7 +105,7 @@ function mountNamespace(): readonly string[] | undefined {
   )
 }
 
-async function play<T>(scenario: string): Promise<T> {
+async function runScenario<T>(scenario: string): Promise<T> {
   using folder = new TestHome()
   const args = [...namespace!, NODE, SCRIPT.pathname, scenario, folder.folder]
   const { code, stdout, stderr } = await run('unshare', args, { env: process.env as Record<string, string> })
@@ -108,13 +113,13 @@ async function play<T>(scenario: string): Promise<T> {
   return JSON.parse(stdout) as T
 }
 
-function expectDiskFull(ran: Ran): void {
+function expectDiskFull(ran: CommandResult): void {
   expect(ran).toMatchObject({ code: ERRORS.disk_full.exit, stdout: '' })
   expect(ran.stderr).toMatch(/^craik: [^\n]+\n {2}[^\n]+\n$/)
 }
 
-/** There may be room for the receipts and none for the checkpoint over them, which the next command signs. */
-function expectDiskFullOrDone(ran: Ran): void {
+/** There can be space for the receipts and none for their checkpoint. The next command then signs it. */
+function expectDiskFullOrDone(ran: CommandResult): void {
   if (ran.code !== 0) expectDiskFull(ran)
   else
     expect(ran.stderr).toMatch(

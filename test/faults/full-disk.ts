@@ -1,12 +1,12 @@
 /**
- * What happens on a full disk, played on a small disk of its own. It has to run in a mount namespace:
+ * Scenarios on a full disk, which is a small disk of this process. The script needs a mount namespace:
  *
- *   unshare --mount node full-disk.ts <scenario> <folder>     prints what happened as one line of JSON
+ * - `unshare --mount node full-disk.ts <scenario> <folder>` prints the results as one line of JSON.
  */
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { builtMain, NODE, type Ran, run } from '../craik.ts'
+import { builtMain, type CommandResult, NODE, run } from '../craik.ts'
 import { openLog, point, receiptsOf } from './log.ts'
 
 const [scenario, folder] = process.argv.slice(2) as [keyof typeof SCENARIOS, string]
@@ -14,49 +14,49 @@ const disk = join(folder, 'disk')
 const home = join(disk, 'home')
 const ballast = join(disk, 'ballast')
 
-interface Attempt extends Ran {
+interface Attempt extends CommandResult {
   /** Whether the command ran: it touches a file on another disk. */
   readonly acted: boolean
 }
 
 const SCENARIOS = {
-  /** A disk that has no room for even the home. */
+  /** The disk has no space even for the home. */
   async fresh() {
     fill()
-    const refused = await act('refused')
+    const refused = await runAndCheck('refused')
     empty()
-    return { refused, works: await act('works'), verified: await craik('receipts', 'verify') }
+    return { refused, works: await runAndCheck('works'), verified: await craik('receipts', 'verify') }
   },
 
-  /** A log that works, then a full disk, then room again. */
+  /** A working log, then a full disk, then space again. */
   async known() {
-    await act('before')
+    await runAndCheck('before')
     const before = receiptsOf(home)
     fill()
-    const refused = await act('refused')
+    const refused = await runAndCheck('refused')
     const listed = await craik('receipts', 'list')
     empty()
     const verified = [await craik('receipts', 'verify')]
     const after = receiptsOf(home)
-    const works = await act('works')
+    const works = await runAndCheck('works')
     verified.push(await craik('receipts', 'verify'))
     return { before, refused, listed, after, works, verified }
   },
 
-  /** A little room: enough to begin and not to end, or not even that. */
+  /** A little space: enough to begin and not to end, or not enough to begin. */
   async edges() {
-    await act('before')
+    await runAndCheck('before')
     const attempts: (Attempt & { readonly kilobytes: number })[] = []
     for (const kilobytes of [0, 16, 32, 40, 48, 52, 56, 60, 64, 68, 72, 80, 96, 192]) {
       fill(kilobytes)
-      attempts.push({ kilobytes, ...(await act(`with-${kilobytes}`)) })
+      attempts.push({ kilobytes, ...(await runAndCheck(`with-${kilobytes}`)) })
       empty()
     }
-    const works = await act('works')
+    const works = await runAndCheck('works')
     return { attempts, works, receipts: receiptsOf(home), verified: await craik('receipts', 'verify') }
   },
 
-  /** The disk fills up while many appends are in flight; later the same process goes on. */
+  /** The disk becomes full during many appends. Later the same process continues. */
   async flood() {
     const acknowledged: string[] = []
     const refusals: Record<string, number> = {}
@@ -87,23 +87,23 @@ const SCENARIOS = {
 
 mkdirSync(disk)
 execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m,mode=0700', 'craik-test', disk])
-// The disk goes away with the namespace, which ends with this process.
+// The disk disappears with the namespace, which ends with this process.
 writeSync(1, `${JSON.stringify(await SCENARIOS[scenario]())}\n`)
 
-function craik(...args: readonly string[]): Promise<Ran> {
+function craik(...args: readonly string[]): Promise<CommandResult> {
   return run(NODE, [builtMain(), ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: home },
   })
 }
 
-async function act(name: string): Promise<Attempt> {
+async function runAndCheck(name: string): Promise<Attempt> {
   const marker = join(folder, name)
   const ran = await craik('shell', `touch ${marker}`)
   return { ...ran, acted: existsSync(marker) }
 }
 
-/** Fills the disk to its last byte, then gives back so many kilobytes. */
+/** Fills the disk to its last byte, then frees the given number of kilobytes. */
 function fill(kilobytes = 0): void {
   const file = openSync(ballast, 'w')
   let size = 0

@@ -1,4 +1,4 @@
-/** Homes that are made once and copied for each test. */
+/** Homes that are created once and copied for each test. */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { homeAt } from '../../src/store/home.ts'
@@ -10,7 +10,7 @@ export function copyOf(template: TestHome): TestHome {
   return home
 }
 
-/** With every mode as it is. */
+/** Keeps all file modes. */
 export function copyHome(from: TestHome, to: TestHome): void {
   execFileSync('cp', ['-a', from.home, to.home])
 }

@@ -8,7 +8,7 @@ const PROCESSES = 4
 const LANES = 32
 const WANTED = 10_000
 const APPENDER = new URL('./appender.ts', import.meta.url)
-/** Give it again with CRAIK_TEST_SEED to repeat the same choices; the moments still differ. */
+/** Set CRAIK_TEST_SEED to this value to repeat the same choices. The moments still differ. */
 const SEED = Number(process.env.CRAIK_TEST_SEED ?? Date.now() % 2 ** 32)
 
 describe('processes that are killed while they append', () => {
@@ -18,7 +18,8 @@ describe('processes that are killed while they append', () => {
     const { acknowledged, kills } = await appendAndKill(home.home)
     expect(kills).toBeGreaterThan(PROCESSES * 2)
 
-    // One clean process: it ends what the dead left open, and signs what they left uncovered.
+    // One process without a kill ends the open receipts of the killed ones, and signs the receipts that no checkpoint
+    // covers.
     expect(await home.run(['shell', 'true'])).toMatchObject({ code: 0, stderr: '' })
     const verified = await home.run(['receipts', 'verify'])
     expect(verified, verified.stdout).toMatchObject({ code: 0, stderr: '' })
@@ -54,7 +55,8 @@ async function appendAndKill(root: string): Promise<{ acknowledged: string[]; ki
   let over = false
 
   const live = async (): Promise<void> => {
-    // Most live until they were told so many times that a receipt is safe; the others may not even get to start.
+    // Most processes live until they received a random number of acknowledgements. The others may be killed before they
+    // start.
     const enough = random() < 0.75 ? Math.floor(random() * 900) : undefined
     const script = startScript(APPENDER, [root, 'mixed', String(LANES)], (line) => {
       acknowledged.push(line)
@@ -83,7 +85,7 @@ async function appendAndKill(root: string): Promise<{ acknowledged: string[]; ki
   return { acknowledged, kills }
 }
 
-/** mulberry32: small, seeded, good enough to choose moments. */
+/** mulberry32 is small and seeded, and good enough to choose moments. */
 function randomNumbers(seed: number): () => number {
   let state = seed >>> 0
   return () => {

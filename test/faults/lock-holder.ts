@@ -1,4 +1,7 @@
-/** Holds the database's write lock: `node lock-holder.ts <database> <milliseconds>` says `held`, then lets go. */
+/**
+ * Holds the database's write lock: `node lock-holder.ts <database> <milliseconds>` prints `held`, then releases the
+ * lock.
+ */
 import { writeSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'

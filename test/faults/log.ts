@@ -1,4 +1,4 @@
-/** The real store and log over a home, in this process; and what its database holds, read with plain SQL. */
+/** Opens the real store and log of a home in this process, and reads its database with plain SQL. */
 import { DatabaseSync } from 'node:sqlite'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createReceiptLog, type ReceiptLog } from '../../src/receipts/receipt-log.ts'
@@ -17,7 +17,7 @@ export async function openLog(root: string): Promise<OpenLog> {
   return { store, log: createReceiptLog(store, systemClock), [Symbol.asyncDispose]: () => store.close() }
 }
 
-/** A small honest receipt, without a policy decision. */
+/** Returns a small valid receipt, without a policy decision. */
 export function point(n: number): Omit<ReceiptDraft, 'phase'> {
   return {
     kind: n % 2 === 0 ? 'provider_action' : 'egress',
@@ -38,7 +38,7 @@ export interface StoredReceipt {
   readonly begin_id: string | null
 }
 
-/** A connection of its own that only reads, as another program would. */
+/** Opens a separate read-only connection, as another program would. */
 export function openDatabaseOf(root: string): DatabaseSync {
   return new DatabaseSync(homeAt(root).database, { readOnly: true, timeout: 10_000 })
 }
@@ -50,7 +50,7 @@ export function receiptsOf(root: string): readonly StoredReceipt[] {
     .all() as unknown as StoredReceipt[]
 }
 
-/** The sequence numbers as they should be: 0, 1, 2 … */
+/** Returns whether the sequence numbers are 0, 1, 2 and so on. */
 export function isGapless(receipts: readonly StoredReceipt[]): boolean {
   return receipts.every((receipt, i) => receipt.seq === i)
 }

@@ -1,11 +1,11 @@
 /**
- * A process that asks one home for room for model calls.
+ * A process that reserves model calls in one home.
  *
- *   node reserver.ts <home> <grant> race <count>    says `ready`, waits for a line, asks so often in four lanes, settles
- *                                                   each call in its own way, and prints every receipt
- *   node reserver.ts <home> <grant> hold            prints the hold of one call, and waits to be killed
+ * - `node reserver.ts <home> <grant> race <count>` prints `ready`, waits for a line, makes that many reservations in
+ * four lanes, settles the calls in different ways and prints every receipt.
+ * - `node reserver.ts <home> <grant> hold` prints the hold of one call, and waits until it is killed.
  */
-import { admitInput, measuredUsage, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
+import { admitInput, measuredUsage, nanoUsdCall } from '../../src/providers/ledger/ledger.fixture.ts'
 import { admitCall, settleCall } from '../../src/providers/ledger/tokens.ts'
 import { openLog } from './log.ts'
 
@@ -22,7 +22,10 @@ if (mode === 'race') {
   const { store, log } = opened
   const attempt = async (n: number): Promise<void> => {
     const wanted = 100 + ((n * 7919 + process.pid) % 200)
-    const admitted = await store.write(admitCall, admitInput(pennyCall(wanted), log.owner, grant, 'agent_1'))
+    const admitted = await store.write(
+      admitCall,
+      admitInput(nanoUsdCall(wanted), log.owner, grant, 'agent_1'),
+    )
     if (admitted.effect === 'deny') {
       if (admitted.by === 'policy') throw new Error('policy denied')
       say(`denied ${admitted.receipt!.id}`)
@@ -46,7 +49,7 @@ if (mode === 'race') {
   await Promise.all(Array.from({ length: LANES }, (_, first) => lane(first)))
 } else if (mode === 'hold') {
   const { store, log } = await openLog(home)
-  const admitted = await store.write(admitCall, admitInput(pennyCall(500), log.owner, grant, 'agent_1'))
+  const admitted = await store.write(admitCall, admitInput(nanoUsdCall(500), log.owner, grant, 'agent_1'))
   say(admitted.effect === 'allow' ? `held ${admitted.hold.id}` : 'denied')
   setInterval(() => {}, 1000)
 }

@@ -1,4 +1,4 @@
-/** A key rotation that is cut short, wherever that is, leaves a log that goes on and verifies. */
+/** A key rotation that is interrupted at any point leaves a log that continues and verifies. */
 import { copyFileSync, existsSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ import { startScript } from './scripts.ts'
 
 const APPENDER = new URL('./appender.ts', import.meta.url)
 
-/** Made once and copied: a log before its keys change, and one that has recorded new keys and not yet used them. */
+/** Created once and copied: a log before its keys change, and one that has recorded new keys and not yet used them. */
 const before = new TestHome()
 const recorded = new TestHome()
 
@@ -30,15 +30,15 @@ afterAll(() => {
   recorded[Symbol.dispose]()
 })
 
-describe('a key rotation that was cut short', () => {
-  it('after the log recorded the new keys: they are put in place', async () => {
+describe('a key rotation that was interrupted', () => {
+  it('after the log recorded the new keys: they replace the old ones', async () => {
     using home = copyOf(recorded)
     expect(existsSync(nextKeyOf(home))).toBe(true)
     await expectToGoOn(home, 2)
     expect(existsSync(nextKeyOf(home))).toBe(false)
   })
 
-  it('between keeping the old keys and putting the new ones in place', async () => {
+  it('between keeping the old keys and replacing them with the new ones', async () => {
     using home = copyOf(recorded)
     copyFileSync(keyOf(home), retiredKeyPath(home))
     await expectToGoOn(home, 2)
@@ -55,7 +55,7 @@ describe('a key rotation that was cut short', () => {
     await expectToGoOn(home, 2)
   })
 
-  it('after the new keys were put in place by a transaction that was not committed', async () => {
+  it('after a transaction that was not committed replaced the keys', async () => {
     using home = copyOf(before)
     renameSync(keyOf(home), retiredKeyPath(home))
     copyFileSync(nextKeyOf(recorded), keyOf(home))
@@ -103,7 +103,7 @@ function nextKeyOf(home: TestHome): string {
   return `${keyOf(home)}.next`
 }
 
-/** Where the first key of the log goes when another one follows it. */
+/** Returns the path to which Craik moves the first key of the log when another one follows it. */
 function retiredKeyPath(home: TestHome): string {
   return join(homeAt(home.home).secrets, `log-${keyIdsOf(home)[0]}.key`)
 }

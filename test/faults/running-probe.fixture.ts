@@ -1,9 +1,11 @@
-/** Makes a probe of bubblewrap as a supervisor does, and lives as long as it. */
-import { invocation } from '../../src/sandboxes/backends/process/bubblewrap.ts'
+/** Starts a bubblewrap probe as a supervisor does, and lives as long as the probe. */
+import { buildCommandInvocation } from '../../src/sandboxes/backends/process/bubblewrap.ts'
 import { runInside } from '../../src/sandboxes/backends/process/run-inside.ts'
 
 const argv = ['sh', '-c', 'echo here; exec sleep 1000']
-const made = invocation('/usr/bin/bwrap', { folder: '/usr', covered: [] }, {}, argv, { disableUserns: false })
+const made = buildCommandInvocation('/usr/bin/bwrap', { folder: '/usr', covered: [] }, {}, argv, {
+  disableUserns: false,
+})
 const onStdout = (chunk: Buffer): void => {
   process.stdout.write(chunk)
 }

@@ -1,4 +1,4 @@
-/** Holds the sandboxes of a home until it is killed or told to leave; does what its input says, line by line. */
+/** Runs the sandboxes of a home until it is killed or receives `leave`. Each line of its input is an order. */
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -11,8 +11,8 @@ import {
   caller,
   eventually,
   exec,
-  REQUEST,
-  readAll,
+  readOutput,
+  SANDBOX_REQUEST,
 } from '../../src/sandboxes/manager/manager.fixture.ts'
 import { createSandboxManager } from '../../src/sandboxes/manager.ts'
 import { homeAt } from '../../src/store/home.ts'
@@ -45,7 +45,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line) as Order
   say({ begun: order.do })
   try {
-    say({ did: await follow(order) })
+    say({ did: await execute(order) })
   } catch (error) {
     say({ failed: (error as { code?: string }).code ?? String(error), message: String(error) })
   }
@@ -55,16 +55,16 @@ await manager.close()
 await store.close()
 process.exit(0)
 
-async function follow(order: Order): Promise<unknown> {
+async function execute(order: Order): Promise<unknown> {
   switch (order.do) {
     case 'create':
       await allowCreate(store)
-      return manager.create(caller(), { ...REQUEST, isolation: order.isolation })
+      return manager.create(caller(), { ...SANDBOX_REQUEST, isolation: order.isolation })
     case 'start':
     case 'run': {
       const request = { spec: exec(...order.argv) }
       const { output, receiptId, created } = await manager.jobs.start(caller(), order.id, order.job, request)
-      if (order.do === 'run') return { receiptId, created, ...(await readAll(output)) }
+      if (order.do === 'run') return { receiptId, created, ...(await readOutput(output)) }
       output.on('error', () => {})
       output.destroy()
       return { receiptId, created }

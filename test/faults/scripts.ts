@@ -1,11 +1,11 @@
-/** Runs the scripts beside this file as processes of their own, and collects the lines they print. */
+/** Runs the scripts in this folder as separate processes, and collects the lines that they print. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { NODE } from '../craik.ts'
 
 export interface Script {
   readonly process: ChildProcess
-  /** Whole lines only: what a killed process was still writing is not among them. */
+  /** Contains complete lines only, without a line that a killed process had not finished. */
   readonly lines: string[]
   stderr: string
   readonly closed: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
@@ -31,7 +31,7 @@ export function startScript(script: URL, args: readonly string[], onLine?: (line
   return started
 }
 
-/** Resolves with the first line that satisfies `wanted`; rejects when the script ends without one. */
+/** Resolves with the first line that satisfies `wanted`. Rejects when the script ends without one. */
 export async function lineOf(script: Script, wanted: (line: string) => boolean): Promise<string> {
   for (;;) {
     const found = script.lines.find(wanted)

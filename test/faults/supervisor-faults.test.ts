@@ -1,4 +1,4 @@
-/** Everything around a supervisor that can stop, vanish or be replaced in the middle of something. */
+/** Faults around a supervisor: processes that stop, disappear or are replaced in the middle of an operation. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, readFileSync, rmSync, utimesSync } from 'node:fs'
@@ -21,10 +21,10 @@ import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const LIMIT_MS = 600_000
 
-// Each waits long for something in a home of its own: so they wait together.
+// Each test waits a long time in its own home, so they run concurrently.
 describe.concurrent.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
-    'a sidecar that is killed takes its sandbox along, which is told, receipted and can be deleted',
+    'a killed sidecar stops its sandbox, which is reported, recorded and can be deleted',
     { timeout: LIMIT_MS },
     async () => {
       await using home = await SandboxHome.open({ identity })
@@ -52,7 +52,7 @@ describe.concurrent.each(EVERY_IDENTITY)('as %s', (identity) => {
   )
 
   it.runIf(canBe(identity))(
-    'a sidecar that is stopped is a boundary that failed, and one that goes on is as it was',
+    'a stopped sidecar is a failed boundary, and one that continues works as before',
     { timeout: LIMIT_MS },
     async () => {
       await using home = await SandboxHome.open({ identity })
@@ -74,7 +74,7 @@ describe.concurrent.each(EVERY_IDENTITY)('as %s', (identity) => {
   )
 
   it.runIf(canBe(identity))(
-    'a command that is killed leaves its job running, and the next one reads all of it',
+    'a killed command leaves its job running, and the next command reads all of its output',
     { timeout: LIMIT_MS },
     async () => {
       await using home = await SandboxHome.open({ identity })
@@ -93,7 +93,7 @@ describe.concurrent.each(EVERY_IDENTITY)('as %s', (identity) => {
       const followed = await home.run(['sandbox', 'logs', sandbox.id, '--job', job, '--follow'])
       const numbers = Array.from({ length: 400 }, (_, n) => `${n + 1}\n`).join('')
       expect(followed).toMatchObject({ code: 0, stdout: numbers })
-      // Asked for once more under its id, it is shown and not run.
+      // A repeated request with the same id shows the job and does not run it again.
       expect(await home.run(['sandbox', 'exec', '--no-stdin', ...args.slice(2)])).toMatchObject({
         code: 0,
         stdout: numbers,
@@ -105,8 +105,8 @@ describe.concurrent.each(EVERY_IDENTITY)('as %s', (identity) => {
   )
 })
 
-describe('another version', () => {
-  it('takes over while commands run, long ones and short ones, and none of them notices', {
+describe('another version of the supervisor', () => {
+  it('takes over while long and short commands run, without an effect on them', {
     timeout: LIMIT_MS,
   }, async () => {
     await using home = await SandboxHome.open({ identity: 'user' })
@@ -122,11 +122,11 @@ describe('another version', () => {
         output += chunk
       },
     })
-    // Longer than one that leaves waits for its answers.
+    // Longer than a supervisor that exits waits for its answers.
     const argv = ['sh', '-c', 'sleep 8; echo slow']
     const slow = client.sandboxes.exec(sandbox.id, { argv, job_id: newId('job', Date.now()) })
     await until(() => output.includes('\n10\n'))
-    await newer(home)
+    await runNewerVersion(home)
     const after = (await client.supervisor.version()).pid
     expect(after).not.toBe(before)
     expect(await slow).toMatchObject({ exit_code: 0, stdout: { data: 'slow\n' } })
@@ -138,12 +138,12 @@ describe('another version', () => {
   })
 })
 
-it('a supervisor whose program is gone decides for what runs as it did before', {
+it('a supervisor whose program was removed still makes decisions for running sandboxes', {
   timeout: LIMIT_MS,
 }, async () => {
   await using home = await SandboxHome.open({ identity: canBe('root') ? 'root' : 'user' })
   const sandbox = await home.create()
-  rmSync(await newer(home), { recursive: true })
+  rmSync(await runNewerVersion(home), { recursive: true })
   using orphan = (await findSupervisor({ home: homeAt(home.home) }))!
   expect(await orphan.supervisor.status()).toMatchObject({ program_gone: true, sandboxes: 1 })
   const job_id = newId('job', Date.now())
@@ -151,7 +151,7 @@ it('a supervisor whose program is gone decides for what runs as it did before', 
 })
 
 describe('twenty commands at once', () => {
-  it(`while supervisors are killed (seed ${SEED}) never have two of them, and all get their answer`, {
+  it(`while supervisors are killed (seed ${SEED}), never have two of them, and all get an answer`, {
     timeout: LIMIT_MS,
   }, async () => {
     const random = createRandom(SEED)
@@ -169,7 +169,7 @@ describe('twenty commands at once', () => {
     const killing = (async () => {
       while (!over && killer.killed.length < 6) {
         const alive = await killer.current()
-        // The one before is gone for good when the next one says who it is.
+        // The previous supervisor has exited when the next one records its pid.
         for (const killed of killer.killed) {
           expect(killed.pid).not.toBe(alive.pid)
           expect(ownerState(killed)).toBe('dead')
@@ -189,8 +189,11 @@ describe('twenty commands at once', () => {
   })
 })
 
-/** The same code with a later time runs one command: what an upgrade looks like. Returns where that code is. */
-async function newer(home: SandboxHome): Promise<string> {
+/**
+ * Runs one command with the same code and a later modification time, as after an upgrade. Returns the folder of that
+ * code.
+ */
+async function runNewerVersion(home: SandboxHome): Promise<string> {
   const copy = home.path('newer')
   cpSync(builtFolder(), copy, { recursive: true, preserveTimestamps: true })
   const main = join(copy, 'src/main.cjs')
@@ -205,7 +208,7 @@ async function newer(home: SandboxHome): Promise<string> {
   return copy
 }
 
-/** Of the processes of a sandbox, the one below the first. */
+/** Returns the pid of the sandbox's sidecar, which is a child of the first process. */
 async function sidecarOf(home: SandboxHome, id: string): Promise<number> {
   const places = await findInstanceProcesses({ id, folder: join(home.home, 'sandboxes', id) })
   const below = places.flatMap(({ pid }) => [pid, ...childrenOf(pid)])

@@ -1,4 +1,6 @@
-/** A home on a disk that is full: nothing is done in a sandbox without a receipt, and all of it works again with room. */
+/**
+ * A home on a full disk: nothing runs in a sandbox without a receipt, and everything works again when there is space.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
@@ -6,11 +8,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
-import { builtMain, NODE, type Ran, run, TestHome } from '../craik.ts'
+import { builtMain, type CommandResult, NODE, run, TestHome } from '../craik.ts'
 import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
-/** Room for what a sandbox runs with, and not for much more. */
+/** Enough space for the files that a sandbox runs with, and little more. */
 const DISK = 'size=400m,mode=0700'
 
 it.runIf(canBe('root'))(
@@ -20,7 +22,7 @@ it.runIf(canBe('root'))(
     await using home = await SmallDisk.mount()
     expect(await home.run(create('one'))).toMatchObject({ code: 0 })
     expect(await home.run(touch('before'))).toMatchObject({ code: 0, stderr: '' })
-    // It ends when its end cannot be written.
+    // This job exits when its end cannot be written.
     expect(await home.run(['sandbox', 'exec', 'one', '--detach', '--', 'sleep', '1'])).toMatchObject({
       code: 0,
     })
@@ -45,17 +47,17 @@ it.runIf(canBe('root'))(
   },
 )
 
-/** With less disk than by default: all disks together may grow to no more than a multiple of what there is. */
+/** Uses less disk than the default. All disks together may grow only to a multiple of the available space. */
 function create(name: string): string[] {
   return ['sandbox', 'create', '--name', name, '--disk', '1g']
 }
 
-/** On the sandbox's own memory, which has room. */
+/** Writes to the sandbox's own memory, which has space. */
 function touch(name: string): string[] {
   return ['sandbox', 'exec', 'one', '--no-stdin', '--', 'touch', `/tmp/${name}`]
 }
 
-/** A home in a mount namespace of its own, which goes with the process that holds it. */
+/** A home in its own mount namespace, which disappears with the process that holds it. */
 class SmallDisk implements AsyncDisposable {
   readonly #test = new TestHome()
   readonly #disk = this.#test.path('disk')
@@ -74,7 +76,7 @@ class SmallDisk implements AsyncDisposable {
     return disk
   }
 
-  run(args: readonly string[]): Promise<Ran> {
+  run(args: readonly string[]): Promise<CommandResult> {
     const enter = [`--mount=/proc/${this.#lockOwner.pid}/ns/mnt`, '--']
     return run('nsenter', [...enter, NODE, builtMain(), ...args], {
       cwd: this.#test.folder,
@@ -86,7 +88,7 @@ class SmallDisk implements AsyncDisposable {
     return join(`/proc/${this.#lockOwner.pid}/root`, this.#disk, 'ballast')
   }
 
-  /** To the last byte. */
+  /** Fills the disk to the last byte. */
   fill(): void {
     const file = openSync(this.#ballast, 'w')
     for (let bytes = 1 << 20; bytes >= 1; ) {

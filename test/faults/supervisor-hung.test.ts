@@ -1,4 +1,7 @@
-/** A supervisor that holds the home and does not answer: waited for while there is hope, and then named. */
+/**
+ * A supervisor that owns the home and does not answer. Commands wait for it as long as it can recover, and then name it
+ * in an error.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -10,31 +13,31 @@ import { connectSupervisor } from '../../src/supervisor/connect-or-start.ts'
 import { ensureRunFolder, runFolder } from '../../src/supervisor/run-folder.ts'
 import { builtMain, NODE, ROOT, TestHome } from '../craik.ts'
 
-/** Several times what any of them waits. */
+/** Several times the longest wait of a test. */
 const LIMIT_MS = 300_000
 
-/** A home, and those who hold it. */
+/** A home and the processes that hold its lock. */
 class Scene implements AsyncDisposable {
   readonly #test = new TestHome()
   readonly #started: ChildProcess[] = []
-  readonly place = {
+  readonly deps = {
     home: homeAt(this.#test.home),
     mainFile: builtMain(),
     environment: { PATH: process.env.PATH, HOME: this.#test.folder },
   }
 
-  /** Takes the lock and says who it is, as a supervisor does first, and comes no further. */
-  async stuckOwner(): Promise<ChildProcess> {
-    ensureRunFolder(this.place.home)
+  /** Starts a process that takes the lock and records its pid, as a supervisor does first, and then does nothing. */
+  async startStuckOwner(): Promise<ChildProcess> {
+    ensureRunFolder(this.deps.home)
     const source = (name: string) => JSON.stringify(join(ROOT, 'src', name))
     const script = `
     const { takeLock } = await import(${source('supervisor/lock.ts')})
-    const { recordHolder } = await import(${source('supervisor/lock-owner.ts')})
+    const { recordLockOwner } = await import(${source('supervisor/lock-owner.ts')})
     const { runFolder } = await import(${source('supervisor/run-folder.ts')})
     const { homeAt } = await import(${source('store/home.ts')})
     const folder = runFolder(homeAt(${JSON.stringify(this.#test.home)}))
     globalThis.lock = takeLock(folder.lock)
-    recordHolder(folder, { version: '0.1.0', build: 'b', built_at_ms: 0 }, Date.now())
+    recordLockOwner(folder, { version: '0.1.0', build: 'b', built_at_ms: 0 }, Date.now())
     console.log(globalThis.lock === undefined ? 'not held' : 'held')
     setInterval(() => {}, 1e6)`
     const child = spawn(NODE, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -45,7 +48,7 @@ class Scene implements AsyncDisposable {
   }
 
   log(): string {
-    const path = runFolder(this.place.home).log
+    const path = runFolder(this.deps.home).log
     return existsSync(path) ? readFileSync(path, 'utf8') : ''
   }
 
@@ -62,14 +65,14 @@ async function end(child: ChildProcess): Promise<void> {
   await once(child, 'exit')
 }
 
-// They wait long, each for its own: so they wait together.
+// Each test waits a long time in its own home, so they run concurrently.
 describe.concurrent('a supervisor that holds the home and does not listen', () => {
-  it('is outlived by a command whose own supervisor gave up waiting for it', {
+  it('is replaced for a command whose own supervisor stopped waiting for it', {
     timeout: LIMIT_MS,
   }, async () => {
     await using scene = new Scene()
-    const holder = await scene.stuckOwner()
-    const connecting = connectSupervisor(scene.place)
+    const holder = await scene.startStuckOwner()
+    const connecting = connectSupervisor(scene.deps)
     connecting.catch(() => {})
     while (!scene.log().includes('holds the lock and has not answered')) await sleep(50)
     await end(holder)
@@ -77,10 +80,10 @@ describe.concurrent('a supervisor that holds the home and does not listen', () =
     expect(await client.sandboxes.list()).toEqual([])
   })
 
-  it('is named when it stays as it is, with what ends it, which works', { timeout: LIMIT_MS }, async () => {
+  it('is named with the command that kills it, and that command works', { timeout: LIMIT_MS }, async () => {
     await using scene = new Scene()
-    const holder = await scene.stuckOwner()
-    await expect(connectSupervisor(scene.place)).rejects.toMatchObject({
+    const holder = await scene.startStuckOwner()
+    await expect(connectSupervisor(scene.deps)).rejects.toMatchObject({
       code: 'supervisor_unreachable',
       message: expect.stringMatching(
         new RegExp(`^the supervisor \\(pid ${holder.pid}\\) was not ready after`),
@@ -88,19 +91,19 @@ describe.concurrent('a supervisor that holds the home and does not listen', () =
       hint: `end it (sandboxes keep running):  kill -9 ${holder.pid}`,
     })
     await end(holder)
-    using client = await connectSupervisor(scene.place)
+    using client = await connectSupervisor(scene.deps)
     expect(await client.sandboxes.list()).toEqual([])
   })
 })
 
 describe.concurrent('a supervisor that is stopped while it serves', () => {
-  it('is waited for when it goes on, and named when it does not', { timeout: LIMIT_MS }, async () => {
+  it('is awaited when it continues, and named when it does not', { timeout: LIMIT_MS }, async () => {
     await using scene = new Scene()
-    using first = await connectSupervisor(scene.place)
+    using first = await connectSupervisor(scene.deps)
     const { pid } = await first.supervisor.version()
     process.kill(pid, 'SIGSTOP')
     try {
-      const waiting = connectSupervisor(scene.place)
+      const waiting = connectSupervisor(scene.deps)
       waiting.catch(() => {})
       // Longer than a single answer may take.
       await sleep(7_000)
@@ -109,7 +112,7 @@ describe.concurrent('a supervisor that is stopped while it serves', () => {
       expect((await second.supervisor.version()).pid).toBe(pid)
 
       process.kill(pid, 'SIGSTOP')
-      await expect(connectSupervisor(scene.place)).rejects.toMatchObject({
+      await expect(connectSupervisor(scene.deps)).rejects.toMatchObject({
         code: 'supervisor_unreachable',
         message: expect.stringContaining('accepts connections but did not answer'),
         hint: `end it (sandboxes keep running):  kill -9 ${pid}`,
@@ -117,7 +120,7 @@ describe.concurrent('a supervisor that is stopped while it serves', () => {
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    using third = await connectSupervisor(scene.place)
+    using third = await connectSupervisor(scene.deps)
     expect((await third.supervisor.version()).pid).toBe(pid)
   })
 })

@@ -1,4 +1,4 @@
-/** Both ends of a copy know the same bytes, and its gate never holds up what waits for a byte before its mark. */
+/** Both ends of a copy generate the same bytes, and its gate never delays a waiter for a byte before its mark. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { createReadStream, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ import {
 const MIB = 1024 * 1024
 
 describe('a gate', () => {
-  it('tells of every byte before its mark, wherever pieces begin and end', async () => {
+  it('reports every byte before its mark, wherever chunks begin and end', async () => {
     const whole = fc.record({
       bytes: fc.integer({ min: 1, max: 3 * MIB }),
       offset: fc.double({ min: 0, max: 1, noNaN: true }),
@@ -29,7 +29,7 @@ describe('a gate', () => {
         const gate = new ByteGate()
         const open = createGatedFile('bytes', bytes, gate)
         const from = Math.floor(offset * (bytes - 1))
-        // The one that broke off still waits when the next one goes on.
+        // The first, broken stream still waits when the next one continues.
         const [broken, next] = [open(0), open(from)]
         broken.on('error', () => {}).resume()
         const read = (async () => {
@@ -50,7 +50,7 @@ describe('a gate', () => {
     )
   })
 
-  it('lets through the same bytes that are expected at the other end', async () => {
+  it('passes the same bytes that the other end expects', async () => {
     const gate = new ByteGate()
     gate.allow(MIB)
     const hash = createHash('sha256')
@@ -59,8 +59,8 @@ describe('a gate', () => {
   })
 })
 
-describe('the programs for the inside', () => {
-  it('agree with this side about every byte, and name the first that is another one', async () => {
+describe('the programs that run in a sandbox', () => {
+  it('agree with the test about every byte, and report the first wrong one', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'craik-bytes-'))
     try {
       const file = join(folder, 'file')

@@ -1,13 +1,13 @@
-/** Bytes that both ends can make: a lost, doubled or exchanged one is found at its place. */
+/** Bytes that both ends of a transfer can generate. A lost, repeated or changed byte is found at its position. */
 import { type Cipheriv, createCipheriv, createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 
 const BLOCK_BYTES = 16
 const CHUNK_BYTES = 256 * 1024
-/** What the keystream is laid over; longer pieces than this are made anew. */
+/** The input of the keystream. Longer chunks get a new buffer. */
 const ZEROS = Buffer.alloc(CHUNK_BYTES)
 
-/** AES in counter mode over zeros, so that it can be begun anywhere. */
+/** Returns AES in counter mode over zeros, which can start at any offset. */
 export function keystream(name: string, offset = 0): Cipheriv {
   const key = createHash('sha256').update(name).digest().subarray(0, 16)
   const counter = Buffer.alloc(BLOCK_BYTES)
@@ -21,17 +21,17 @@ function zeros(bytes: number): Buffer {
   return bytes <= ZEROS.length ? ZEROS.subarray(0, bytes) : Buffer.alloc(bytes)
 }
 
-/** A program for the inside that writes so many bytes of the same to a file. */
+/** Returns a program for the sandbox that writes the given number of these bytes to a file. */
 export function keystreamProgram(name: string, bytes: number, file: string): string {
-  return `${insideStream(name)}
+  return `${sandboxKeystream(name)}
     const file = fs.openSync('${file}', 'wx')
     for (let left = ${bytes}; left > 0; left -= zeros.length)
       fs.writeSync(file, cipher.update(zeros.subarray(0, Math.min(left, zeros.length))))`
 }
 
-/** A program for the inside that says `whole`, or what is wrong with a file that has to be the same bytes. */
+/** Returns a program for the sandbox that prints `whole`, or how the file differs from these bytes. */
 export function checkProgram(name: string, bytes: number, file: string): string {
-  return `${insideStream(name)}
+  return `${sandboxKeystream(name)}
     const file = fs.openSync('${file}', 'r'), { size } = fs.fstatSync(file), read = Buffer.alloc(zeros.length)
     let at = 0, wrong = size === ${bytes} ? undefined : size + ' bytes'
     while (wrong === undefined && at < size) {
@@ -44,14 +44,14 @@ export function checkProgram(name: string, bytes: number, file: string): string 
     process.stdout.write(wrong ?? 'whole')`
 }
 
-function insideStream(name: string): string {
+function sandboxKeystream(name: string): string {
   const key = createHash('sha256').update(name).digest().subarray(0, 16).toString('hex')
   return `
     const fs = require('node:fs'), { createCipheriv } = require('node:crypto'), zeros = Buffer.alloc(1 << 20)
     const cipher = createCipheriv('aes-128-ctr', Buffer.from('${key}', 'hex'), Buffer.alloc(16))`
 }
 
-/** Compares what arrives with what has to. */
+/** Compares the received bytes with the expected ones. */
 export class ExpectedBytes {
   readonly #name: string
   readonly #stream: Cipheriv
@@ -72,7 +72,7 @@ export class ExpectedBytes {
   }
 }
 
-/** Lets bytes through up to a mark, and tells how far they got. */
+/** Passes bytes up to a mark and records how far they got. */
 export class ByteGate {
   #allowed = 0
   #reached = 0
@@ -84,7 +84,9 @@ export class ByteGate {
     this.#notify()
   }
 
-  /** Waits until so many may pass. Those before the mark count as there, also when the piece ends after it. */
+  /**
+   * Waits until that many bytes may pass. Bytes before the mark count as received, even when the chunk ends after it.
+   */
   async pass(bytes: number): Promise<void> {
     this.#reach(bytes)
     while (this.#allowed < bytes) {
@@ -93,7 +95,7 @@ export class ByteGate {
     }
   }
 
-  /** So many must be allowed, or it waits until they are. */
+  /** Waits until that many bytes have passed. */
   async waitForBytes(bytes: number): Promise<void> {
     this.#awaited = bytes
     while (this.#reached < bytes) await this.#change()
@@ -103,7 +105,7 @@ export class ByteGate {
     return `${this.#reached} of ${this.#allowed} bytes that may pass, ${this.#awaited} are waited for`
   }
 
-  /** Told only when it is news: two that wait would wake each other for ever. */
+  /** Notifies only when the value changed: otherwise two waiters would wake each other forever. */
   #reach(bytes: number): void {
     const reached = Math.max(this.#reached, Math.min(bytes, this.#allowed))
     if (reached === this.#reached) return
@@ -122,7 +124,7 @@ export class ByteGate {
   }
 }
 
-/** The bytes of a file from an offset on, no faster than the gate lets them through. */
+/** Returns a function that reads a file from an offset, no faster than the gate allows. */
 export function createGatedFile(name: string, bytes: number, gate: ByteGate): (offset: number) => Readable {
   async function* from(offset: number): AsyncGenerator<Buffer> {
     const stream = keystream(name, offset)

@@ -1,4 +1,4 @@
-/** The same through the command line: `exec`, `shell` and `cp` go on as if nothing had happened. */
+/** The same through the command line: `exec`, `shell` and `cp` continue as if nothing had happened. */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -23,12 +23,12 @@ const KILLS = process.env.CRAIK_SOAK === '1' ? 30 : 5
 const LIMIT_MS = 1_200_000
 const BYTES = 128 * 1024 * 1024
 
-/** What is ended when the test fails: each would start another supervisor. */
+/** Processes that are killed when the test fails, because each would start another supervisor. */
 type Started = { kill(signal: 'SIGKILL'): unknown }[]
 
 describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
-    `commands go on while the supervisor is killed ${KILLS} times (seed ${SEED})`,
+    `commands continue while the supervisor is killed ${KILLS} times (seed ${SEED})`,
     { timeout: LIMIT_MS },
     async () => {
       const random = createRandom(SEED)
@@ -47,7 +47,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
       const killing = (async () => {
         for (let n = 0; n < KILLS; n++) {
           const [bytes, keys] = [echoed.at, typed.seen]
-          // Each finds them at work again.
+          // Each kill waits until both commands have made progress again.
           while ((echoed.at === bytes || typed.seen === keys) && !over.signal.aborted) await sleep(10)
           await killer.kill(random() * 500)
         }
@@ -66,7 +66,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
         }
       })
       expect(killer.killed).toHaveLength(KILLS)
-      await killer.onlyOneLeft()
+      await killer.waitUntilOneLeft()
       expect((await sandbox.exec(['sh', '-c', 'cut -d" " -f1 starts | sort'])).stdout).toBe(
         'exec\nterminal\n',
       )
@@ -153,13 +153,13 @@ async function shell(
   })()
   expect(await ended.promise).toBe(0)
   await typing
-  // What the terminal still holds arrives after the end of its program.
+  // Output that the terminal still holds arrives after its program has exited.
   const endsMs = performance.now() + 10_000
   while (typed.pid === undefined && performance.now() < endsMs) await sleep(20)
   typed.requireAll()
 }
 
-/** In, then out again, as often as it takes to be killed in the middle of some. */
+/** Copies in and then out, twice, so that kills interrupt some of the copies. */
 async function copy(home: SandboxHome, id: string): Promise<void> {
   for (const round of [1, 2]) {
     await home.json(['sandbox', 'cp', home.path('file'), `${id}:file-${round}`])

@@ -1,32 +1,35 @@
-/** Tells a test that stands still from one that is slow, and which part of it stands where. */
+/** Distinguishes a stalled test from a slow one, and reports the position of each part. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Something that has to come to its end. */
-export interface Moving {
+/** A part of a test that must end. */
+export interface WatchedPart {
   readonly name: string
   readonly done: Promise<unknown>
-  /** Another text whenever it has got any further. */
+  /** Returns a different text whenever the part has made progress. */
   where(): string
 }
 
 interface StallOptions {
-  /** For all of it. */
+  /** The time limit for all parts together. */
   readonly limitMs: number
-  /** Aborts when nobody has to be told any more. */
+  /** Aborts when a stall no longer needs to be reported. */
   readonly until: AbortSignal
-  /** What else there is to say, such as of processes. */
+  /** Returns more information for the error, such as the processes. */
   readonly evidence: () => string
   readonly stillMs?: number
   readonly lookMs?: number
 }
 
-/** Longer than every patience of what is tested: what gives up by itself has told why by then. */
+/** Longer than every timeout in the tested code, which has reported its own error by then. */
 const STILL_MS = 150_000
 const LOOK_MS = 1_000
 
-/** Rejects when a part that is not at its end does not move for so long, or the time is over. Resolves at `until`. */
-export async function watchForStall(parts: readonly Moving[], options: StallOptions): Promise<void> {
+/**
+ * Rejects when a part that has not ended makes no progress for `stillMs`, or when the time is over. Resolves at
+ * `until`.
+ */
+export async function watchForStall(parts: readonly WatchedPart[], options: StallOptions): Promise<void> {
   const { limitMs, until, evidence, stillMs = STILL_MS, lookMs = LOOK_MS } = options
   const beganMs = performance.now()
   const seen = parts.map((part) => ({ part, where: part.where(), sinceMs: beganMs, over: false }))
@@ -58,7 +61,9 @@ export async function watchForStall(parts: readonly Moving[], options: StallOpti
   }
 }
 
-/** Each process that names one of these, and all below it: what it waits for in the kernel. */
+/**
+ * Returns each process that contains one of the names, with its descendants and the kernel function in which it waits.
+ */
 export function processesBelow(names: readonly string[]): string {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -78,12 +83,12 @@ function readProcess(pid: string) {
     const command = read('cmdline')
       .replace(/[\0\s]+/g, ' ')
       .trim()
-    // After the name, which may hold anything: state and parent.
+    // The state and the parent follow the name, which can contain any character.
     const [state, parent] = read('stat').split(') ').at(-1)!.split(' ')
     const line = `process ${pid} (${state}, in ${read('wchan') || 'no call'}): ${command.slice(0, 120)}`
     return { pid, parent: parent!, text: `${command} ${read('environ')}`, line }
   } catch {
-    // It went while it was looked at.
+    // The process exited in the meantime.
     return undefined
   }
 }

@@ -1,22 +1,22 @@
-/** What every fault has to leave behind: a log that verifies, in which whatever was begun has ended once. */
+/** Every fault must leave a log that verifies, in which every receipt that began has ended exactly once. */
 import { expect } from 'vitest'
 import type { Receipt } from '../../src/receipts/schema.ts'
-import type { Ran } from '../craik.ts'
+import type { CommandResult } from '../craik.ts'
 
-/** Whatever runs `craik …` in a home. */
+/** Runs `craik …` in a home. */
 export interface Runs {
-  run(args: readonly string[], options?: { readonly timeoutMs: number }): Promise<Ran>
+  run(args: readonly string[], options?: { readonly timeoutMs: number }): Promise<CommandResult>
 }
 
-/** What is asked about a failure may be what failed. */
+/** The supervisor that failed may not answer, so these commands have a timeout. */
 const EVIDENCE = { timeoutMs: 20_000 }
 
-/** Stops the supervisor first, so that the last receipts are covered by a signature. Returns their bodies, oldest first. */
+/** Stops the supervisor first, so that a signature covers the last receipts. Returns their bodies, oldest first. */
 export async function requireWholeLog(home: Runs): Promise<readonly Receipt['body'][]> {
   const stopped = await home.run(['supervisor', 'stop'])
   const log = await home.run(['supervisor', 'logs', '--lines', '40'], EVIDENCE)
   expect(stopped, log.stdout).toMatchObject({ code: 0, stderr: '' })
-  // It ended by itself, and not because something that was left open was cut off.
+  // The supervisor ended by itself, not because something open was closed by force.
   expect(log.stdout).not.toContain('still open')
   const verified = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
   const report = JSON.parse(verified.stdout) as {
@@ -44,7 +44,7 @@ export async function receiptsOf(home: Runs): Promise<readonly Receipt['body'][]
   return lines.map((line) => (JSON.parse(line) as Receipt).body).toReversed()
 }
 
-/** What failed, with the end of the supervisor's log and of the sandbox's events. */
+/** Adds the end of the supervisor's log and of the sandbox's events to an error. */
 export async function withEvidence<T>(home: Runs, sandbox: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -1,4 +1,4 @@
-/** What goes on in a sandbox while its supervisor is killed: each part knows what it has to see, byte for byte. */
+/** The work in a sandbox while its supervisor is killed. Each part expects exact bytes. */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,11 +8,11 @@ import { runJob } from '../../src/sdk/run-job.ts'
 import type { JobResult } from '../../src/sidecar/protocol.ts'
 import type { Random } from './supervisor-kill.ts'
 import { ExpectedBytes, keystream } from './supervisor-kill-bytes.ts'
-import type { Moving } from './supervisor-kill-freeze.ts'
+import type { WatchedPart } from './supervisor-kill-freeze.ts'
 
 export const NODE_INSIDE = '/opt/craik/node'
 
-/** Echoes its input as it is, and counts on standard error, each number with a sum over all before it. */
+/** Echoes its input unchanged and counts on standard error. Each number has a hash over all numbers before it. */
 export const ECHO_PROGRAM = `
   require('node:fs').appendFileSync('starts', 'exec ' + process.pid + '\\n')
   const { createHash } = require('node:crypto')
@@ -27,7 +27,7 @@ export const ECHO_PROGRAM = `
     process.stderr.write('end ' + count + ' ' + bytes + ' ' + process.pid + '\\n')
   })`
 
-/** Counts, and says which key was pressed, until that is q. */
+/** Counts and prints which key was pressed, until it is `q`. */
 export const KEYS_PROGRAM = `
   require('node:fs').appendFileSync('starts', 'terminal ' + process.pid + '\\n')
   let count = 0
@@ -48,14 +48,14 @@ export interface Scene {
   readonly client: ApiClient
   readonly sandbox: string
   readonly random: Random
-  /** Aborts when it is time to come to an end. */
+  /** Aborts when the parts should end. */
   readonly over: AbortSignal
-  /** Aborts when something failed: nobody waits for the rest. */
+  /** Aborts when a part failed, so that the others do not wait for the rest. */
   readonly left: AbortSignal
 }
 
-export interface Part<T> extends Moving {
-  /** Resolves when it came to its end as it should have; rejects as soon as anything is wrong. */
+export interface Part<T> extends WatchedPart {
+  /** Resolves when the part ended as it should. Rejects as soon as anything is wrong. */
   readonly done: Promise<T>
 }
 
@@ -64,7 +64,7 @@ interface JobSeen {
   readonly pid: number
 }
 
-/** Until `over`: pieces of any size at any pace. */
+/** Produces chunks of random sizes at random intervals, until `over`. */
 export function inputOf(
   name: string,
   random: Random,
@@ -84,7 +84,7 @@ export function inputOf(
   return Object.defineProperty(stream, 'bytes', { get: () => sent.bytes }) as ReturnType<typeof inputOf>
 }
 
-/** Reads what the echo program counts. */
+/** Checks the numbers that the echo program prints. */
 export class CountedLines {
   #rest = ''
   #count = 0
@@ -142,7 +142,7 @@ export function startEcho({ client, sandbox, random, over, left }: Scene): Part<
   return { name: 'the echo', where, done: run() }
 }
 
-/** Keys one after the other, and what the program says of them and counts. */
+/** Types keys one after the other, and checks the keys and numbers that the program prints. */
 export class TypedKeys {
   readonly #random: Random
   readonly #sent: number[] = []
@@ -157,10 +157,10 @@ export class TypedKeys {
   }
 
   async *keys(over: AbortSignal): AsyncGenerator<Buffer> {
-    // Before the program took the terminal over, the terminal itself would echo.
+    // The terminal itself would echo until the program has switched it to raw mode.
     await this.#ready.promise
     while (!over.aborted) {
-      // Letters without q.
+      // A letter other than `q`.
       const key = 0x61 + Math.floor(this.#random() * 16)
       this.#sent.push(key)
       yield Buffer.from([key])
@@ -172,7 +172,7 @@ export class TypedKeys {
   take(chunk: Buffer): void {
     const lines = (this.#rest + chunk.toString('latin1')).split('\n')
     this.#rest = lines.pop()!
-    // Each terminal on the way puts one before the end of a line.
+    // Each terminal on the way adds a carriage return to the end of a line.
     for (const line of lines) this.#line(line.replace(/\r+$/, ''))
   }
 
@@ -217,7 +217,7 @@ export function startTerminal({ client, sandbox, random, over, left }: Scene): P
   return { name: 'the terminal', where: () => typed.where(), done: run() }
 }
 
-/** One command after the other, each under an id of its own and so never twice. Resolves with how many there were. */
+/** Runs one command after the other, each with its own id, so that none runs twice. Resolves with their number. */
 export function startMany({ client, sandbox, over, left }: Scene): Part<number> {
   let n = 0
   const run = async () => {

@@ -1,4 +1,7 @@
-/** The supervisor is killed at random moments while much is going on: what runs inside runs on, and no byte is lost. */
+/**
+ * The supervisor is killed at random moments during a lot of work. The programs in the sandbox continue, and no byte is
+ * lost.
+ */
 import { describe, expect, it } from 'vitest'
 import { readFile, writeFile } from '../../src/sdk/transfer.ts'
 import { canBe, EVERY_IDENTITY, type Identity, SandboxHome } from '../sandbox-home.ts'
@@ -18,15 +21,15 @@ const MIB = 1024 * 1024
 const GIB = 1024 * MIB
 const SOAK = process.env.CRAIK_SOAK === '1'
 const KILLS = SOAK ? 100 : 20
-/** One of them is killed while it still takes over what the one before left. */
+/** The share of supervisors that are killed while they still take over from the previous one. */
 const EARLY = 1 / 4
 const LIMIT_MS = SOAK ? 3_600_000 : 900_000
-/** So much before the end of its time the test says itself where it is, and cleans up. */
+/** The time before the limit at which the test reports its position and cleans up. */
 const LAST_MS = 180_000
-/** Of the supervisor, above what it takes by itself: all that crosses it is many times that. */
+/** The memory that a supervisor may use above its idle memory. It forwards many times as many bytes. */
 const ROOM_BYTES = 256 * MIB
 
-/** The large copy is into the sandbox for one user and out of it for the other; a long run has both for both. */
+/** One identity copies the large file into the sandbox, the other copies it out. A soak run does both for both. */
 const SIZES: Readonly<Record<Identity, { readonly in: number; readonly out: number }>> = {
   root: { in: GIB, out: SOAK ? GIB : 64 * MIB },
   user: { in: SOAK ? GIB : 64 * MIB, out: GIB },
@@ -54,7 +57,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
       const killer = new SupervisorKiller(home.home)
       const killing = killAll(killer, gates, size, scene)
       const parts = [
-        // One lets the other go on, so that only both together can stand still.
+        // Killing and copying wait for each other, so they can only stall together.
         {
           name: 'the copy',
           done: Promise.all([killing, copying]),
@@ -70,7 +73,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
         until: left.signal,
         evidence: () => processesBelow([home.home, sandbox.id]),
       })
-      // Whatever fails first is the finding; the others would only wait for what never comes.
+      // The first failure is reported. The other parts would only wait for events that never happen.
       const [memory, [echoed, typed, ran]] = await withEvidence(home, sandbox.id, () =>
         firstFailure([watched, ...parts.map(({ done }) => done)], left, async () => {
           const [sampled] = await Promise.all([killing, copying])
@@ -91,7 +94,7 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
       expect(checked).toMatchObject({ code: 0, stdout: 'whole' })
       expect(Math.max(...memory)).toBeLessThan(idleBytes + ROOM_BYTES)
 
-      await killer.onlyOneLeft()
+      await killer.waitUntilOneLeft()
       await sandbox.delete()
       const receipts = await requireWholeLog(home)
       const ofJobs = receipts.filter(({ phase, operation }) => phase === 'end' && operation === 'exec')
@@ -121,7 +124,7 @@ async function copyBoth({ client, sandbox, left }: Scene, size: Sizes, gates: Ga
   expect(expected.at).toBe(size.out)
 }
 
-/** Resolves with what supervisors took of memory before they were killed. */
+/** Resolves with the memory that supervisors used before they were killed. */
 async function killAll(killer: SupervisorKiller, gates: Gates, size: Sizes, scene: Scene): Promise<number[]> {
   const killsIn = Math.max(3, Math.min(KILLS - 3, Math.round((KILLS * size.in) / (size.in + size.out))))
   return [
@@ -130,7 +133,7 @@ async function killAll(killer: SupervisorKiller, gates: Gates, size: Sizes, scen
   ]
 }
 
-/** So many times, each at some point of its own part of a copy. */
+/** Kills the supervisor the given number of times, each time in a different part of a copy. */
 async function killDuring(
   killer: SupervisorKiller,
   gate: ByteGate,

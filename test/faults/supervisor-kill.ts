@@ -1,4 +1,4 @@
-/** Kills the supervisor of a home, and only that, at moments that a seed decides. */
+/** Kills only the supervisor of a home, at moments that a seed decides. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Owner, ownerOf, ownerState } from '../../src/lib/owner.ts'
@@ -6,15 +6,15 @@ import { homeAt } from '../../src/store/home.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
 
 const POLL_MS = 5
-/** So that a supervisor that never comes back is told as that, and not as a test that took too long. */
+/** Reports a supervisor that never returns as such, not as a test that timed out. */
 const NEXT_MS = 90_000
 
-/** Give it to repeat a run that failed. */
+/** Set CRAIK_TEST_SEED to this value to repeat a failed run. */
 export const SEED = Number(process.env.CRAIK_TEST_SEED ?? 20_261_115)
 
 export type Random = () => number
 
-/** From 0 to 1; the same row for the same seed. */
+/** Returns numbers from 0 to 1. The same seed gives the same sequence. */
 export function createRandom(seed: number): Random {
   let state = seed >>> 0
   return () => {
@@ -29,7 +29,7 @@ export class SupervisorKiller {
   readonly #home: string
   readonly #info: string
   readonly killed: Owner[] = []
-  /** What it is at, for whoever wants to know why it takes so long. */
+  /** The current action, for error messages. */
   doing = 'does nothing'
 
   constructor(home: string) {
@@ -37,7 +37,7 @@ export class SupervisorKiller {
     this.#info = runFolder(homeAt(home)).info
   }
 
-  /** The one that runs now and was not killed yet, as soon as there is one. */
+  /** Returns the supervisor that runs now and has not been killed, as soon as there is one. */
   async current(): Promise<Owner> {
     const endsMs = performance.now() + NEXT_MS
     for (;;) {
@@ -48,7 +48,7 @@ export class SupervisorKiller {
     }
   }
 
-  /** Resolves when it is gone. */
+  /** Resolves when the process is gone. */
   async kill(afterMs = 0): Promise<void> {
     this.doing = 'waits for a supervisor'
     const found = await this.current()
@@ -62,13 +62,16 @@ export class SupervisorKiller {
     this.doing = 'does nothing'
   }
 
-  /** Several commands start one each, and on a slow machine those that are not needed take a while to see that. */
-  async onlyOneLeft(): Promise<void> {
+  /**
+   * Waits until one supervisor remains. Several commands start one each, and on a slow host the others take a while to
+   * exit.
+   */
+  async waitUntilOneLeft(): Promise<void> {
     const pids = () => readdirSync('/proc').filter((name) => /^\d+$/.test(name) && this.#isOurs(Number(name)))
     while (pids().length > 1) await sleep(POLL_MS * 10)
   }
 
-  /** What the file names, when that is a supervisor of this home. */
+  /** Returns the process that the file names, if it is a supervisor of this home. */
   #readOwner(): Owner | undefined {
     try {
       if (!existsSync(this.#info)) return undefined
@@ -76,7 +79,7 @@ export class SupervisorKiller {
       const owner = ownerOf(pid)
       return this.#isOurs(pid) ? owner : undefined
     } catch {
-      // It is not written yet.
+      // The file is not complete yet.
       return undefined
     }
   }
@@ -88,7 +91,7 @@ export class SupervisorKiller {
         readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`CRAIK_HOME=${this.#home}\0`)
       )
     } catch {
-      // It went while it was looked at.
+      // The process exited in the meantime.
       return false
     }
   }

@@ -1,4 +1,4 @@
-/** The supervisor is killed in the very moment in which bubblewrap starts: what that leaves is ended by the next one. */
+/** The supervisor is killed at the moment it starts bubblewrap. The next one ends the leftovers. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, readdirSync, readlinkSync } from 'node:fs'
@@ -15,27 +15,30 @@ import { receiptsOf } from './supervisor-kill-receipts.ts'
 
 const LIMIT_MS = 300_000
 const FIXTURE = 'die-at-launch.fixture.ts'
-/** At once: bubblewrap has not told anything yet. Later: it has, and its child is on the way, or done. */
+/**
+ * The delays until the kill. At 0, bubblewrap has reported nothing. Later it has reported, and its child is starting or
+ * has exited.
+ */
 const MOMENTS_US = [0, 1_000, 4_000]
 
 describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
-    'a probe that its supervisor did not live to finish is ended by the next one, and that of a living one is not',
+    'the next supervisor ends an unfinished probe of a killed one, and not that of a living process',
     { timeout: LIMIT_MS },
     async () => {
       await using home = await SandboxHome.open({ identity })
-      await using bystander = await livingProbe(home)
+      await using bystander = await startLivingProbe(home)
       const left: Owner[] = []
       for (const afterUs of MOMENTS_US) {
-        const killed = await dieAt(home, '--json-status-fd', afterUs)
+        const killed = await killAtLaunch(home, '--json-status-fd', afterUs)
         await sleep(200)
         left.push(...findStartedBy(killed))
-        // Recovery comes first: what is answered is answered by one that has ended what it found.
+        // Recovery runs first: the supervisor that answers has already ended all leftovers.
         await home.json(['sandbox', 'list', '--format', 'json'])
         expect(findStartedBy(killed)).toEqual([])
         await home.run(['supervisor', 'stop'])
       }
-      // It is not that nothing ever was.
+      // At least one kill left a process.
       expect(left.length).toBeGreaterThan(0)
       expect(left.map(ownerState)).not.toContain('alive')
       expect(ownerState(bystander.probe)).toBe('alive')
@@ -43,13 +46,13 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   )
 
   it.runIf(canBe(identity))(
-    'a sandbox that its supervisor did not live to start is ended by the next one',
+    'the next supervisor removes a sandbox that a killed one had not finished starting',
     { timeout: LIMIT_MS },
     async () => {
       await using home = await SandboxHome.open({ identity })
       let left = 0
       for (const afterUs of MOMENTS_US) {
-        await dieAt(home, '--info-fd', afterUs)
+        await killAtLaunch(home, '--info-fd', afterUs)
         await sleep(200)
         const [id] = readdirSync(join(home.home, 'sandboxes'))
         left += (await home.findLeftovers(id!)).length
@@ -66,8 +69,11 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   )
 })
 
-/** A supervisor that dies when it starts a bubblewrap with that option, which a new sandbox makes it do. Returns its pid. */
-async function dieAt(home: SandboxHome, option: string, afterUs: number): Promise<number> {
+/**
+ * Starts a supervisor that kills itself when it starts a bubblewrap with the option. Creates a sandbox to cause this.
+ * Returns the supervisor's pid.
+ */
+async function killAtLaunch(home: SandboxHome, option: string, afterUs: number): Promise<number> {
   const { node, main } = home.program
   const supervisor = spawn(node, ['--import', fixtureOf(home), main, 'supervisor', 'run'], {
     env: {
@@ -87,9 +93,9 @@ async function dieAt(home: SandboxHome, option: string, afterUs: number): Promis
   return supervisor.pid!
 }
 
-/** One that runs for as long as its maker, which is no supervisor, lives. */
-async function livingProbe(home: SandboxHome): Promise<AsyncDisposable & { readonly probe: Owner }> {
-  const maker = spawn(home.program.node, [await probeMaker(home)], {
+/** Starts a probe that lives as long as the process that started it, which is not a supervisor. */
+async function startLivingProbe(home: SandboxHome): Promise<AsyncDisposable & { readonly probe: Owner }> {
+  const maker = spawn(home.program.node, [await bundleProbeMaker(home)], {
     env: environmentOf(home),
     stdio: ['ignore', 'pipe', 'inherit'],
     ...home.user,
@@ -105,8 +111,8 @@ async function livingProbe(home: SandboxHome): Promise<AsyncDisposable & { reado
   }
 }
 
-/** In one file, where every user of these tests can read it. */
-async function probeMaker(home: SandboxHome): Promise<string> {
+/** Bundles the fixture into one file that every user of these tests can read. */
+async function bundleProbeMaker(home: SandboxHome): Promise<string> {
   const bundle = await rolldown({
     input: join(import.meta.dirname, 'running-probe.fixture.ts'),
     platform: 'node',
@@ -117,7 +123,10 @@ async function probeMaker(home: SandboxHome): Promise<string> {
   return file
 }
 
-/** All that runs and began in the folder of that process, and is still there. */
+/**
+ * Returns the running processes whose working folder is `/proc/PID/task/PID` of the given process. Craik starts
+ * bubblewrap there.
+ */
 function findStartedBy(pid: number): Owner[] {
   const names = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return names.flatMap((name) => {
@@ -134,7 +143,7 @@ function folderOf(pid: string): string {
   }
 }
 
-/** Where every user of these tests can read it. */
+/** Copies the fixture to a folder where every user of these tests can read it. */
 function fixtureOf(home: SandboxHome): string {
   const path = home.path(FIXTURE)
   if (!existsSync(path)) copyFileSync(join(import.meta.dirname, FIXTURE), path)

@@ -1,4 +1,7 @@
-/** The supervisor is killed while it makes or removes a sandbox: afterwards there is all of it, or nothing. */
+/**
+ * The supervisor is killed while it creates or deletes a sandbox. Afterwards the sandbox exists completely or not at
+ * all.
+ */
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,12 +13,12 @@ import { receiptsOf, requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const ROUNDS = process.env.CRAIK_SOAK === '1' ? 50 : 5
 const LIMIT_MS = 1_200_000
-/** Longer than either takes on a machine that has time. */
+/** Longer than creating or deleting takes on an idle host. */
 const SPAN_MS = 1_000
 
 describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
-    `a supervisor killed while it makes a sandbox (seed ${SEED}) leaves a whole one or none`,
+    `a supervisor killed while it creates a sandbox (seed ${SEED}) leaves a complete one or none`,
     { timeout: LIMIT_MS },
     async () => {
       const random = createRandom(SEED)
@@ -37,13 +40,13 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
         await requireNothingLeft(home)
       }
       expect(killer.killed).toHaveLength(ROUNDS)
-      await killer.onlyOneLeft()
+      await killer.waitUntilOneLeft()
       expect(idsIn(await requireWholeLog(home))).not.toEqual([])
     },
   )
 
   it.runIf(canBe(identity))(
-    `a supervisor killed while it removes a sandbox (seed ${SEED}) leaves a whole one or none`,
+    `a supervisor killed while it deletes a sandbox (seed ${SEED}) leaves a complete one or none`,
     { timeout: LIMIT_MS },
     async () => {
       const random = createRandom(SEED)
@@ -63,13 +66,13 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
         await requireNothingLeft(home)
       }
       expect(killer.killed).toHaveLength(ROUNDS)
-      await killer.onlyOneLeft()
+      await killer.waitUntilOneLeft()
       expect(idsIn(await requireWholeLog(home))).not.toEqual([])
     },
   )
 })
 
-/** Recovery comes first: what is listed is what the next supervisor made of it. */
+/** Recovery runs first: the list contains what the next supervisor recovered. */
 function list(home: SandboxHome): Promise<readonly SandboxBody[]> {
   return home.json(['sandbox', 'list', '--format', 'json'])
 }
@@ -83,7 +86,10 @@ async function requireUsable(home: SandboxHome, id: string): Promise<void> {
   })
 }
 
-/** Of any sandbox that ever was: the receipts name them all. A supervisor may be killed before it was asked for one. */
+/**
+ * Checks every sandbox that ever existed, because the receipts name them all. A supervisor may be killed before it
+ * received a request for one.
+ */
 async function requireNothingLeft(home: SandboxHome): Promise<void> {
   const ids = idsIn(await receiptsOf(home))
   const folder = join(home.home, 'sandboxes')

@@ -1,8 +1,10 @@
 /**
- * A program inside a sandbox that asks models as the CLIs do: with what lies in their login files, or in their variables, at
- * the addresses that it finds there. It imports nothing of Craik: `node ask.ts '[{"form":"claude"}]'` prints what came back,
- * `node ask.ts --at-once 16 '{"form":"claude"}'` asks so many times at once, and `node ask.ts --until-stop NAME
- * '{"form":"claude"}'` asks until there is a file `stop`, and prints what went wrong.
+ * A program in a sandbox that calls models as the CLIs do: with the credentials in their login files or variables, at
+ * the addresses that it finds there. It imports nothing of Craik.
+ *
+ * - `node ask.ts '[{"form":"claude"}]'` prints the replies.
+ * - `node ask.ts --at-once 16 '{"form":"claude"}'` makes that many calls at once.
+ * - `node ask.ts --until-stop NAME '{"form":"claude"}'` makes calls until a file `stop` exists, and prints failures.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -12,14 +14,14 @@ export interface GatewayRequest {
   readonly form: 'claude' | 'anthropic_key' | 'codex' | 'code_assist' | 'responses' | 'chat' | 'gemini'
   readonly stream?: boolean
   readonly model?: string
-  /** In place of its own; empty: none. */
+  /** Replaces the program's own credential. Empty: sends none. */
   readonly credential?: string
 }
 
 export interface Reply {
   readonly status: number
   readonly text: string
-  /** What was presented. */
+  /** The credential that was sent. */
   readonly credential: string
 }
 

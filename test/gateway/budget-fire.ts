@@ -1,4 +1,4 @@
-/** Budgets under fire: more streams at once, from several sandboxes, than there is room for; and what came of them. */
+/** Budgets under load: several sandboxes open more streams at once than the budget allows. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveSandbox } from '../sandbox-home.ts'
 import type { Reply } from './ask.fixture.ts'
@@ -22,29 +22,29 @@ interface Amounts {
 }
 
 export interface FireReport {
-  /** Of one call: what is held for it at worst, and what it cost. */
+  /** The amount that is held for one call, which is its maximum, and the real cost of the call. */
   readonly heldByOne: number
   readonly spentByOne: number
   readonly limit: number
-  /** While no answer has come yet, and when all have. */
+  /** The budget before the first answer and after the last one. */
   readonly height: Amounts
   readonly after: Amounts
-  /** Calls that the provider saw before it answered the first, and in all. */
+  /** Calls that the provider received before it answered the first, and in total. */
   readonly arrivedAtHeight: number
   readonly arrived: number
   readonly answered: number
-  /** How many were refused for want of money. */
+  /** The number of calls that the budget refused. */
   readonly refused: number
   readonly leaks: readonly string[]
-  /** `receipts verify --replay`. */
+  /** The differences that `receipts verify --replay` reports. */
   readonly differ: readonly unknown[]
-  /** By the log alone: the most that was ever spent, and whether it was too much. */
+  /** Computed from the log alone: the most that was ever spent, and whether it exceeded the limit. */
   readonly peak: number
   readonly exceeded: unknown
 }
 
-/** With a scene that has a key for Anthropic's provider. */
-export async function fire(scene: LoginScene, unit: Unit): Promise<FireReport> {
+/** The scene must have a key for Anthropic's provider. */
+export async function overloadBudget(scene: LoginScene, unit: Unit): Promise<FireReport> {
   const { home, providers } = scene
   const boxes: LiveSandbox[] = []
   for (let at = 0; at < BOXES; at++) boxes.push(await scene.create())
@@ -85,14 +85,16 @@ export async function fire(scene: LoginScene, unit: Unit): Promise<FireReport> {
   let height: Amounts
   let arrivedAtHeight: number
   try {
-    await when(async () => (await findReceipts('"rule":"budget.exhausted"')).length >= STREAMS - AFFORDED)
+    await waitUntil(
+      async () => (await findReceipts('"rule":"budget.exhausted"')).length >= STREAMS - AFFORDED,
+    )
     height = await budget()
     arrivedAtHeight = arrived
   } finally {
     open()
   }
   const replies = (await Promise.all(asking)).flat()
-  await when(async () => (await budget()).held === 0)
+  await waitUntil(async () => (await budget()).held === 0)
   const leaks = await scene.hunt()
   for (const box of boxes) await box.delete()
   const verified = await home.json<Verified>(['receipts', 'verify', '--replay', '--format', 'json'])
@@ -127,7 +129,7 @@ function limitOptions(unit: Unit, amount: number): string[] {
   return [...limit, '--format', 'json']
 }
 
-async function when(holds: () => Promise<boolean>): Promise<void> {
+async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
   const until = AbortSignal.timeout(PATIENCE_MS)
   while (!(await holds())) await sleep(POLL_MS, undefined, { signal: until })
 }

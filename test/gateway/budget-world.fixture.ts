@@ -1,7 +1,7 @@
-/** Budgets in dollars under fire, where Anthropic’s own address, whose prices are known, is a server of the tests. */
+/** Budgets in dollars under load. A server of the tests has Anthropic’s own address, whose prices Craik has. */
 import { createServer, request } from 'node:https'
 import { selfSigned } from '../wire/certificate.ts'
-import { type FireReport, fire } from './budget-fire.ts'
+import { type FireReport, overloadBudget } from './budget-fire.ts'
 import { LoginScene } from './login-scene.ts'
 import { startNameServer } from './name-server.ts'
 import { PUBLIC } from './world.ts'
@@ -27,7 +27,7 @@ async function main(): Promise<DollarReport> {
     requested.pipe(passed)
   })
   await new Promise<void>((listening) => server.listen(443, PUBLIC, listening))
-  const report = await fire(scene, 'nano_usd')
+  const report = await overloadBudget(scene, 'nano_usd')
   server.closeAllConnections()
   server.close()
   names.close()

@@ -1,7 +1,7 @@
-/** Budgets under fire from inside: in tokens, and in dollars, where what a provider costs is known. */
+/** Budgets under load from sandboxes: in tokens, and in dollars for a provider with known prices. */
 import { expect, it } from 'vitest'
 import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
-import { AFFORDED, type FireReport, fire, STREAMS } from './budget-fire.ts'
+import { AFFORDED, type FireReport, overloadBudget, STREAMS } from './budget-fire.ts'
 import type { DollarReport } from './budget-world.fixture.ts'
 import { LoginScene } from './login-scene.ts'
 import { inWorld } from './world.ts'
@@ -24,10 +24,10 @@ function expectHalf(report: FireReport): void {
   })
 }
 
-it('64 streams at once from four sandboxes get what a budget has for half of them, and no token more', async () => {
+it('64 streams at once from four sandboxes: a budget for half of them allows half, and is never exceeded', async () => {
   await using scene = await LoginScene.open({ identity: canBe('root') ? 'root' : 'user' })
   await scene.setKey('ANTHROPIC_API_KEY', 'anthropic')
-  expectHalf(await fire(scene, 'tokens'))
+  expectHalf(await overloadBudget(scene, 'tokens'))
 })
 
 it.skipIf(ROOT_IS_NEEDED !== undefined)(

@@ -1,7 +1,7 @@
 /**
- * A program inside a sandbox that holds a conversation over one WebSocket, as Codex does with its login file. It imports nothing of
- * Craik. It asks, continues with the answer's name, waits until there is a file `go`, asks once more, and prints the last
- * event of each.
+ * A program in a sandbox that holds a conversation over one WebSocket, as Codex does with its login file. It imports
+ * nothing of Craik. It sends a message, continues with the id of the answer, waits until a file `go` exists, sends
+ * another message, and prints the last event of each.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -15,7 +15,7 @@ interface LastEvent {
 }
 
 export interface Conversation {
-  /** What was presented. */
+  /** The credential that was sent. */
   readonly credential: string
   readonly events: readonly LastEvent[]
 }

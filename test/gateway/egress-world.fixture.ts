@@ -1,7 +1,6 @@
 /**
- * A machine with a small internet of its own: it runs in a network namespace where public addresses are on the loopback device,
- * so that Craik looks names up and dials addresses as it does anywhere. What was tried from inside a sandbox, and what came of
- * it, is printed.
+ * A small internet in a network namespace with public addresses on the loopback device. Craik resolves names and
+ * connects to addresses there as usual. Prints what programs in a sandbox tried, and the results.
  */
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -26,7 +25,7 @@ const NAMES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'mixed.example': [[PUBLIC, '10.0.0.1']],
   'rebind.example': [[PUBLIC], ['127.0.0.1']],
 }
-/** Where nothing from inside may ever arrive. */
+/** Addresses that no connection from a sandbox may reach. */
 const TRAPS = ['127.0.0.1', '169.254.169.254', '10.0.0.1', '::1', 'fd00:ec2::254']
 
 export interface EgressReport {
@@ -35,14 +34,14 @@ export interface EgressReport {
     readonly isFoughtOff: boolean
     readonly answer: string
   }[]
-  /** What each tool ended with. */
+  /** The result of each tool. */
   readonly tools: Readonly<Record<string, string>>
-  /** Requests that arrived at a public server during the attacks: `GET allowed.example /path`. */
+  /** Requests that a public server received during the attacks: `GET allowed.example /path`. */
   readonly seenOfAttacks: readonly string[]
-  /** Where a connection arrived that must not. */
+  /** The forbidden addresses that a connection reached. */
   readonly trapped: readonly string[]
   readonly asked: readonly string[]
-  /** Hosts that were sent the GitHub token. */
+  /** Hosts that received the GitHub token. */
   readonly tokenSeenBy: readonly string[]
   readonly pushed: string
   readonly leaks: readonly string[]
@@ -98,7 +97,7 @@ async function main(folder: string): Promise<EgressReport> {
 
   await using scene = await LoginScene.open({ identity: 'root' }, certificate)
   const { home } = scene
-  scene.hide(token)
+  scene.addSecret(token)
   scene.put('.config/gh/hosts.yml', `ghe.example:\n    oauth_token: ${token}\n    user: ada\n`)
   scene.configureAccounts({ github: { base_url: 'https://ghe.example/api/v3' } })
   const box = await scene.create(['--name', 'box'], (workspace) => {

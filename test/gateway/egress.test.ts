@@ -1,4 +1,4 @@
-/** The web from inside a real sandbox: attacks on the way out, and the tools that people use, through it. */
+/** Web requests from a real sandbox: attacks on egress, and common tools. */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { FINE } from '../egress/attacks.ts'
 import { ROOT_IS_NEEDED } from '../sandbox-home.ts'
@@ -11,7 +11,7 @@ describe.skipIf(ROOT_IS_NEEDED !== undefined)(ROOT_IS_NEEDED ?? 'from inside a r
     report = await inWorld('egress-world.fixture.ts')
   })
 
-  it('every attack is fought off, and nothing arrives where it must not', () => {
+  it('every attack fails, and no connection reaches a forbidden address', () => {
     expect(report.attacks.length).toBeGreaterThan(60)
     expect(report.attacks.filter(({ isFoughtOff }) => !isFoughtOff)).toEqual([])
     expect(report.trapped).toEqual([])
@@ -19,7 +19,7 @@ describe.skipIf(ROOT_IS_NEEDED !== undefined)(ROOT_IS_NEEDED ?? 'from inside a r
     expect(report.asked).not.toContain('forbidden.example')
   })
 
-  it('curl, npm, pip and git work without set-up, as far as was granted', () => {
+  it('curl, npm, pip and git work without setup, as far as was granted', () => {
     expect(report.tools).toMatchObject({
       curl: 'hello',
       'curl plain': 'hello',
@@ -28,12 +28,12 @@ describe.skipIf(ROOT_IS_NEEDED !== undefined)(ROOT_IS_NEEDED ?? 'from inside a r
       'curl, rebound': expect.stringMatching(/^(?:200 )?(?:403 ?)+$/),
       'git through the proxy': 'first',
     })
-    // Not every machine has these where a sandbox sees them.
+    // Not every host has these where a sandbox sees them.
     expect(['none', '1.3.0']).toContain(report.tools.npm)
     expect(['none', 'leftpad (1.0)']).toContain(report.tools.pip)
   })
 
-  it('git and gh read and write with the login of the host, which only its own server sees', () => {
+  it('git and gh read and write with the login of the host, which only its own server receives', () => {
     expect(report.tools).toMatchObject({
       'git with the login': 'first',
       'git push': 'pushed',
@@ -45,7 +45,7 @@ describe.skipIf(ROOT_IS_NEEDED !== undefined)(ROOT_IS_NEEDED ?? 'from inside a r
     expect(report.leaks).toEqual([])
   })
 
-  it('is all on record, and decided again the same way', () => {
+  it('everything has receipts, and every decision replays with the same result', () => {
     expect(report.verified).toBe(0)
     expect(report.receipts.some((line) => line.startsWith('denial connect egress.no_rule'))).toBe(true)
   })

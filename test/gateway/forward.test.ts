@@ -1,4 +1,7 @@
-/** Real logins in a sandbox whose person chose that: in their places, and nowhere else. And a sandbox without any. */
+/**
+ * Real logins in a sandbox whose user chose `forward`: in their files and nowhere else. A sandbox with `none` has no
+ * logins.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -10,14 +13,14 @@ import { ANSWER } from './providers.ts'
 const identity = canBe('root') ? 'root' : 'user'
 const ISSUER = 'oauth2.googleapis.com'
 
-/** Of what lies in the home of a sandbox; undefined: nothing does. */
-async function installLogin(box: LiveSandbox, program: Program) {
+/** Returns the login file in the sandbox's home, or `undefined` if none exists. */
+async function readLoginIn(box: LiveSandbox, program: Program) {
   const path = `/workspace/home/${FILES[program]}`
   const ran = await box.exec(['sh', '-c', `cat ${path} && stat -c '%a %U %h' ${path} >&2`])
   return ran.code === 0 ? { content: ran.stdout, stat: ran.stderr.trim() } : undefined
 }
 
-it('forward: the bytes of each login are at their place, for nobody but the owner to read, and nowhere else', async () => {
+it('forward: each login is in its file, readable only by the owner, and nowhere else', async () => {
   await using scene = await LoginScene.open({ identity })
   const { home } = scene
   const programs = ['claude', 'codex', 'gemini'] as const
@@ -27,15 +30,15 @@ it('forward: the bytes of each login are at their place, for nobody but the owne
   const box = await scene.create(['--credentials', 'forward', '--name', 'trusted'])
   expect(box.body.notice).toContain(`cannot forward the Gemini login: its program checks it at ${ISSUER}`)
   for (const program of ['claude', 'codex'] as const)
-    expect(await installLogin(box, program)).toEqual({ content: original(program), stat: '400 agent 1' })
-  expect(await installLogin(box, 'gemini')).toBeUndefined()
+    expect(await readLoginIn(box, program)).toEqual({ content: original(program), stat: '400 agent 1' })
+  expect(await readLoginIn(box, 'gemini')).toBeUndefined()
   const events = await home.run(['sandbox', 'logs', 'trusted'])
   expect(events.stdout).toContain('logins_left_out')
 
   const allowed = await home.run(['egress', 'allow', ISSUER, '--sandbox', 'trusted'])
   expect(allowed).toMatchObject({ code: 0 })
-  expect(await scene.bringUpToDate(box)).toEqual(['anthropic_token', 'openai_token', 'gemini_token'])
-  expect(await installLogin(box, 'gemini')).toEqual({ content: original('gemini'), stat: '400 agent 1' })
+  expect(await scene.refreshLogins(box)).toEqual(['anthropic_token', 'openai_token', 'gemini_token'])
+  expect(await readLoginIn(box, 'gemini')).toEqual({ content: original('gemini'), stat: '400 agent 1' })
   expect((await home.json<SandboxBody>(['sandbox', 'show', 'trusted'])).notice).toBeNull()
   const passing = await box.exec(['sh', '-c', 'ls -A /run/secrets; stat -f -c %T /run/secrets'])
   expect(passing).toMatchObject({ code: 0, stdout: 'tmpfs\n' })
@@ -86,12 +89,12 @@ it('forward: the bytes of each login are at their place, for nobody but the owne
   expect(await scene.hunt()).toEqual([])
 })
 
-it('none: nothing of the logins is inside, and a model that is asked all the same is denied on record', async () => {
+it('none: the sandbox contains nothing of the logins, and a model call is denied with a receipt', async () => {
   await using scene = await LoginScene.open({ identity })
   for (const program of ['claude', 'codex', 'gemini'] as const) scene.logIn(program)
   const box = await scene.create(['--credentials', 'none'])
   for (const program of ['claude', 'codex', 'gemini'] as const)
-    expect(await installLogin(box, program)).toBeUndefined()
+    expect(await readLoginIn(box, program)).toBeUndefined()
   const gateway = 'http://127.0.0.1:8118'
   const environment = { ANTHROPIC_BASE_URL: gateway, CODE_ASSIST_ENDPOINT: gateway }
   const questions = JSON.stringify(

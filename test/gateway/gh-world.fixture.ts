@@ -1,4 +1,4 @@
-/** The GitHub CLI inside a sandbox, where `github.com` is a server of the tests. What came of it is printed. */
+/** Runs the GitHub CLI in a sandbox, where a server of the tests has the name `github.com`. Prints the results. */
 import { mkdirSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -11,14 +11,14 @@ import { startNameServer } from './name-server.ts'
 import { PUBLIC } from './world.ts'
 
 export interface GhReport {
-  /** What each command ended with. */
+  /** The result of each command. */
   readonly tools: Readonly<Record<string, string>>
-  /** What arrived at the API: `api.github.com GET /user`. */
+  /** The requests that the API received: `api.github.com GET /user`. */
   readonly asked: readonly string[]
-  /** Whether all that arrived anywhere bore the real token, and nothing that was not it. */
+  /** Whether every request had the real token and no other one. */
   readonly isOnlyToken: boolean
   readonly leaks: readonly string[]
-  /** `operation target status`, of all uses of the login. */
+  /** `operation target status` of every use of the login. */
   readonly receipts: readonly string[]
   readonly verified: number | null
 }
@@ -46,7 +46,7 @@ async function main(folder: string): Promise<GhReport> {
   await new Promise<void>((listening) => server.listen(443, PUBLIC, listening))
 
   await using scene = await LoginScene.open({ identity: 'root' }, certificate)
-  scene.hide(token)
+  scene.addSecret(token)
   scene.put('.config/gh/hosts.yml', `github.com:\n    oauth_token: ${token}\n    user: ada\n`)
   const box = await scene.create(['--name', 'box'])
   const tool = async (script: string) => {
@@ -65,7 +65,7 @@ async function main(folder: string): Promise<GhReport> {
     'a token of somebody else': await tool(
       `GH_TOKEN=${randomToken('gho_')} gh api user 2>&1; echo "ended $?"`,
     ),
-    // What there is to find inside stands for the token.
+    // In the sandbox, this command prints the placeholder credential.
     'auth token': (await tool('gh auth token')) === token ? 'the real one' : 'another',
   }
   const log = (await scene.receipts()).split('\n').filter((line) => line.includes('"login.use"'))

@@ -1,4 +1,4 @@
-/** The GitHub CLI itself, inside a real sandbox, with the login of the host that stays outside. */
+/** The real GitHub CLI in a real sandbox, with a login that stays on the host. */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import type { GhReport } from './gh-world.fixture.ts'
@@ -10,7 +10,7 @@ describe.skipIf(ROOT_IS_NEEDED !== undefined)(ROOT_IS_NEEDED ?? 'gh inside a san
     report = await inWorld('gh-world.fixture.ts')
   })
 
-  it('reads, writes and clones without set-up', () => {
+  it('reads, writes and clones without setup', () => {
     expect(report.tools).toMatchObject({
       'who am I': 'ada',
       'a repository by REST': 'main',
@@ -32,18 +32,18 @@ describe.skipIf(ROOT_IS_NEEDED !== undefined)(ROOT_IS_NEEDED ?? 'gh inside a san
     )
   })
 
-  it('is sent out with the real token alone, which is nowhere inside', () => {
+  it('reaches GitHub with the real token only, which is nowhere in the sandbox', () => {
     expect(report.isOnlyToken).toBe(true)
     expect(report.tools['auth token']).toBe('another')
     expect(report.leaks).toEqual([])
   })
 
-  it('is refused with a token that is not the stand-in of its sandbox, before anything is sent', () => {
+  it('is refused with a token that is not the placeholder of its sandbox, before anything is sent', () => {
     expect(report.tools['a token of somebody else']).toMatch(/HTTP 401\nended 1$/)
     expect(report.asked.filter((line) => line.endsWith('GET /user'))).toHaveLength(1)
   })
 
-  it('is all on record, by what was asked for', () => {
+  it('has a receipt for each request, with its operation', () => {
     const ended = report.receipts.filter((line) => /^(?:api|git_)/.test(line) && !line.endsWith(' '))
     expect(ended).toHaveLength(report.asked.length)
     expect(new Set(ended)).toEqual(new Set(['api github/api passed', 'git_read github/ada/engine passed']))

@@ -1,9 +1,9 @@
-/** Git's smart HTTP, spoken by git's own `http-backend`. */
+/** A server for git's smart HTTP protocol, based on git's own `http-backend`. */
 import { execFileSync, spawn } from 'node:child_process'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 
-/** A bare repository `ada/engine.git` with one commit below `root`. */
+/** Creates a bare repository `ada/engine.git` with one commit below `root`. */
 export function makeRepository(root: string): void {
   const [bare, work] = [join(root, 'ada/engine.git'), join(root, 'work')]
   const git = (...args: string[]) =>

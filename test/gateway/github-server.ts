@@ -1,4 +1,7 @@
-/** The part of GitHub's API that a few commands of `gh` ask for: two of REST, and GraphQL by the names of what is asked. */
+/**
+ * The part of GitHub's API that a few commands of `gh` use: two REST requests, and GraphQL requests by the names of
+ * their queries.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 export interface GithubCall {
@@ -41,7 +44,10 @@ const REPOSITORY = {
   squashMergeAllowed: true,
 }
 
-/** Answers whoever holds the token; others are 401. What was asked is named as in a log: `GET /user`, `query PullRequestList`. */
+/**
+ * Answers requests with the token, and others with 401. The result names the request as in a log: `GET /user`, `query
+ * PullRequestList`.
+ */
 export async function serveGithub(
   token: string,
   request: IncomingMessage,
@@ -53,7 +59,7 @@ export async function serveGithub(
   const { pathname } = new URL(request.url ?? '/', 'https://api.github.com')
   const requested = pathname === '/graphql' ? JSON.parse(Buffer.concat(pieces).toString()) : undefined
   const what = (requested && nameOf(requested.query)) ?? `${request.method} ${pathname}`
-  // Some fields are there for those only who say that they know them, as `gh` does.
+  // GitHub returns some fields only to clients that announce this feature, as `gh` does.
   const isWhole = requested === undefined || request.headers['graphql-features'] === 'merge_queue'
   const isKnown = [`token ${token}`, `Bearer ${token}`].includes(authorization)
   const body = isKnown ? isWhole && answerTo(what) : { message: 'Bad credentials' }
@@ -90,7 +96,7 @@ function answerTo(what: string) {
   }
 }
 
-/** `query RepositoryInfo`; of one without a name, what it asks for first. */
+/** Returns `query RepositoryInfo` for example. A query without a name gets the name of its first field. */
 function nameOf(query: string): string | undefined {
   const [, kind, name] = /\b(query|mutation)\b\s*(\w*)/.exec(query) ?? []
   const first = /\{\s*(\w+)/.exec(query)?.[1]

@@ -1,4 +1,4 @@
-/** What a person is told of the logins of a sandbox when it begins to run, and when they could not be put in place. */
+/** The messages about the logins of a sandbox when it starts, and when Craik could not copy them. */
 import { expect, it } from 'vitest'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
 import { canBe } from '../sandbox-home.ts'
@@ -6,7 +6,7 @@ import { LoginScene } from './login-scene.ts'
 
 const identity = canBe('root') ? 'root' : 'user'
 
-it('create and resume name the logins that went in, or say why they did not', async () => {
+it('create and resume name the installed logins, or report why they are missing', async () => {
   await using scene = await LoginScene.open({ identity })
   const { home } = scene
   const table = (...args: string[]) => home.run(['sandbox', ...args, '--format', 'table'])
@@ -26,7 +26,7 @@ it('create and resume name the logins that went in, or say why they did not', as
   expect(without).toMatchObject({ code: 0, stdout: expect.not.stringContaining('accounts') })
 
   const exec = (...argv: string[]) => home.run(['sandbox', 'exec', 'box', '--no-stdin', '--', ...argv])
-  // Where a folder has to be, what runs inside has put a file.
+  // A program in the sandbox has replaced a login folder with a file.
   expect(await exec('sh', '-c', 'rm -rf ~/.claude && touch ~/.claude')).toMatchObject({ code: 0 })
   expect(await table('stop', 'box')).toMatchObject({
     code: 0,

@@ -1,6 +1,6 @@
 /**
- * A person with logins, and sandboxes that get them: a home folder with the files that the CLIs write, providers and an issuer
- * that stand in for the real ones, and the hunt for whatever of it went astray.
+ * A user with logins and sandboxes that use them: a home folder with the files of the CLIs, an issuer and providers
+ * that replace the real ones, and a search for leaked credentials.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -37,10 +37,10 @@ export const FILES: Readonly<Record<Program, string>> = {
   kimi: '.kimi-code/credentials/kimi-code.json',
 }
 
-/** As ChatGPT knows the person. */
+/** The user's account id at ChatGPT. */
 const ACCOUNT_NUMBER = 'the-real-account-number'
 
-/** What Codex has beside its tokens, and does not start without: it says whose they are. */
+/** Returns the token that names the user. Codex stores it beside its other tokens and does not start without it. */
 function identity(expiryMs: number): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const claims = { chatgpt_account_id: ACCOUNT_NUMBER }
@@ -54,7 +54,7 @@ export class LoginScene implements AsyncDisposable {
   readonly home: SandboxHome
   readonly providers: Providers
   readonly issuer: Issuer
-  /** What must be nowhere but in the person's own files. */
+  /** Values that may be only in the user's own files. */
   readonly #secrets: string[] = []
   readonly #addresses: Record<string, Readonly<Record<string, string>>> = {}
   #workspaces = 0
@@ -95,23 +95,23 @@ export class LoginScene implements AsyncDisposable {
     return scene
   }
 
-  /** Before anything of it is started. */
+  /** Call this before Craik starts in the home. */
   configureAccounts(addresses: Readonly<Record<string, Readonly<Record<string, string>>>>): void {
     Object.assign(this.#addresses, addresses)
     this.home.configure('accounts.yaml', stringify(this.#addresses))
   }
 
-  /** One more value that must be nowhere. */
-  hide(secret: string): void {
+  /** Adds a value that `hunt` must not find. */
+  addSecret(secret: string): void {
     this.#secrets.push(secret)
   }
 
-  /** The person's own file of a program. */
+  /** Returns the path of a program's login file on the host. */
   fileOf(program: Program): string {
     return this.home.path(FILES[program])
   }
 
-  /** As the program does it, with tokens of the issuer. What it sends is taken by its provider from now on. */
+  /** Writes a login as the program does, with tokens of the issuer. From now on, its provider accepts these tokens. */
   logIn(program: Program, leftMs = HOUR_MS): { readonly access: string; readonly refresh: string } {
     const { access_token, refresh_token } = this.issuer.login({ isJwt: program === 'codex', leftMs })
     const expiry = Date.now() + leftMs
@@ -154,7 +154,7 @@ export class LoginScene implements AsyncDisposable {
     rmSync(this.fileOf(program), { force: true })
   }
 
-  /** A file of the person's, with the folders above it. */
+  /** Writes a file of the user and creates its folders. */
   put(path: string, content: string, mode = 0o600): void {
     const { uid, folder } = this.home
     for (let above = dirname(path), missing: string[] = []; ; above = dirname(above)) {
@@ -172,7 +172,7 @@ export class LoginScene implements AsyncDisposable {
     chownSync(join(folder, path), uid, uid)
   }
 
-  /** `craik secret set`, and its provider takes it. */
+  /** Runs `craik secret set`. The provider accepts the new key. */
   async setKey(name: string, service: Service): Promise<string> {
     const key = randomToken('made-up-key-')
     this.#secrets.push(key)
@@ -182,7 +182,7 @@ export class LoginScene implements AsyncDisposable {
     return key
   }
 
-  /** With the program that asks models in its workspace. */
+  /** Creates a sandbox with the program `ask.ts` in its workspace. */
   async create(args: readonly string[] = [], fill?: (workspace: string) => void): Promise<LiveSandbox> {
     const folder = this.home.workspace(`workspace-${this.#workspaces++}`)
     copyFileSync(join(import.meta.dirname, 'ask.fixture.ts'), join(folder, 'ask.ts'))
@@ -196,8 +196,8 @@ export class LoginScene implements AsyncDisposable {
     return JSON.parse(ran.stdout) as Reply[]
   }
 
-  /** `craik sandbox logins`. */
-  async bringUpToDate(box: LiveSandbox): Promise<readonly string[]> {
+  /** Runs `craik sandbox logins`. */
+  async refreshLogins(box: LiveSandbox): Promise<readonly string[]> {
     const { logins } = await this.home.json<{ readonly logins: string[] }>([
       'sandbox',
       'logins',
@@ -217,7 +217,10 @@ export class LoginScene implements AsyncDisposable {
     return stdout
   }
 
-  /** Where any real token or key is that has no business there. Some sandboxes may be meant to have them. */
+  /**
+   * Returns where real tokens or keys are that should not be there. `without` names paths in sandboxes that may have
+   * them.
+   */
   async hunt(
     texts: Readonly<Record<string, string>> = {},
     without: readonly string[] = [],
@@ -230,7 +233,7 @@ export class LoginScene implements AsyncDisposable {
       secrets,
       folders: [this.home.home, ...roots, ...folders],
       texts: { receipts: await this.receipts(), ...texts },
-      // The machine's own programs, and what Craik itself is made of: shown to all, writable for none.
+      // Leaves out the host's programs and Craik's own files: every sandbox can read them and none can write them.
       except: [
         join(this.home.home, 'cache'),
         ...roots.flatMap((root) => ['/usr', '/opt/craik', ...without].map((path) => root + path)),
@@ -238,24 +241,24 @@ export class LoginScene implements AsyncDisposable {
     })
   }
 
-  /** The root of every sandbox, as one of the processes in it sees it. */
+  /** Returns the root of every sandbox, as one of its processes sees it. */
   roots(): string[] {
     const own = readlinkSync('/proc/self/ns/mnt')
     const found = new Map<string, string>()
     for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
       try {
         const space = readlinkSync(`/proc/${pid}/ns/mnt`)
-        // Not what sets it up, which sees the machine.
+        // Leaves out the process that sets up the sandbox, which sees the root of the host.
         const isInside = space !== own && existsSync(`/proc/${pid}/root${NODE_INSIDE}`)
         if (isInside && this.#isOurs(pid)) found.set(space, `/proc/${pid}/root`)
       } catch {
-        // It ended meanwhile.
+        // The process exited in the meantime.
       }
     }
     return [...found.values()]
   }
 
-  /** Whether it, or what started it, says so. */
+  /** Returns whether the process or one of its ancestors names this home or one of its sandboxes. */
   #isOurs(pid: string): boolean {
     if (pid === '0') return false
     const { folder, containers, home } = this.home

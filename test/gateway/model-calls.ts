@@ -1,4 +1,4 @@
-/** What holds of models from inside every kind of sandbox. */
+/** The requirements for model calls from every kind of sandbox. */
 import { expect } from 'vitest'
 import type { GatewayRequest } from './ask.fixture.ts'
 import type { LoginScene } from './login-scene.ts'
@@ -19,8 +19,10 @@ const KEYS = ['anthropic_key', 'responses', 'chat', 'gemini'] as const
 const bothWays = (forms: readonly GatewayRequest['form'][]): GatewayRequest[] =>
   forms.flatMap((form) => [{ form }, { form, stream: true }])
 
-/** The logins first; then they are gone, and the keys are what is left; then one is back, refused and renewed. */
-export async function asksEachWay(scene: LoginScene): Promise<void> {
+/**
+ * Uses the logins first, then the keys when the logins are gone, and then a login that is back, refused and renewed.
+ */
+export async function checkModelCalls(scene: LoginScene): Promise<void> {
   const { providers } = scene
   const reals: Record<string, string> = {
     claude: scene.logIn('claude').access,
@@ -63,11 +65,11 @@ export async function asksEachWay(scene: LoginScene): Promise<void> {
   for (const program of ['claude', 'codex', 'gemini'] as const) scene.logOut(program)
   for (const { status } of await scene.ask(box, foreign)) expect(status).toBe(401)
   expect(providers.take()).toEqual([])
-  await scene.bringUpToDate(box)
+  await scene.refreshLogins(box)
   await expectAll(bothWays(KEYS))
 
   reals.claude = scene.logIn('claude').access
-  expect(await scene.bringUpToDate(box)).toContain('anthropic_token')
+  expect(await scene.refreshLogins(box)).toContain('anthropic_token')
   await expectAll(bothWays(['claude']))
 
   scene.issuer.expire()

@@ -1,8 +1,8 @@
-/** Models from inside real sandboxes, with stand-ins for logins that stay outside. */
+/** Model calls from real sandboxes, with placeholder credentials for logins that stay on the host. */
 import { it } from 'vitest'
 import { canBe, IDENTITIES, ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import { LoginScene } from './login-scene.ts'
-import { asksEachWay } from './model-calls.ts'
+import { checkModelCalls } from './model-calls.ts'
 
 for (const identity of IDENTITIES) {
   const missing = canBe(identity) ? undefined : ROOT_IS_NEEDED
@@ -11,7 +11,7 @@ for (const identity of IDENTITIES) {
       `as ${identity}: each dialect is asked with a stand-in, and answered with the real login or key`,
     async () => {
       await using scene = await LoginScene.open({ identity })
-      await asksEachWay(scene)
+      await checkModelCalls(scene)
     },
   )
 }

@@ -1,4 +1,4 @@
-/** A name server for a handful of names, which may answer each question differently, and remembers what it was asked. */
+/** A name server for a few names. It can answer each query differently, and it records all queries. */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
@@ -8,7 +8,7 @@ export interface NameServer {
   close(): void
 }
 
-/** `names`: lists of addresses that are answered one after the other, the last one for ever. */
+/** `names` maps each name to lists of addresses. Each lookup gets the next list, and the last list repeats. */
 export async function startNameServer(
   names: Readonly<Record<string, readonly (readonly string[])[]>>,
 ): Promise<NameServer> {
@@ -19,7 +19,7 @@ export async function startNameServer(
     const answers = names[name]
     const turn = turns.get(name) ?? 0
     const addresses = answers?.[Math.min(turn, answers.length - 1)] ?? []
-    // One lookup asks for both kinds, the newer one last.
+    // One lookup queries both record types, AAAA last.
     if (type === AAAA) turns.set(name, turn + 1)
     requests.push(name)
     const records = addresses
@@ -49,7 +49,7 @@ function questionIn(message: Buffer) {
   return { name: labels.join('.').toLowerCase(), type: message.readUInt16BE(at + 1), end: at + 5 }
 }
 
-/** For the name of the question, good for no time. */
+/** Returns a record for the queried name, with a time to live of zero. */
 function record(address: string, type: number): Buffer {
   const bytes = type === AAAA ? ipv6(address) : Buffer.from(address.split('.').map(Number))
   const head = Buffer.alloc(12)
@@ -60,7 +60,7 @@ function record(address: string, type: number): Buffer {
   return Buffer.concat([head, bytes])
 }
 
-/** With an IPv4 address at its end, if at all. */
+/** Supports only addresses that end with an IPv4 address. */
 function ipv6(address: string): Buffer {
   const [, before = '', v4] = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(address) ?? []
   if (v4 === undefined) throw new Error('no such address is needed here')

@@ -1,10 +1,10 @@
-/** A registry of npm and an index of PyPI with one package each, in the forms that npm and pip read. */
+/** An npm registry and a PyPI index with one package each, in the formats that npm and pip read. */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { crc32, gzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
 
-/** Where each of them is found by its tool when nobody says otherwise. */
+/** The hosts that npm and pip use by default. */
 export const PACKAGE_HOSTS = ['registry.npmjs.org', 'pypi.org', 'files.pythonhosted.org'] as const
 
 const PROGRAM = '#!/usr/bin/env node\nconsole.log(require("..")("craik", 8))\n'
@@ -71,7 +71,7 @@ function pythonWheel(): Buffer {
   return zipOf({ ...files, [`${info}/RECORD`]: record })
 }
 
-/** Stored, not compressed. */
+/** Stores the files without compression. */
 function zipOf(files: Readonly<Record<string, string>>): Buffer {
   const [local, central]: [Buffer[], Buffer[]] = [[], []]
   let offset = 0

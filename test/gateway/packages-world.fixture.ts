@@ -1,6 +1,6 @@
 /**
- * npm and pip inside a sandbox, where `registry.npmjs.org` and `pypi.org` are a server of the tests: before anything is granted,
- * and after. What came of it is printed.
+ * Runs npm and pip in a sandbox before and after a grant. A server of the tests has the names `registry.npmjs.org` and
+ * `pypi.org`. Prints the results.
  */
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
@@ -14,10 +14,10 @@ import { PUBLIC } from './world.ts'
 
 export interface PackagesReport {
   readonly id: string
-  /** What each command ended with. */
+  /** The result of each command. */
   readonly before: Readonly<Record<string, string>>
   readonly after: Readonly<Record<string, string>>
-  /** What arrived at the servers before anything was granted. */
+  /** The requests that the servers received before the grant. */
   readonly seenBefore: readonly string[]
   readonly verified: number | null
 }
@@ -32,7 +32,7 @@ async function main(backend: 'process' | 'docker'): Promise<PackagesReport> {
     serve(request, response)
   })
   await new Promise<void>((listening) => server.listen(443, PUBLIC, listening))
-  // What root mounts in this world, an engine outside does not see.
+  // An engine runs outside of this namespace and does not see what root mounts here.
   const identity = backend === 'docker' ? 'user' : 'root'
   await using home = await SandboxHome.open({ identity, backend })
   if (backend === 'process') await shareHarnesses(home.home, [])
@@ -45,7 +45,8 @@ async function main(backend: 'process' | 'docker'): Promise<PackagesReport> {
     'none',
     ...(backend === 'process' ? ['--harness', 'npm'] : []),
   ])
-  // Whom a registry of the public internet is vouched for by, every sandbox knows; this one by its own certificate.
+  // Every sandbox trusts the authorities that sign the certificates of public registries. This server has its own
+  // certificate.
   const authority = '/workspace/home/project/authority.pem'
   const env = { NODE_EXTRA_CA_CERTS: authority, PIP_CERT: authority }
   const tool = async (script: string) => {

@@ -1,4 +1,4 @@
-/** npm and pip inside a process sandbox, through what was granted. */
+/** npm and pip in a process sandbox, with grants. */
 import { describe } from 'vitest'
 import { ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import { installsPackages } from './packages.ts'

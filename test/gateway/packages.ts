@@ -1,4 +1,4 @@
-/** What npm and pip do in a sandbox of either kind, from a world of their own. */
+/** Runs npm and pip in a sandbox of either backend, in a network namespace of their own. */
 import { beforeAll, expect, it } from 'vitest'
 import { HARNESSES_MS, readyHarnesses } from '../harness-image.ts'
 import type { PackagesReport } from './packages-world.fixture.ts'
@@ -7,12 +7,12 @@ import { inWorld } from './world.ts'
 export function installsPackages(backend: 'process' | 'docker'): void {
   let report: PackagesReport
   beforeAll(async () => {
-    // In that world there is no registry that npm itself could come from.
+    // That network namespace has no registry from which Craik could install npm.
     await readyHarnesses([])
     report = await inWorld('packages-world.fixture.ts', backend)
   }, HARNESSES_MS)
 
-  it('refuses both without a grant, reaches nothing, and says what to type', () => {
+  it('refuses both without a grant, sends nothing, and prints the command to run', () => {
     expect(report.before.npm).toContain(`craik egress allow --preset npm --sandbox ${report.id}`)
     expect(report.before.pip).toContain(`craik egress allow --preset pypi --sandbox ${report.id}`)
     for (const output of Object.values(report.before)) expect(output).toMatch(/^failed 1:/)
@@ -31,7 +31,7 @@ export function installsPackages(backend: 'process' | 'docker'): void {
     })
   })
 
-  it('is all on record, and decided again the same way', () => {
+  it('has receipts for everything, and every decision replays with the same result', () => {
     expect(report.verified).toBe(0)
   })
 }

@@ -1,6 +1,6 @@
 /**
- * The WebSocket of a provider that speaks Responses. A message has only what is new: what it refers to is put before it, so that
- * whoever answers sees the whole conversation, as in a request.
+ * The WebSocket of a provider with the Responses format. A message contains only new items. The server puts the items
+ * that it refers to before them, so that the answerer receives the whole conversation, as in an HTTP request.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -9,7 +9,7 @@ import { WebSocketServer } from 'ws'
 // biome-ignore lint/suspicious/noExplicitAny: what agents send is looked at, not checked; the gateway's tests check it.
 type Item = any
 
-/** `answer` takes the body of a request, and says events as a stream has them. */
+/** `answer` receives the body of a request and returns events in the format of a stream. */
 export function acceptSocket(
   request: IncomingMessage,
   stream: Duplex,

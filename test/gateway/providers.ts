@@ -1,6 +1,6 @@
 /**
- * Model providers over TLS that speak the true wire formats, each at a path of its own. They take one token each and keep what
- * they were asked, so that a stand-in that leaked, a header that is missing or a call that came twice is seen.
+ * Model providers over TLS with the real wire formats, each at its own path. Each accepts one token and records its
+ * calls. Tests can then find a leaked placeholder credential, a missing header or a repeated call.
  */
 import type { IncomingMessage } from 'node:http'
 import { createServer } from 'node:https'
@@ -12,7 +12,7 @@ export type Service = 'anthropic' | 'codex' | 'code-assist' | 'openai' | 'gemini
 
 interface Call {
   readonly service: Service
-  /** Behind the base URL. */
+  /** The part after the base URL. */
   readonly path: string
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: string
@@ -20,15 +20,15 @@ interface Call {
 }
 
 export interface Providers extends AsyncDisposable {
-  /** The base URL of each, with its version. */
+  /** The base URL of each provider, with its version. */
   readonly bases: Readonly<Record<Service, string>>
-  /** Everything since this was asked last. */
+  /** Returns all calls since the last time. */
   take(): Call[]
-  /** While set, answers wait for it. */
+  /** While this is set, answers wait for it. */
   gate: Promise<void> | undefined
-  /** Told of each call as it is answered. */
+  /** Called with each call before its answer. */
   onCall: ((call: Call) => void) | undefined
-  /** Which token a service takes; anything else is answered with 401. */
+  /** Sets which token a service accepts. It answers any other token with 401. */
   accept(service: Service, isRight: (token: string) => boolean): void
 }
 
@@ -49,10 +49,10 @@ interface Answered {
   readonly text: string
 }
 
-/** What is said, where it is not the one answer that all are given. */
+/** Answers calls instead of the default answer that all calls get. */
 export interface Answerer {
   (service: Service, path: string, body: string): Answered
-  /** The status that upgrades are refused with meanwhile. */
+  /** Returns the status with which the service currently refuses upgrades. */
   failing?: (service: Service) => number | undefined
 }
 
@@ -135,13 +135,13 @@ export async function startProviders(
   return providers
 }
 
-/** Whichever header it came in. */
+/** Returns the token from any header that can contain one. */
 function tokenIn(headers: Call['headers']): string {
   const bearer = String(headers.authorization ?? '').replace(/^Bearer /, '')
   return bearer || String(headers['x-api-key'] ?? headers['x-goog-api-key'] ?? '')
 }
 
-/** What a true provider would not have taken. */
+/** Returns why a real provider would have refused the request. */
 function problemOf(service: Service, path: string, headers: Call['headers']): string | undefined {
   const known = {
     anthropic: /^\/messages(?:\?beta=true)?(?:\/count_tokens)?$/,

@@ -1,4 +1,4 @@
-/** A login whose tokens rotate, used from four sandboxes and by its own program, also while the supervisor is killed. */
+/** A login with rotating tokens, used by four sandboxes and by its own program, also while the supervisor is killed. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -10,14 +10,17 @@ import { LoginScene, NODE_INSIDE } from './login-scene.ts'
 
 const PATIENCE = { timeout: 60_000, interval: 10 }
 const ROTATIONS = 20
-/** Of a few that follow each other fast the one before the last is still good, as with every issuer. */
+/**
+ * The number of tokens that stay valid. When a few rotations follow each other fast, every issuer still accepts the
+ * token before the last.
+ */
 const NEWEST = 4
 const BOXES = ['box-0', 'box-1', 'box-2', 'box-3']
 
-it('four sandboxes and the program itself go through twenty rotations, one with the supervisor killed', async () => {
+it('four sandboxes and the program itself work through twenty rotations, one of them while the supervisor is killed', async () => {
   await using scene = await LoginScene.open({ identity: canBe('root') ? 'root' : 'user' })
   const { home, issuer, providers } = scene
-  // So short that the broker renews it with nearly every use.
+  // So short that the broker renews the token at nearly every use.
   issuer.expiresInS = 61
   scene.logIn('claude', issuer.expiresInS * 1000)
   const file = scene.fileOf('claude')
@@ -25,7 +28,7 @@ it('four sandboxes and the program itself go through twenty rotations, one with 
   const boxes: LiveSandbox[] = []
   for (const _ of BOXES) boxes.push(await scene.create())
 
-  /** The newest round in which each was served. */
+  /** The newest round in which each program got an answer. */
   const served = new Map<string, number>()
   providers.onCall = ({ status, headers }) => {
     if (status === 200) served.set(String(headers['user-agent']), issuer.round)
@@ -53,7 +56,8 @@ it('four sandboxes and the program itself go through twenty rotations, one with 
       await everybodyIsServed()
       await expect.poll(() => issuer.refreshes.length, PATIENCE).toBeGreaterThan(refreshes)
     }
-    // Nobody renews it any more then, so that nobody is killed who has a token that is written nowhere yet.
+    // With a long expiry, no process renews the token. The kill below then hits no process with a token that is not
+    // saved yet.
     issuer.expiresInS = 3600
     await expect.poll(() => login().expiresAt - Date.now(), PATIENCE).toBeGreaterThan(1_800_000)
   } finally {
@@ -71,12 +75,12 @@ it('four sandboxes and the program itself go through twenty rotations, one with 
       return ran.stdout.split('\n').filter((line) => line !== '' && line !== 'stopped')
     }),
   )
-  // What was under way when the supervisor was killed broke, and nothing was refused.
+  // The kill of the supervisor broke only requests in progress, and no request was refused.
   for (const log of logs) {
     expect(log.filter((line) => !line.startsWith('broken '))).toEqual([])
     expect(log.length).toBeLessThanOrEqual(1)
   }
-  // A renewal may still be under way; it ends by itself, and takes its locks with it.
+  // A renewal can still be in progress. It ends by itself and removes its locks.
   await expect.poll(() => readdirSync(join(file, '..')), PATIENCE).toEqual(['.credentials.json'])
   expect(issuer.reuses).toBe(0)
   expect(issuer.refreshes.length).toBeGreaterThanOrEqual(ROTATIONS)
@@ -86,7 +90,10 @@ it('four sandboxes and the program itself go through twenty rotations, one with 
   expect((await home.run(['receipts', 'verify', '--replay'])).code).toBe(0)
 })
 
-/** While the issuer has rotated and not answered yet. The next command starts another supervisor. */
+/**
+ * Kills the supervisor when the issuer has rotated the token and not answered yet. The next command starts another
+ * supervisor.
+ */
 async function killMidRefresh({ issuer, home }: LoginScene): Promise<void> {
   const before = issuer.refreshes.length
   issuer.delayMs = 300

@@ -1,4 +1,7 @@
-/** OpenAI Responses over WebSocket from inside a real sandbox, with a stand-in for a login that stays outside. */
+/**
+ * OpenAI Responses over WebSocket from a real sandbox, with a placeholder credential for a login that stays on the
+ * host.
+ */
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -11,7 +14,7 @@ import { ANSWER } from './providers.ts'
 
 const PATIENCE = { timeout: 30_000, interval: 100 }
 
-it('a conversation over one WebSocket is had with the real login, counted message by message, and ends with a logout on the host', async () => {
+it('a conversation over one WebSocket uses the real login, is counted per message, and ends with a logout on the host', async () => {
   const certificate = selfSigned(['127.0.0.1'])
   await using server = await startResponsesSocket([{ kind: 'text', text: ANSWER }], certificate)
   await using scene = await LoginScene.open({ identity: canBe('root') ? 'root' : 'user' }, certificate)
@@ -48,7 +51,7 @@ it('a conversation over one WebSocket is had with the real login, counted messag
     .map((line) => JSON.parse(line).body)
   const tokensOf = (end: (typeof ends)[number]) =>
     end.measures.find(({ name }: { readonly name: string }) => name === 'input_tokens')?.value
-  // Opening it is on record too, and costs nothing.
+  // Opening the WebSocket also has a receipt, and costs nothing.
   expect(ends.map(({ status }) => status)).toEqual(['passed', 'passed', 'passed'])
   expect(ends.map(tokensOf).sort()).toEqual([100, 100, undefined])
   expect(await scene.hunt({ said: ran.stdout })).toEqual([])

@@ -1,4 +1,4 @@
-/** More connections from inside than there may be: they are told so, and it is on record. */
+/** More connections from a sandbox than its limit: each one gets an answer, and the log records them. */
 import { expect, it } from 'vitest'
 import { canBe } from '../sandbox-home.ts'
 import { LoginScene, NODE_INSIDE } from './login-scene.ts'
@@ -7,8 +7,8 @@ const MOST = 128
 const SURPLUS = 12
 
 /**
- * Holds them all open and says nothing on them; those that are turned away print what they were told. One that came faster
- * than the sidecar could hand it over is reset, and tries again.
+ * Holds all connections open and sends nothing on them. For refused connections, it prints the answer. A connection
+ * that arrives faster than the sidecar can forward it is reset, and the program tries again.
  */
 const HOLD = `
 const { connect } = require('net')
@@ -24,7 +24,7 @@ const hold = () => {
 for (let at = 0; at < ${MOST + SURPLUS}; at++) hold()
 `
 
-it('connections beyond the most of one sandbox are answered, and one receipt counts them', async () => {
+it('connections beyond the limit of one sandbox get an answer, and receipts count them', async () => {
   await using scene = await LoginScene.open({ identity: canBe('root') ? 'root' : 'user' })
   const box = await scene.create()
   const ran = await box.exec([NODE_INSIDE, '-e', HOLD])

@@ -1,11 +1,11 @@
-/** A machine within the machine: a network namespace in which public, private and special addresses are on the loopback device. */
+/** A network namespace in which public, private and special addresses are on the loopback device. */
 import { execFile } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { tempFolder } from '../temp-folder.ts'
 
-/** Of the public internet, as Craik judges it; whoever is to be found there listens on it. */
+/** An address that Craik treats as public. The servers of the tests listen on it. */
 export const PUBLIC = '93.184.216.34'
 
 const WORLD = `
@@ -21,8 +21,8 @@ exec "$node" --no-warnings "$driver" "$folder" "$@"
 `
 
 /**
- * Runs a fixture of this folder there, with a folder of its own and the rest as its arguments, and reads the report that it
- * prints.
+ * Runs a fixture of this folder in the namespace. The fixture gets its own folder and the remaining arguments. Returns
+ * the report that it prints.
  */
 export async function inWorld<Report>(fixture: string, ...rest: readonly string[]): Promise<Report> {
   const folder = tempFolder('craik-world-')

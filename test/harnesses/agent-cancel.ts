@@ -1,4 +1,7 @@
-/** An agent that is told to stop while a command of its own runs: it stops, so does the command, and it can be asked again. */
+/**
+ * A user interrupts an agent while its command runs. The agent and the command stop, and the agent accepts another
+ * prompt.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { LoginScene } from '../gateway/login-scene.ts'
@@ -39,7 +42,7 @@ export async function stopsOnCancel(
 
 const isAgent = (commandLine: string) => commandLine.includes('/opt/craik-harnesses/')
 
-/** The command line of each, but for what asks. */
+/** Returns the command lines of all processes except the one that lists them. */
 async function processesIn(box: LiveSandbox): Promise<readonly string[]> {
   const { stdout } = await box.exec([
     'sh',

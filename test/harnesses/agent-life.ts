@@ -1,4 +1,7 @@
-/** What holds of every agent, wherever its sandbox is: it works, goes on, is refused, is cancelled, and is told when its login fails. */
+/**
+ * The requirements for every agent in every kind of sandbox: work, resume, respect a refusal, and report an error of
+ * its provider.
+ */
 import { expect } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { LoginScene } from '../gateway/login-scene.ts'
@@ -8,7 +11,7 @@ import type { FaultyAnswers } from './agent-providers.ts'
 import { Editor } from './editor.ts'
 import { AGENTS, type AgentName, expectRan, type Prompted, prompt } from './prompt-scene.ts'
 
-/** In a sandbox that has it, for a person who is logged in with what is `real`. */
+/** Checks that the agent works in a sandbox that has it. `real` is the real credential of the user. */
 export async function worksAndGoesOn(
   scene: LoginScene,
   name: AgentName,
@@ -31,17 +34,20 @@ export async function worksAndGoesOn(
     expect(status).toBe(200)
     expect(JSON.stringify(headers)).toContain(real)
   }
-  // It asks over WebSocket wherever that is offered.
+  // Codex uses WebSocket wherever it is available.
   if (name === 'codex')
     for (const { path, headers } of calls)
       if (path === '/responses') expect(headers.upgrade).toBe('websocket')
-  // What was said before is what it goes on from.
+  // The resumed run sends the earlier conversation to the model.
   const requests = calls.filter(({ body }) => body.includes(`echo more >> ${proof}`))
   expect(requests.some(({ body }) => body.includes(`echo made > ${proof}`))).toBe(true)
   return [first, second]
 }
 
-/** The same by an editor, through `craik acp`: it is asked for leave, and another editor takes the session up. */
+/**
+ * Does the same with an editor, through `craik acp`. The editor approves commands, and another editor resumes the
+ * session.
+ */
 export async function worksForEditor(
   scene: LoginScene,
   name: AgentName,
@@ -73,7 +79,7 @@ export async function worksForEditor(
   return [...first.heard, ...second.heard]
 }
 
-/** Nothing happens inside that was not given leave for. */
+/** Checks that a command without permission has no effect. */
 export async function isRefused(scene: LoginScene, name: AgentName, sandbox: string): Promise<Prompted> {
   const refused = await prompt(scene, 'RUN: echo no > refused.txt', [
     '--harness',
@@ -92,8 +98,8 @@ export async function isRefused(scene: LoginScene, name: AgentName, sandbox: str
   return refused
 }
 
-/** What a provider refuses comes to the person as an error, and never as a success or a wait. */
-export async function hasReported(
+/** Checks that the user gets an error when a provider refuses a request, and never a success or a timeout. */
+export async function checkProviderErrors(
   scene: LoginScene,
   answers: FaultyAnswers,
   name: AgentName,

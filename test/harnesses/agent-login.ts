@@ -1,4 +1,7 @@
-/** An agent whose login has run out on the host: it is renewed without anything inside taking notice, or the person is told. */
+/**
+ * An agent whose login has expired on the host: Craik refreshes it without an effect on the sandbox, or reports it to
+ * the user.
+ */
 import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
@@ -9,7 +12,7 @@ import { AGENTS, type AgentName, type Prompted, prompt } from './prompt-scene.ts
 export type LoginName = Exclude<AgentName, 'opencode'>
 
 const HOUR_MS = 3_600_000
-/** What a person types when it has ended. */
+/** The command or choice that error messages suggest after a login has ended. */
 const LOG_IN: Readonly<Record<LoginName, string>> = {
   'claude-code': 'claude /login',
   codex: 'codex login',
@@ -17,7 +20,10 @@ const LOG_IN: Readonly<Record<LoginName, string>> = {
   kimi: 'kimi login',
 }
 
-/** The issuer rotates both tokens, once; they are in the person's own file, and nowhere inside (see the hunt). */
+/**
+ * Checks that the issuer rotates both tokens once. They are in the user's own file and nowhere in the sandbox (`hunt`
+ * checks that).
+ */
 export async function isRenewed(scene: LoginScene, name: LoginName, sandbox: string): Promise<Prompted> {
   const { issuer } = scene
   const { login, service } = AGENTS[name]
@@ -44,8 +50,11 @@ export async function isRenewed(scene: LoginScene, name: LoginName, sandbox: str
   return renewed
 }
 
-/** Told in time, with what to type; before anything is started when that is known; and over when the person logs in again. */
-export async function hasReportedEnd(
+/**
+ * Checks that the user gets the error and the command in time. The second prompt starts nothing, because Craik has
+ * recorded the end of the login. Prompts work again after the user logs in.
+ */
+export async function checkEndedLogin(
   scene: LoginScene,
   name: LoginName,
   sandbox: string,

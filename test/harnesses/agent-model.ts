@@ -1,20 +1,20 @@
 /**
- * What a model would say to an agent, in the wire format that it was asked in. A prompt says what to do: `RUN: command` is answered
- * with a call of the shell tool that the agent offers, and its result with a few words.
+ * Answers of a model to an agent, in the wire format of the request. The prompt decides the answer: to `RUN: command`,
+ * the model answers with a call of the agent's shell tool, and to the tool's result with a short text.
  */
 
 export type Wire = 'anthropic' | 'responses' | 'chat' | 'gemini'
 
-/** What an answer says, before it is spelled. */
+/** The content of an answer, without a wire format. */
 type Saying =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'call'; readonly tool: Tool; readonly command: string }
 
 interface Tool {
   readonly name: string
-  /** The JSON schema of what it takes. */
+  /** The JSON schema of its arguments. */
   readonly takes: { readonly properties?: Readonly<Record<string, { readonly type?: unknown }>> }
-  /** Called with a program instead of JSON. */
+  /** True if the model calls the tool with a program instead of JSON. */
   readonly isCustom?: boolean
 }
 
@@ -38,15 +38,15 @@ const SHELL_TOOLS = [
   'exec',
 ]
 
-/** How the model acts on prompts. */
+/** How the model responds to prompts. */
 export interface ModelScript {
-  /** Matches a prompt that asks for commands. */
+  /** Matches a prompt that contains commands. */
   readonly order: RegExp
-  /** Its next command, or without one its answer, after that many results of tools. */
+  /** Returns the model's next command after that many tool results, or only its answer. */
   next(prompt: string, results: number): { readonly command?: string | undefined; readonly text: string }
 }
 
-/** `RUN: command` runs that command. */
+/** Runs the command in `RUN: command`. */
 const RUN_ORDERS: ModelScript = {
   order: /RUN: /,
   next(prompt, results) {
@@ -56,15 +56,15 @@ const RUN_ORDERS: ModelScript = {
 }
 
 export function answerOf(wire: Wire, path: string, body: Body, script = RUN_ORDERS): Answer {
-  const heard = HEARD[wire](body, script)
+  const heard = PARSERS[wire](body, script)
   const reply = say(heard, script)
-  return SPOKEN[wire](reply, body, path)
+  return ENCODERS[wire](reply, body, path)
 }
 
 interface Heard {
-  /** The newest text of the person that says to run something. */
+  /** The newest text of the user that contains a command. */
   readonly prompt: string
-  /** How many results of tools came after it. */
+  /** The number of tool results after it. */
   readonly results: number
   readonly tools: readonly Tool[]
 }
@@ -77,7 +77,7 @@ function say({ prompt, results, tools }: Heard, script: ModelScript): Saying {
     : { kind: 'call', tool, command }
 }
 
-/** The position of the last text with an order in it, and whether any result comes behind it. */
+/** Finds the last text with a command, and counts the results after it. */
 function findHeard(
   items: readonly { readonly text?: string; readonly isResult?: boolean }[],
   tools: readonly Tool[],
@@ -92,7 +92,7 @@ function findHeard(
   }
 }
 
-const HEARD: Readonly<Record<Wire, (body: Body, script: ModelScript) => Heard>> = {
+const PARSERS: Readonly<Record<Wire, (body: Body, script: ModelScript) => Heard>> = {
   anthropic: ({ messages, tools = [] }, script) =>
     findHeard(
       messages.flatMap(({ role, content }: Body) =>
@@ -158,7 +158,7 @@ const HEARD: Readonly<Record<Wire, (body: Body, script: ModelScript) => Heard>> 
   },
 }
 
-/** As the schema wants it; some take a list of words. */
+/** Returns arguments that match the tool's schema. Some tools take a list of words. */
 function argumentsFor({ takes }: Tool, command: string): Record<string, unknown> {
   const properties = takes.properties ?? {}
   const name = ['command', 'cmd', 'script'].find((each) => each in properties) ?? 'command'
@@ -172,7 +172,7 @@ const event = (data: unknown, name?: string) =>
 const namedEvent = (data: { readonly type: string; readonly [name: string]: unknown }) =>
   event(data, data.type)
 
-const SPOKEN: Readonly<Record<Wire, (reply: Saying, body: Body, path: string) => Answer>> = {
+const ENCODERS: Readonly<Record<Wire, (reply: Saying, body: Body, path: string) => Answer>> = {
   anthropic(reply, { model, stream }) {
     const usage = {
       input_tokens: 12,
@@ -285,7 +285,7 @@ const SPOKEN: Readonly<Record<Wire, (reply: Saying, body: Body, path: string) =>
     const usageMetadata = { promptTokenCount: 12, candidatesTokenCount: 6, totalTokenCount: 18 }
     const schema = (body.request ?? body).generationConfig?.responseJsonSchema
     const part = schema
-      ? { text: JSON.stringify(like(schema)) }
+      ? { text: JSON.stringify(sampleOf(schema)) }
       : reply.kind === 'text'
         ? { text: reply.text }
         : { functionCall: { name: reply.tool.name, args: argumentsFor(reply.tool, reply.command) } }
@@ -314,7 +314,7 @@ function responsesItem(reply: Saying) {
     name: tool.name,
     status: 'completed',
   }
-  // Codex's own models are given a program to write instead: it calls the tools by their names.
+  // Codex's own models write a program instead. It calls the tools by their names.
   if (tool.isCustom) {
     const input = `text(await tools.exec_command({ cmd: ${JSON.stringify(command)} }))`
     return { type: 'custom_tool_call', ...common, input }
@@ -322,8 +322,8 @@ function responsesItem(reply: Saying) {
   return { type: 'function_call', ...common, arguments: JSON.stringify(argumentsFor(tool, command)) }
 }
 
-/** Something that the schema takes: agents ask a model such things before the real question. */
-function like({ properties = {} }: Body): Record<string, unknown> {
+/** Returns a value that matches the schema. Some agents send such requests to a model before the real one. */
+function sampleOf({ properties = {} }: Body): Record<string, unknown> {
   const value = ({ type, enum: choices }: Body) =>
     choices?.[0] ?? (/^(?:integer|number)$/i.test(type) ? 10 : /^boolean$/i.test(type) ? false : 'a word')
   return Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, value(each)]))

@@ -1,4 +1,4 @@
-/** Providers that answer agents: with what they do after a `RUN:`, and whatever else those ask before and beside it. */
+/** Providers that answer agents: they run the command after `RUN:`, and answer the agents' other requests. */
 import type { Answerer, Service } from '../gateway/providers.ts'
 import { answerOf, type ModelScript, type Wire } from './agent-model.ts'
 
@@ -12,7 +12,7 @@ const WIRES: Readonly<Record<Service, Wire>> = {
   openrouter: 'chat',
 }
 
-/** Small things that programs look up, and what a true service says. */
+/** Small requests of the agents, with the answers of the real services. */
 const SIDES: readonly (readonly [RegExp, object])[] = [
   [
     /^:loadCodeAssist$/,
@@ -24,7 +24,7 @@ const SIDES: readonly (readonly [RegExp, object])[] = [
   [/^\/models(?:\?|$)/, { models: [] }],
 ]
 
-/** The same, until one of them is to fail. */
+/** Gives the same answers, and makes a service fail on demand. */
 export class FaultyAnswers {
   readonly #failing = new Map<Service, number>()
 
@@ -51,7 +51,7 @@ export class FaultyAnswers {
 
 const agentAnswers = createScriptedAnswerer()
 
-/** Answers agents as the script says; without one, `RUN: command` runs a command. */
+/** Returns an answerer that follows the script. Without one, `RUN: command` runs a command. */
 export function createScriptedAnswerer(script?: ModelScript): Answerer {
   return (service, path, body) => {
     const side = SIDES.find(([pattern]) => pattern.test(path))

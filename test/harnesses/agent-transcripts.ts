@@ -1,4 +1,4 @@
-/** What comes of the agents' own records of what they were asked: each conversation once, and each of its turns once. */
+/** The export of the agents' own transcripts: each conversation once, and each of its turns once. */
 import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
 import type { LoginScene } from '../gateway/login-scene.ts'
@@ -17,7 +17,7 @@ interface Exported {
   readonly outcome: string
 }
 
-/** Of everything that was asked in a sandbox. Hands over what was written. */
+/** Checks the export of all prompts in a sandbox. Returns the exported text. */
 export async function areExportedOnce(
   scene: LoginScene,
   names: readonly AgentName[],
@@ -40,12 +40,12 @@ export async function areExportedOnce(
     const answered = all.filter(({ status }) => status !== 'failed')
     const { user, assistant } = turnsOf(text)
     expect(user, text).toBe(all.length)
-    // An agent whose run failed may still record the error that it saw: Claude Code does, if it is not stopped before.
+    // An agent whose run failed may still record the error. Claude Code does this if it is not stopped before.
     expect(assistant, text).toBeGreaterThanOrEqual(answered.length)
     expect(assistant, text).toBeLessThanOrEqual(all.length)
   }
   for (const name of names) {
-    // It was taken up again, and others were begun since.
+    // This session was resumed once, and other sessions started after it.
     const [resumed, ...others] = [...texts].filter(([, text]) =>
       text.includes(`echo more >> proof-${name}.txt`),
     )

@@ -1,4 +1,4 @@
-/** An editor as small as can be: it starts `craik acp`, asks, hears, and answers what it is asked. */
+/** A minimal editor: it starts `craik acp`, sends prompts, records the updates and answers permission requests. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -16,7 +16,7 @@ import {
 } from '@agentclientprotocol/sdk'
 import type { SandboxHome } from '../sandbox-home.ts'
 
-/** What an editor offers of the host, and nothing from inside may use. */
+/** Methods that an editor offers on the host, and that no agent in a sandbox may use. */
 const OF_THE_HOST = [
   'fs/write_text_file',
   'fs/read_text_file',
@@ -33,13 +33,13 @@ export class Editor implements AsyncDisposable {
   readonly asked: RequestPermissionRequest[] = []
   /** Methods of the host that were called. */
   readonly reached: string[] = []
-  /** The answer to the next question; undefined: none is given. */
+  /** The answer to permission requests. With `undefined`, the editor does not answer. */
   answer: 'allow' | 'reject' | undefined = 'allow'
   readonly agent: ClientContext
   readonly #child: ChildProcess
   readonly exited: Promise<number | null>
   stderr = ''
-  /** Lines of its output that are no message of the protocol. */
+  /** Output lines that are not messages of the protocol. */
   readonly strange: string[] = []
 
   constructor(home: SandboxHome, args: readonly string[]) {
@@ -93,7 +93,7 @@ export class Editor implements AsyncDisposable {
     })
   }
 
-  /** With the editor's own MCP server, as editors send them. */
+  /** Starts a session. It sends the editor's own MCP server, as editors do. */
   begin(cwd: string) {
     const tools: McpServer = { name: 'tools', command: '/bin/false', args: [], env: [] }
     return this.agent.request('session/new', { cwd, mcpServers: [tools] })
@@ -103,7 +103,7 @@ export class Editor implements AsyncDisposable {
     return this.agent.request('session/prompt', { sessionId, prompt: [{ type: 'text', text }] })
   }
 
-  /** Words of the agent, in one. */
+  /** Returns all text of the agent. */
   textOf(sessionId: string): string {
     return this.heard
       .filter((each) => each.sessionId === sessionId)
@@ -121,14 +121,14 @@ export class Editor implements AsyncDisposable {
     )
   }
 
-  /** Waits until something holds of what was heard. */
+  /** Waits until the condition about the received updates is true. */
   async until(holds: () => boolean): Promise<void> {
     for (const endsMs = performance.now() + 60_000; !holds(); await sleep(20))
       if (performance.now() > endsMs)
         throw new Error(`not heard: ${JSON.stringify(this.heard)} ${this.stderr}`)
   }
 
-  /** As an editor that is closed. */
+  /** Closes the input, as an editor does when the user closes it. */
   async hangUp(): Promise<number | null> {
     this.#child.stdin!.end()
     return this.exited

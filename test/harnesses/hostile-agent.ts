@@ -1,6 +1,6 @@
-/** An agent that was taken over: it tries every door of the protocol that leads to the host, and tells what came of it. */
+/** A compromised agent: it calls every method of the protocol that reaches the host, and reports the results. */
 
-/** `tried` is the text that it says at the end: a line for each method with how it was answered. */
+/** The agent prints `tried` at the end: one line for each method with its answer. */
 export const HOSTILE_AGENT = `
 import { createInterface } from 'node:readline'
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n')

@@ -1,16 +1,16 @@
-/** A person who is logged in, and prompts to the real agents, which ask the models of the tests through the gateway. */
+/** A user with a login, and prompts to the real agents. The agents call the models of the tests through the gateway. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text as readAll } from 'node:stream/consumers'
 import { expect } from 'vitest'
-import type { Ran } from '../craik.ts'
+import type { CommandResult } from '../craik.ts'
 import { LoginScene, type Program } from '../gateway/login-scene.ts'
 import type { Answerer, Service } from '../gateway/providers.ts'
 import { shareHarnesses } from '../harness-image.ts'
 import type { HomeInstance } from '../sandbox-home.ts'
 import { selfSigned } from '../wire/certificate.ts'
 
-/** How a person logs in for each, and who is asked then. */
+/** How a user logs in for each agent, and the service that it calls then. */
 export const AGENTS = {
   'claude-code': { login: 'claude', service: 'anthropic' },
   codex: { login: 'codex', service: 'codex' },
@@ -37,14 +37,14 @@ export interface Prompted {
   readonly sandboxId: string
 }
 
-/** With the agents there already. */
+/** Opens a scene in which the agents are already installed. */
 export async function openPrompts(instance: HomeInstance, answers: Answerer): Promise<LoginScene> {
   const scene = await LoginScene.open(instance, selfSigned(['127.0.0.1']), answers)
   await shareHarnesses(scene.home.home)
   return scene
 }
 
-/** The person logs in with that program; what is real of it is nowhere else afterwards. */
+/** Logs the user in for that agent. Returns the real credential, which must not be anywhere else afterwards. */
 export async function logInFor(scene: LoginScene, name: AgentName): Promise<string> {
   const agent: { readonly login?: Program; readonly key?: string; readonly service: Service } = AGENTS[name]
   if (agent.login !== undefined) return scene.logIn(agent.login).access
@@ -60,7 +60,7 @@ export interface Prompting {
   readonly ended: Promise<Prompted>
 }
 
-/** One that is not waited for. */
+/** Starts a prompt without waiting for its end. */
 export function beginPrompt(scene: LoginScene, text: string, args: readonly string[]): Prompting {
   const { program, folder: cwd, environment: env, user } = scene.home
   const child = spawn(program.node, [program.main, 'prompt', text, ...args], {
@@ -78,7 +78,7 @@ export function beginPrompt(scene: LoginScene, text: string, args: readonly stri
   }
 }
 
-function parsePrompted({ code, stdout, stderr }: Ran): Prompted {
+function parsePrompted({ code, stdout, stderr }: CommandResult): Prompted {
   const events = stdout
     .split('\n')
     .filter(Boolean)
@@ -94,7 +94,7 @@ function parsePrompted({ code, stdout, stderr }: Ran): Prompted {
   }
 }
 
-/** What one of the prompt's tools did, as the agent told it. */
+/** Checks what one of the prompt's tools did, as the agent reported it. */
 export function expectRan(prompted: Prompted, command: string): void {
   const last = prompted.events.findLast(
     ({ type, title }) => type === 'tool' && String(title).includes(command),

@@ -1,4 +1,4 @@
-/** The hunt itself: what it would find if it were there. */
+/** Tests that the search for leaked secrets finds planted ones. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -29,7 +29,7 @@ afterEach(() => {
 const hunt = (more: Partial<Parameters<typeof huntLeaks>[0]> = {}) =>
   huntLeaks({ secrets: [SECRET], folders: [folder], processes: false, ...more })
 
-it('finds nothing where nothing is', () => {
+it('finds nothing when there is no secret', () => {
   writeFileSync(join(folder, 'a'), 'made-up secret')
   symlinkSync('/nonexistent', join(folder, 'dangling'))
   expect(hunt({ processes: true, texts: { log: 'nothing' } })).toEqual([])
@@ -46,10 +46,10 @@ it.each([
   ['in hexadecimal', (secret: string) => Buffer.from(secret).toString('hex')],
   ['in a URL', (secret: string) => `https://example/?key=${encodeURIComponent(secret)}`],
   ['in two bytes per character', (secret: string) => Buffer.from(secret, 'utf16le')],
-])('finds one that was planted in a file, %s', (_, spell) => {
+])('finds a secret in a file, %s', (_, spell) => {
   mkdirSync(join(folder, 'deep/er'), { recursive: true })
   const serialized = Buffer.from(spell(SECRET))
-  // Across the border of two pieces that are read.
+  // Places the secret across the boundary of two chunks.
   writeFileSync(
     join(folder, 'deep/er/planted'),
     Buffer.concat([Buffer.alloc(1024 * 1024 - 7, 'x'), serialized]),
@@ -58,14 +58,14 @@ it.each([
   expect(hunt({ except: [`${folder}/deep`] })).toEqual([])
 })
 
-it('looks into a folder that is named by a link, such as the root of another process', () => {
+it('searches a folder that is given as a link, such as the root of another process', () => {
   mkdirSync(join(folder, 'real'))
   writeFileSync(join(folder, 'real/planted'), SECRET)
   symlinkSync('real', join(folder, 'link'))
   expect(hunt({ folders: [join(folder, 'link')] })).toEqual([`file: ${folder}/link/planted`])
 })
 
-it('finds one in the middle of a disk that is mostly holes', () => {
+it('finds a secret in the middle of a sparse disk file', () => {
   const path = join(folder, 'disk.img')
   writeFileSync(path, 'begin')
   truncateSync(path, 4 * 1024 ** 3)
@@ -76,7 +76,7 @@ it('finds one in the middle of a disk that is mostly holes', () => {
   expect(hunt()).toEqual([`file: ${path}`])
 })
 
-it('finds one in a text, in the name of a file, and in what a process was started with', async () => {
+it('finds a secret in a text, in a file name, and in the environment of a process', async () => {
   expect(hunt({ texts: { receipts: `…${SECRET}…` } })).toEqual(['text: receipts'])
   const named = 'a-made-up-secret-name'
   writeFileSync(join(folder, named), '')

@@ -1,4 +1,4 @@
-/** Looks for a secret wherever it has no business to be, in every spelling that a program would give it by accident. */
+/** Searches for leaked secrets, in every encoding that a program could give them by accident. */
 import { spawnSync } from 'node:child_process'
 import {
   closeSync,
@@ -15,28 +15,31 @@ import {
 import { join } from 'node:path'
 
 export interface Hunt {
-  /** The real ones, each at least 16 characters. */
+  /** The real secrets, each with at least 16 characters. */
   readonly secrets: readonly string[]
-  /** Everything below them is read: a home of Craik's, the root of a sandbox as its processes see it, an image's layers. */
+  /**
+   * The folders to search, with everything below them: a Craik home, the root of a sandbox as its processes see it, the
+   * layers of an image.
+   */
   readonly folders: readonly string[]
-  /** Texts that were said: logs, receipts, inspections, what commands printed. */
+  /** The texts to search: logs, receipts, inspections, output of commands. */
   readonly texts?: Readonly<Record<string, string | Buffer>>
-  /** Where a secret belongs: the host's own login. */
+  /** The paths where a secret may be, such as the host's own login. */
   readonly except?: readonly string[]
-  /** False: processes are not looked at. */
+  /** Whether processes are searched (default: true). */
   readonly processes?: boolean
 }
 
 const PIECE_BYTES = 1024 * 1024
 const BLOCK_BYTES = 512
-/** Disks of sandboxes are files that are mostly holes. */
+/** The disks of sandboxes are sparse files. */
 const SPARSE_BYTES = 64 * 1024 * 1024
-/** File systems of the kernel's own, in which reading may wait or act. */
+/** Virtual file systems of the kernel, in which a read can block or have effects. */
 const NOT_FILES = ['/proc', '/sys', '/dev']
 
-/** Where one was found, without the secret itself. */
+/** Returns the location of each leak, without the secret. */
 export function huntLeaks(hunt: Hunt): string[] {
-  const needles = hunt.secrets.flatMap(spellings)
+  const needles = hunt.secrets.flatMap(encodingsOf)
   const found: string[] = []
   for (const folder of hunt.folders) searchTree(folder, folder, needles, hunt.except ?? [], found)
   for (const [name, text] of Object.entries(hunt.texts ?? {}))
@@ -45,10 +48,11 @@ export function huntLeaks(hunt: Hunt): string[] {
   return found
 }
 
-function spellings(secret: string): Buffer[] {
+function encodingsOf(secret: string): Buffer[] {
   if (secret.length < 16) throw new Error('so short a secret is found everywhere')
   const bytes = Buffer.from(secret)
-  // Base64 of the same bytes depends on how many come before them: what is the same in each case is looked for.
+  // The base64 of a secret depends on the number of bytes before it. Searches for the part that is the same in each
+  // case.
   const encoded = [0, 1, 2].flatMap((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes])
       .toString('base64')
@@ -78,7 +82,7 @@ function searchTree(
   found: string[],
 ): void {
   if (except.includes(path) || NOT_FILES.includes(path.slice(root.length))) return
-  // The root of another process is told by a link; links below it are not followed.
+  // The root of another process is given as a link. Links below it are not followed.
   const look = path === root ? statSync : lstatSync
   const stats = look(path, { throwIfNoEntry: false })
   if (stats === undefined) return
@@ -89,7 +93,7 @@ function searchTree(
   try {
     names = readdirSync(path)
   } catch {
-    // It went away, or is a mount whose other end is gone.
+    // The folder is gone, or is a mount whose other end is gone.
   }
   for (const name of names) searchTree(root, join(path, name), needles, except, found)
 }
@@ -123,17 +127,17 @@ function searchFile(path: string, { size, blocks }: Stats, needles: readonly Buf
   }
 }
 
-/** All that a file holds, which `tar` finds without reading the holes. */
+/** Returns the data of a sparse file. `tar` finds it without reading the holes. */
 function withoutHoles(path: string, heldBytes: number): Buffer {
   const { status, stdout } = spawnSync('tar', ['--sparse', '-cf', '-', '-P', path], {
     maxBuffer: 2 * heldBytes + SPARSE_BYTES,
   })
-  // It changed while it was read: then 1.
+  // `tar` exits with 1 when the file changed while it was read.
   if (status === null || status > 1) throw new Error(`${path} could not be searched`)
   return stdout
 }
 
-/** What anybody on the machine could see of the processes: what they were started with. */
+/** Searches what other users of the host could read about a process: its arguments and its environment. */
 function searchProcesses(needles: readonly Buffer[]): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

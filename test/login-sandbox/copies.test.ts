@@ -1,4 +1,7 @@
-/** Folders that are not lent: root's own, and Craik’s own program files. They are copied, and that is said. */
+/**
+ * Folders that a sandbox never gets in place. Craik copies a folder of root and reports that, and refuses a folder with
+ * Craik's own program files.
+ */
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -22,7 +25,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a folder that is not lent', (
     return folder
   }
 
-  it('of root is copied, stays as it is, and is told from another one', async () => {
+  it('of root is copied, stays unchanged, and is distinguished from another folder', async () => {
     const [one, other] = [folderOfRoot('one'), folderOfRoot('other')]
     const record = await here.up(['--workspace', one])
     expect(record).toMatchObject({
@@ -47,7 +50,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a folder that is not lent', (
     expect(await here.inside('cat whose.txt')).toBe('other\n')
   })
 
-  it('that Craik runs from is never lent, by whichever command, nor one that holds it or lies in it', async () => {
+  it('that Craik runs from is never mounted by any command, nor a folder that contains it or is in it', async () => {
     const program = dirname(dirname(builtMain()))
     for (const folder of [program, dirname(program), join(program, 'src')]) {
       chownSync(folder, here.scene.home.uid, here.scene.home.uid)

@@ -1,4 +1,4 @@
-/** The hazards of facts that others learned, in a process sandbox. */
+/** The known problems of similar sandboxes, in a process sandbox. */
 import { afterAll, beforeAll, describe } from 'vitest'
 import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import { hazards } from './hazards.ts'

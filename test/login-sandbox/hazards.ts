@@ -1,4 +1,4 @@
-/** What went wrong with sandboxes like this one, held against the sandbox of a login as the user that it really runs as. */
+/** Known problems of similar sandboxes, tested in a login sandbox as the user that it really runs as. */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,9 +6,9 @@ import { expect, it } from 'vitest'
 import { USER_UID } from '../sandbox-home.ts'
 import type { LoginSandboxScene } from './scene.ts'
 
-/** In a sandbox that is up, of a person who is logged in to Claude Code and GitHub. */
+/** Requires a running sandbox of a user who is logged in to Claude Code and GitHub. */
 export function hazards(scene: () => LoginSandboxScene): void {
-  it('runs everything as the user that owns what it works on, and never as root', async () => {
+  it('runs everything as the owner of its files, and never as root', async () => {
     const here = scene()
     expect(await here.inside('id -un; touch made; ! touch /usr/made 2>/dev/null && echo held')).toBe(
       'agent\nheld\n',
@@ -19,7 +19,7 @@ export function hazards(scene: () => LoginSandboxScene): void {
     expect(await here.inside('find ~ ! -user agent 2>/dev/null | wc -l')).toBe('0\n')
   })
 
-  it('comes up in spite of a lock that git left behind', async () => {
+  it('starts in spite of a lock that git left behind', async () => {
     const here = scene()
     await here.inside('echo stale > ~/.gitconfig.lock')
     await here.run(['down'])
@@ -27,7 +27,7 @@ export function hazards(scene: () => LoginSandboxScene): void {
     expect(await here.inside('git config --global craik.test yes && git config craik.test')).toBe('yes\n')
   })
 
-  it('comes up whatever somebody made of the home, and says what could not be set up', async () => {
+  it('starts after any change to its home folder, and reports what it could not set up', async () => {
     const here = scene()
     await here.inside('mkdir ~/away && mv ~/.codex ~/away/ && ln -s ~/away/.codex ~/.codex')
     const { notes } = await here.up()
@@ -36,7 +36,7 @@ export function hazards(scene: () => LoginSandboxScene): void {
     expect((await here.up()).notes.join()).not.toContain('could not set up')
   })
 
-  it('reaches GitHub by HTTPS alone, whichever way it is spelled, and however often it was up', async () => {
+  it('reaches GitHub only over HTTPS, with each form of address, and after any number of starts', async () => {
     const here = scene()
     await here.up()
     const rewritten = await here.inside(
@@ -50,7 +50,7 @@ export function hazards(scene: () => LoginSandboxScene): void {
     ).toBe('false\nfalse\n1\nnone\n')
   })
 
-  it('has logins as files for their owner alone, nothing left where they passed, and nothing real in them', async () => {
+  it('has logins in files that only their owner can read, with nothing left in /run/secrets and no real credential', async () => {
     const here = scene()
     const output = await here.inside(
       'stat -c "%a %U" ~/.claude/.credentials.json ~/.config/gh/hosts.yml; ls -A /run/secrets 2>/dev/null | wc -l',
@@ -59,7 +59,7 @@ export function hazards(scene: () => LoginSandboxScene): void {
     expect(await here.scene.hunt({}, ['/opt/craik-harnesses'])).toEqual([])
   })
 
-  it('commits under its own name whatever a repository says, and refuses to push what was written under another', async () => {
+  it('commits under its own name whatever a repository configures, and refuses to push commits of another author', async () => {
     const here = scene()
     const script = `set -e
 rm -rf ~/pushed ~/remote.git; git init -q --bare ~/remote.git; git init -q ~/pushed; cd ~/pushed; git remote add origin ~/remote.git
@@ -70,7 +70,7 @@ git push -q origin HEAD:refs/heads/theirs 2>&1 || echo refused`
     expect(await here.inside(script)).toMatch(/^pushed\n.*octo@work\.example.*refused\n$/s)
   })
 
-  it('is shown nothing of what is the person’s own', async () => {
+  it('sees none of the user’s own files', async () => {
     const here = scene()
     const marker = `marker${randomBytes(8).toString('hex')}`
     const planted = [
@@ -96,7 +96,7 @@ git push -q origin HEAD:refs/heads/theirs 2>&1 || echo refused`
     )
   })
 
-  it('ends its shell’s history with itself, unless that is a link into what persists', async () => {
+  it('keeps its shell history in /tmp alone, unless that is a link into persistent data', async () => {
     const here = scene()
     expect(await here.inside('bash -lic \'echo "$HISTFILE"\' 2>/dev/null')).toMatch(/^.tmp.\.bash_history\n$/)
     await here.inside('touch ~/.local/history && ln -sf ~/.local/history ~/.bash_history')

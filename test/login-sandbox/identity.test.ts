@@ -1,4 +1,4 @@
-/** Whose sandbox it is: profiles, what is refused, and the account that the GitHub token resolves to. */
+/** The identity of a sandbox: profiles, refused variables, and the account that the GitHub token resolves to. */
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -19,7 +19,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     JSON.parse((await here.run(['sandbox', 'list', '--format', 'json'])).stdout) as unknown[]
 
   it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])(
-    '%s refuses it with 64, by its name and never its value, also in bin/sandbox.sh',
+    'the variable %s is refused with exit code 64, by its name and never its value, also in bin/sandbox.sh',
     async (name) => {
       for (const ran of [
         await up([], { [name]: 'ghp_never0told' }),
@@ -33,7 +33,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     },
   )
 
-  it('a name that SANDBOX_REFUSE_PATTERNS matches refuses it with 64, also from a profile', async () => {
+  it('a variable that SANDBOX_REFUSE_PATTERNS matches is refused with exit code 64, also with a profile', async () => {
     const refused = { ACME_VAULT: 'x' }
     expect(await up([], { ...refused, SANDBOX_REFUSE_PATTERNS: '^(ACME|CORP)_' })).toMatchObject({
       code: 64,
@@ -47,7 +47,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     expect(await up([], { SANDBOX_REFUSE_PATTERNS: '(' })).toMatchObject({ code: 78 })
   })
 
-  it('a profile that is not there ends it with 78 and the commands that list and make one', async () => {
+  it('a missing profile gives exit code 78 and the commands that list and create profiles', async () => {
     for (const ran of [
       await up(['--profile', 'work']),
       await up([], { SANDBOX_PROFILE: 'work' }),
@@ -59,14 +59,14 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
       })
   })
 
-  it('a profile is made, listed, and never made twice', async () => {
+  it('a profile is created, listed, and never created twice', async () => {
     expect(await here.run(['profile-new', 'mine', '--login', 'octo'])).toMatchObject({ code: 0 })
     expect(await here.run(['profile-new', 'mine'])).toMatchObject({ code: 4 })
     const listed = JSON.parse((await here.run(['profile-list', '--format', 'json'])).stdout)
     expect(listed).toMatchObject([{ name: 'mine', login: 'octo' }, { name: 'strict' }])
   })
 
-  it('another account than the profile’s refuses it with 78, and both are named', async () => {
+  it('an account other than the profile’s is refused with exit code 78, and the error names both', async () => {
     here.logInToGitHub()
     here.user = { login: 'octo-at-work' }
     for (const ran of [
@@ -78,7 +78,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     expect(await sandboxes()).toEqual([])
   })
 
-  it('an account that cannot be told refuses it where one is expected, and is a note where none is', async () => {
+  it('an unknown account is refused if an account is expected, and gives a note if none is', async () => {
     here.user = undefined
     expect(await up(['--profile', 'mine'])).toMatchObject({ code: 78 })
     const record = await here.up()
@@ -88,7 +88,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     )
   })
 
-  it('the account’s name is git’s inside, what it lacks and when it ends is warned of, and never refused', async () => {
+  it('git in the sandbox uses the account’s name, and a missing scope or an expiry gives a warning, never a refusal', async () => {
     const expires = new Date(Date.now() + 3_600_000).toISOString().slice(0, 19).replace('T', ' ')
     here.user = { login: 'Octo', name: 'Octo Cat', scopes: 'repo, gist', expires: `${expires} UTC` }
     const { notes } = await here.up(['--profile', 'mine'])
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     expect(await here.inside('git config user.name; git config user.email')).toBe('Ada\nada@example.test\n')
   })
 
-  it('without a name said, the login is GitHub’s, and what the sandboxes keep is told apart by it', async () => {
+  it('without an explicit name, the login is GitHub’s, and it separates the persistent data of sandboxes', async () => {
     here.logInToGitHub('Octo_Acme')
     const elsewhere = here.scene.home.workspace('elsewhere')
     const ran = await here.run(['up', '--no-attach', '--format', 'json', '--workspace', elsewhere], {
@@ -116,7 +116,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     )
   })
 
-  it('two profiles are up at once, each with its own folder and its own variables', async () => {
+  it('two profiles run at the same time, each with its own folder and its own variables', async () => {
     for (const name of ['one', 'two']) {
       const folder = here.scene.home.workspace(`of-${name}`, { 'whose.txt': `${name}\n` })
       mkdirSync(join(here.scene.home.folder, '.config/sandbox/profiles'), { recursive: true })

@@ -1,4 +1,7 @@
-/** What refuses `craik up` says what a person of `craik up` can do, the real obstacle first, and leaves nothing behind. */
+/**
+ * When `craik up` refuses to start, its error says what its user can do, names the real obstacle first, and leaves
+ * nothing behind.
+ */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -6,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import { LoginSandboxScene } from './scene.ts'
 
-/** As a program leaves it that is killed. */
+/** Leaves a socket file, as a killed program does. */
 const LEAVE_SOCKET =
   'import os, socket, sys; os.chdir(sys.argv[1]); socket.socket(socket.AF_UNIX).bind("left.sock")'
 
@@ -20,7 +23,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a refused start', () => {
   afterAll(() => here?.[Symbol.asyncDispose]())
   const up = (...args: readonly string[]) => here.run(['up', '--no-attach', ...args])
 
-  it('names no option that up does not have, for a file that is left of a socket or a link', async () => {
+  it('names no option that up does not have, for a socket file that was left or a link', async () => {
     const stale = here.scene.home.workspace('stale')
     execFileSync('python3', ['-c', LEAVE_SOCKET, stale])
     const linked = here.scene.home.workspace('linked')
@@ -34,12 +37,12 @@ describe.skipIf(missing !== undefined)(missing ?? 'a refused start', () => {
       expect([code, stderr]).toEqual([2, expect.stringMatching(why)])
       expect(stderr).not.toContain('--in-place')
       expect(stderr).toContain(`craik up --login octo --workspace FOLDER --inbox ${inbox}`)
-      // It was made for a sandbox that was not.
+      // The inbox was created for a sandbox that was never created.
       expect(existsSync(inbox)).toBe(false)
     }
   })
 
-  it('says that a home is no project before it speaks of the inbox in it', async () => {
+  it('reports that a home folder is not a project before it mentions the inbox in it', async () => {
     const home = dirname(here.inbox)
     for (const folder of [home, '/']) {
       const { code, stderr } = await up('--workspace', folder)
@@ -48,14 +51,14 @@ describe.skipIf(missing !== undefined)(missing ?? 'a refused start', () => {
     }
   })
 
-  it('leaves an inbox that was there', async () => {
+  it('keeps an inbox that already existed', async () => {
     const inbox = here.scene.home.path('kept-inbox')
     mkdirSync(inbox)
     expect(await up('--workspace', '/nonexistent', '--inbox', inbox)).toMatchObject({ code: 2 })
     expect(existsSync(inbox)).toBe(true)
   })
 
-  it('names the login also where what refuses it knows nothing of logins', async () => {
+  it('names the login in its suggestions, also for errors of the sandbox itself', async () => {
     await here.up()
     expect(await here.run(['save', '--login', 'ada'])).toMatchObject({
       code: 2,

@@ -1,9 +1,12 @@
-/** A person and the sandbox of their login, as `bin/sandbox.sh` and `craik up` make it: real agents, and a GitHub of the tests. */
+/**
+ * A user and their login sandbox, as `bin/sandbox.sh` and `craik up` create it: with real agents, and a GitHub of the
+ * tests.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { type Ran, ROOT, type RunOptions, run } from '../craik.ts'
+import { type CommandResult, ROOT, type RunOptions, run } from '../craik.ts'
 import { Terminal } from '../e2e/interactive-user.ts'
 import { LoginScene, randomToken } from '../gateway/login-scene.ts'
 import type { Answerer } from '../gateway/providers.ts'
@@ -11,10 +14,10 @@ import { copyHarnesses, shareHarnesses } from '../harness-image.ts'
 import { type HomeInstance, USER_UID } from '../sandbox-home.ts'
 import { selfSigned } from '../wire/certificate.ts'
 
-/** What an ordinary user of the tests has: copying all would take a gigabyte. */
-const FEWER = 'kimi'
+/** The harness of an ordinary user in the tests. Copying all harnesses would take a gigabyte. */
+const ONLY_HARNESS = 'kimi'
 
-/** Whoever the token is of, as GitHub itself would say. */
+/** The owner of the token, as GitHub itself reports it. */
 export interface GitHubUser {
   readonly login: string
   readonly name?: string
@@ -28,7 +31,7 @@ export class LoginSandboxScene implements AsyncDisposable {
   readonly #github: Server
   readonly #backend: 'process' | 'docker'
   readonly token = randomToken('gho_')
-  /** Undefined: the token is nobody's any more. */
+  /** Undefined: the token is no longer valid. */
   user: GitHubUser | undefined = { login: 'octo' }
 
   private constructor(scene: LoginScene, github: Server, backend: 'process' | 'docker') {
@@ -42,7 +45,7 @@ export class LoginSandboxScene implements AsyncDisposable {
     const certificate = selfSigned(['127.0.0.1'])
     const scene = await LoginScene.open(instance, certificate, answers)
     if (instance.identity === 'root') await shareHarnesses(scene.home.home)
-    else await copyHarnesses(scene.home.home, [FEWER], USER_UID)
+    else await copyHarnesses(scene.home.home, [ONLY_HARNESS], USER_UID)
     const holder: { made?: LoginSandboxScene } = {}
     const github = createServer(certificate, (request, response) => {
       const { token, user } = holder.made!
@@ -65,16 +68,16 @@ export class LoginSandboxScene implements AsyncDisposable {
     return holder.made
   }
 
-  /** The person logs in to GitHub, as `gh` writes it down; without a name, as older ones did. */
+  /** Logs the user in to GitHub, in the format of `gh`. Without a name, the format is that of older versions. */
   logInToGitHub(name?: string): void {
     const { port } = this.#github.address() as AddressInfo
     const user = name === undefined ? '' : `    user: ${name}\n`
     this.scene.put('.config/gh/hosts.yml', `127.0.0.1:${port}:\n    oauth_token: ${this.token}\n${user}`)
-    this.scene.hide(this.token)
+    this.scene.addSecret(this.token)
   }
 
-  /** `craik …` in the workspace. */
-  run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  /** Runs `craik …` in the workspace. */
+  run(args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
     return this.scene.home.run(args, {
       cwd: this.workspace,
       timeoutMs: 150_000,
@@ -83,8 +86,8 @@ export class LoginSandboxScene implements AsyncDisposable {
     })
   }
 
-  /** `bin/sandbox.sh …` in the workspace. */
-  script(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
+  /** Runs `bin/sandbox.sh …` in the workspace. */
+  script(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CommandResult> {
     const { environment, user } = this.scene.home
     return run(join(ROOT, 'bin/sandbox.sh'), args, {
       cwd: this.workspace,
@@ -95,7 +98,7 @@ export class LoginSandboxScene implements AsyncDisposable {
   }
 
   env(more: Readonly<Record<string, string | undefined>> = {}): Record<string, string> {
-    const agents = this.scene.home.identity === 'root' ? {} : { SANDBOX_HARNESSES: FEWER }
+    const agents = this.scene.home.identity === 'root' ? {} : { SANDBOX_HARNESSES: ONLY_HARNESS }
     const all = { SANDBOX_BACKEND: this.#backend, SANDBOX_LOGIN: 'octo', ...agents, ...more }
     return Object.fromEntries(
       Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined),
@@ -112,7 +115,7 @@ export class LoginSandboxScene implements AsyncDisposable {
     return record
   }
 
-  /** What a shell inside says; it is to succeed. */
+  /** Returns the output of a shell script in the sandbox. Throws if the script fails. */
   async inside(script: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
     const { code, stdout, stderr } = await this.run(['exec', 'bash', '-c', script], { env })
     if (code !== 0) throw new Error(`inside exited ${code}: ${stdout}${stderr}`)
@@ -129,7 +132,7 @@ export class LoginSandboxScene implements AsyncDisposable {
     return this.scene.home.path('inbox')
   }
 
-  /** Every file below the inbox, by its path there. */
+  /** Returns every file in the inbox, by its path relative to the inbox. */
   readSaved(): Record<string, string> {
     if (!existsSync(this.inbox)) return {}
     const files = readdirSync(this.inbox, { recursive: true, withFileTypes: true }).filter((one) =>

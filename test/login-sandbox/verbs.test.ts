@@ -1,4 +1,4 @@
-/** Every verb of the sandbox of a login, as root and as an ordinary user. */
+/** Every verb of a login sandbox, as root and as an ordinary user. */
 import {
   existsSync,
   mkdirSync,
@@ -21,7 +21,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     }, 180_000)
     afterAll(() => here?.[Symbol.asyncDispose]())
 
-    it('is refused what needs it before it is up, with 2 and what to type', async () => {
+    it('refuses the commands that need it before it is up, with exit code 2 and the command to type', async () => {
       for (const verb of [
         ['exec', 'true'],
         ['down'],
@@ -37,7 +37,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(JSON.parse((await here.run(['status', '--format', 'json'])).stdout)).toEqual([])
     })
 
-    it('is up with nothing configured and nobody logged in, as nobody’s root', async () => {
+    it('starts without any configuration or login, and not as root', async () => {
       expect(await here.up()).toMatchObject({
         login: 'octo',
         sandbox: 'octo-sandbox',
@@ -54,7 +54,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(stdout).toMatch(/^ {2}next .*craik enter --login octo {3}.*craik down --login octo$/m)
     })
 
-    it('is listed and told of in full', async () => {
+    it('is listed, and inspected with all details', async () => {
       for (const verb of ['status', 'list'])
         expect(JSON.parse((await here.run([verb, '--format', 'json'])).stdout)).toMatchObject([
           { login: 'octo', sandbox: 'octo-sandbox', state: 'running', workspace: here.workspace },
@@ -68,7 +68,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       ])
     })
 
-    it('runs a command with its own arguments, input, output and code', async () => {
+    it('runs a command with its own arguments, input, output and exit code', async () => {
       const ran = await here.run(
         ['exec', 'sh', '-c', 'cat; echo "$@" >&2; exit 7', 'sh', '--profile', '-x'],
         {
@@ -80,7 +80,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await here.run(['exec'])).toMatchObject({ code: 2 })
     })
 
-    it('keeps what came of a headless run, for its owner alone, with keys masked', async () => {
+    it('stores the results of a headless run, for its owner alone, with keys masked', async () => {
       const key = `sk-ant-api03-${'Ab1'.repeat(31)}AA`
       const ran = await here.run(['run-headless', 'sh', '-c', `echo out ${key}; echo err >&2; exit 3`])
       expect(ran).toMatchObject({ code: 3, stdout: expect.stringContaining('out') })
@@ -107,7 +107,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(JSON.stringify(files)).not.toContain(key)
     })
 
-    it('runs the tests of a repository in the workspace, and says when it knows none', async () => {
+    it('runs the tests of a repository in the workspace, and reports when it finds none', async () => {
       writeFileSync(join(here.workspace, 'Makefile'), 'test:\n\t@echo tested; exit 0\n')
       expect(await here.run(['test-repo', '.'])).toMatchObject({ code: 0, stdout: 'tested\n' })
       mkdirSync(join(here.workspace, 'bare'))
@@ -118,14 +118,14 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await here.run(['test-repo', '../x'])).toMatchObject({ code: 2 })
     })
 
-    it('tells what changed since it was entered', async () => {
+    it('saves what changed since it was entered', async () => {
       await here.inside('mkdir -p ~/bin && echo x > ~/bin/tool && chmod +x ~/bin/tool')
       expect((await here.run(['save'])).code).toBe(0)
       const changes = Object.entries(here.readSaved()).find(([path]) => path.endsWith('changes.md'))
       expect(changes?.[1]).toContain('tool')
     })
 
-    it('goes down and comes up again with its home, its volumes and its workspace', async () => {
+    it('stops and starts again with its home folder, its volumes and its workspace', async () => {
       await here.inside(
         'echo kept > ~/kept; echo kept > ~/.local/kept; echo kept > ~/.config/llm-state/kept; echo kept > kept',
       )
@@ -137,7 +137,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       )
     })
 
-    it('keeps the code of a headless run that was denied: it was not killed', async () => {
+    it('records the exit code of a headless run that was denied, and not that of a kill', async () => {
       const { id } = await here.up()
       type Grant = { id: string; capability: string; target: { ref?: string } }
       const grants = await here.scene.home.json<Grant[]>(['grant', 'list'])
@@ -155,7 +155,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       await here.inside('echo kept > ~/kept')
     })
 
-    it('is not lost when it cannot be made anew', async () => {
+    it('is not lost when a rebuild is refused', async () => {
       for (const wrong of [
         ['--workspace', '/nonexistent/folder'],
         ['--apt', 'jq'],
@@ -166,11 +166,11 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await here.inside('cat ~/kept')).toBe('kept\n')
     })
 
-    it('is made anew with what persists, and without the rest of its home', async () => {
+    it('is rebuilt with its persistent data, and without the rest of its home folder', async () => {
       await here.up(['--egress', 'npm,pypi'])
       const recreated = await here.run(['rebuild', '--egress', 'pypi', '--format', 'json'])
       expect(recreated).toMatchObject({ code: 0 })
-      // A grant is for the sandbox that it was given to.
+      // A grant is only for the sandbox that it was created for.
       expect(JSON.parse(recreated.stdout).notes).toContainEqual(
         expect.stringMatching(/no longer allowed: npm;.*craik up --login octo --egress npm$/),
       )
@@ -182,7 +182,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await here.inside('find ~/.local ~/.config ! -user agent | wc -l')).toBe('0\n')
     })
 
-    it('is refused on another folder, or of another kind, than it is', async () => {
+    it('refuses to start with another folder, or with other settings', async () => {
       const other = here.scene.home.workspace('other')
       const ran = await here.run(['up', '--no-attach', '--workspace', other])
       expect(ran).toMatchObject({
@@ -196,7 +196,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         expect(await here.run(['up', '--no-attach', '--harness', 'kimi'])).toMatchObject({ code: 4 })
     })
 
-    it('is refused an inbox that nothing can be saved to, or that the inside could change', async () => {
+    it('refuses an inbox that cannot be written, or that the sandbox could change', async () => {
       const link = here.scene.home.path('linked-inbox')
       symlinkSync(here.inbox, link)
       for (const [inbox, code] of [
@@ -207,7 +207,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         expect(await here.run(['up', '--no-attach', '--inbox', inbox])).toMatchObject({ code })
     })
 
-    it('is pruned only when it is stopped, only when that is said, and never its volumes unless asked', async () => {
+    it('is pruned only when it is stopped, only with --apply, and its volumes only with --hard', async () => {
       expect(JSON.parse((await here.run(['prune', '--format', 'json'])).stdout)).toEqual([])
       await here.run(['down'])
       const shown = await here.run(['prune', '--format', 'json'])
@@ -220,7 +220,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(JSON.parse((await here.run(['prune', '--hard', '--format', 'json'])).stdout)).toHaveLength(3)
     })
 
-    it('tells a terminal that is open in it when it is stopped, or removed, and what to type then', async () => {
+    it('notifies an open terminal when it is stopped or removed, with the command to type then', async () => {
       await here.up()
       using stopped = here.terminal(['enter'])
       await stopped.says('octo-sandbox ~/project $')
@@ -238,13 +238,13 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       )
     })
 
-    it('is removed with everything it kept when somebody agrees, and not before', async () => {
+    it('is removed with all its data after a confirmation, and not before', async () => {
       await here.up()
       expect(await here.run(['nuke'])).toMatchObject({
         code: 2,
         stderr: expect.stringContaining('craik nuke --login octo --yes'),
       })
-      // Typed as it is told, it is about the one that was asked for, whatever the environment says then.
+      // The error suggests the login that the command named, whatever the environment contains.
       expect(await here.run(['nuke', '--login', 'octo'], { env: { SANDBOX_LOGIN: 'ada' } })).toMatchObject({
         code: 2,
         stderr: expect.stringContaining('craik nuke --login octo --yes'),

@@ -1,4 +1,4 @@
-/** `craik verify-llm-auth` where an agent's provider refuses the login: what failed is told with what to do. */
+/** `craik verify-llm-auth` when an agent's provider refuses the login: it reports what failed, and what to do. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { logInFor } from '../harnesses/prompt-scene.ts'
 import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
@@ -17,7 +17,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'an agent that does not answer
   }, 180_000)
   afterAll(() => here?.[Symbol.asyncDispose]())
 
-  it('is told with a next step, to a person and to a program', async () => {
+  it('is reported with a next step, in a table and in JSON', async () => {
     await logInFor(here.scene, 'claude-code')
     await here.up()
     const requested = await here.run(['verify-llm-auth', '--format', 'json'])

@@ -1,4 +1,7 @@
-/** Replaces what differs from run to run in a screen, by text of the same width wherever a column depends on it. */
+/**
+ * Replaces the parts of a screen that differ between runs. The new text has the same width wherever a column depends on
+ * it.
+ */
 
 const RULES: readonly (readonly [pattern: RegExp, text: string])[] = [
   [/(?<=_)[0-9A-HJKMNP-TV-Z]{26}\b/g, '01JCQ3V8Z0W4N5T6R7Y8K9M2PD'],
@@ -8,14 +11,14 @@ const RULES: readonly (readonly [pattern: RegExp, text: string])[] = [
   [/\b\d{4}-\d\d-\d\d \d\d:\d\d/g, '2026-11-15 09:12'],
   [/\b\d{4}-\d\d-\d\d\b/g, '2026-11-15'],
   [/\b\d\d:\d\d:\d\d\b/g, '09:12:44'],
-  // Shorter and longer times have other widths, so that they count only where nothing stands behind them.
+  // Times have different widths, so the rule applies only where no column follows them.
   [/\b(?:\d+\.)?\d+ (?:ms|s|min)(?= ·|$)/gm, '1.4 s'],
   [/\b(?:\d+\.)?\d+ (?:ms|s|min)(?= +(?:sbx_|$))/gm, '1.4 s'],
   [/\b\d+ checkpoints?\b/g, '4 checkpoints'],
   [/^( +ok +node )\d+\.\d+/gm, '$124.21'],
 ]
 
-/** `folder` is the test's own, whose name differs from run to run. */
+/** `folder` is the test's own folder, whose name differs between runs. */
 export function normalizeScreen(screen: string, folder: string): string {
   return RULES.reduce(
     (text, [pattern, replacement]) => text.replace(pattern, replacement),

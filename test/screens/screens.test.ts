@@ -1,5 +1,5 @@
 /**
- * What people see at a terminal of 80 columns and 24 rows, compared with the screens in this folder. To accept new screens:
+ * Compares the output at a terminal of 80 columns and 24 rows with the screens in this folder. To accept new screens:
  * `npx vitest run --project system test/screens/screens.test.ts -u`.
  */
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const COLUMNS = 80
 const ROWS = 24
 const SLOW = 180_000
 
-/** Sends the head of a tunnel to the proxy of the sandbox, and prints the answer. */
+/** Sends a CONNECT request to the proxy of the sandbox and waits for the response. */
 const CONNECT = `const { hostname, port } = new URL(process.env.HTTPS_PROXY)
 const socket = require('net').connect(port, hostname, () =>
   socket.write('CONNECT collector.example:443 HTTP/1.1\\r\\nHost: collector.example:443\\r\\n\\r\\n'))
@@ -31,7 +31,7 @@ beforeAll(async () => {
 }, SLOW)
 afterAll(() => scene?.[Symbol.asyncDispose]())
 
-/** Opens a terminal in the workspace, in which `craik` has these arguments. */
+/** Opens a terminal in the workspace, in which `craik` runs with these arguments. */
 function openTerminal(args: readonly string[]): Terminal {
   const { user, program, environment, home: craikHome } = home
   return new Terminal(
@@ -54,7 +54,7 @@ async function runInTerminal(args: readonly string[]): Promise<string> {
   return terminal.screen
 }
 
-/** Every line fits, except for a command that stands on a line of its own, and the screen is as before. */
+/** Checks that every line fits, except a command on its own line, and that the screen is unchanged. */
 async function expectScreen(name: string, args: readonly string[], output: string): Promise<void> {
   const lines = renderScreen(output).split('\n')
   const wide = lines.filter((line) => [...line].length > COLUMNS && !/^ *craik /.test(line))
@@ -74,7 +74,7 @@ async function compare(
   await expectScreen(name, args, part(await runInTerminal(args)))
 }
 
-/** Only these rows are the same on every machine. */
+/** Keeps only the rows that are the same on every host. */
 function commonChecks(output: string): string {
   const rows = /^ {2}(?:ok|warn|none) {2,4}(?:node|store|logins|supervisor) /
   return output
@@ -83,23 +83,23 @@ function commonChecks(output: string): string {
     .join('\r\n')
 }
 
-/** Which limits are enforced depends on the machine. */
+/** Removes the limits, because their enforcement depends on the host. */
 function withoutLimits(output: string): string {
   return output.replace(/^ {2}limits .*\r\n(?: {5,}.*\r\n)*/m, '')
 }
 
 describe('at a terminal of 80 columns', { timeout: SLOW }, () => {
-  it('shows the commands to begin with', () => compare('help', ['--help']))
+  it('shows the commands to start with', () => compare('help', ['--help']))
 
-  it('shows an error, and the command that helps', () => compare('error', ['sandbox', 'stop', 'parser']))
+  it('shows an error with the command that helps', () => compare('error', ['sandbox', 'stop', 'parser']))
 
   it('shows an error that is too long for one line', () =>
     compare('long-error', ['prompt', 'hi', '--harness', 'gemini']))
 
-  it('shows what this machine lacks', async () => {
+  it('shows what is missing on this host', async () => {
     const args = ['doctor']
     const output = await runInTerminal(args)
-    // A command that fixes something stands on a line of its own, however long it is.
+    // A command that fixes a problem has its own line and may be longer.
     const isCommand = (line: string) => /^ {10,}\S/.test(line)
     const wide = output.split('\r\n').filter((line) => [...line].length > COLUMNS && !isCommand(line))
     expect(wide).toEqual([])
@@ -130,7 +130,7 @@ describe('at a terminal of 80 columns', { timeout: SLOW }, () => {
     await compare('receipts-verify', ['receipts', 'verify', '--replay'])
   })
 
-  it('creates sandboxes, and shows what is refused in them', async () => {
+  it('creates sandboxes, and shows the requests that are blocked in them', async () => {
     const create = ['sandbox', 'create', '--name', 'parser', '--workspace', '.', '--credentials', 'none']
     await compare('sandbox-create', create, withoutLimits)
     await compare('sandbox-list', ['sandbox', 'list'])
@@ -141,14 +141,14 @@ describe('at a terminal of 80 columns', { timeout: SLOW }, () => {
     await terminal.says('allow it:')
     await home.run(['egress', 'allow', 'registry.example.com', '--sandbox', 'parser'])
     await terminal.says('rule: allow')
-    terminal.types('\u0003')
+    terminal.typeText('\u0003')
     await terminal.exited
     await expectScreen('egress-watch', watch, terminal.screen.replace('^C', ''))
     await compare('egress-list', ['egress', 'list'])
   })
 
-  it('shows an agent at work, and what to type next', () =>
+  it('shows an agent at work, and the next command to type', () =>
     compare('prompt', ['prompt', 'RUN: echo hello > new.txt', '--harness', 'fixture', '--workspace', '.']))
 
-  it('starts the sandbox of a login', () => compare('up', ['up', '--no-attach'], withoutLimits))
+  it('starts a login sandbox', () => compare('up', ['up', '--no-attach'], withoutLimits))
 })

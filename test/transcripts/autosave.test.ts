@@ -1,4 +1,7 @@
-/** A login's sandbox is saved by itself: conversations and changes reach the inbox while it runs, and after it is gone. */
+/**
+ * Craik saves a login sandbox by itself: conversations and changes reach the inbox while it runs, and after it was
+ * deleted.
+ */
 import { chownSync, existsSync, globSync, lstatSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -25,7 +28,7 @@ async function until<T>(look: () => T | undefined | Promise<T | undefined>, what
   throw new Error(`${what} never came`)
 }
 
-/** `/bin/sh -s` inside, which is to succeed. */
+/** Runs a script with `/bin/sh -s` in the sandbox, and expects it to succeed. */
 async function sh(sandbox: LiveSandbox, script: string): Promise<string> {
   const { code, stdout, stderr } = await sandbox.exec(['/bin/sh', '-s'], { stdin: script, cwd: INSIDE.home })
   expect([code, stderr]).toEqual([0, ''])
@@ -45,7 +48,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     const sandbox = await home.create(args)
     await sh(sandbox, setUpScript({ home: INSIDE.home, git: { name: 'Octo', email: 'octo@example.com' } }))
     const inbox = home.path('inbox')
-    // Whole, and the user's own, when the supervisor sees it for the first time.
+    // The folder is complete, and belongs to the user, before the supervisor sees it for the first time.
     const folder = home.path('login-sandboxes')
     new LoginRecords(folder).enter(
       {
@@ -71,7 +74,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         `mkdir -p '${path.slice(0, path.lastIndexOf('/'))}'; cat >'${path}' <<'X'\n${content}X\n`,
       )
     }
-    // As long as somebody is in it, it is looked at each time.
+    // While a command runs in the sandbox, the supervisor checks the sandbox each time.
     const staying = sandbox.exec(['sleep', '120']).catch(() => undefined)
     await say('claude-code', 'what is the key?')
     await sh(sandbox, 'mkdir -p bin && touch bin/hello')
@@ -82,11 +85,11 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       'the change',
     )
 
-    // By hand it is the same place, under the same name: nothing comes twice.
-    const requests = ['transcripts', 'export', '--sandbox', 'octo-sandbox', '--inbox', inbox]
-    expect(await home.json([...requests, '--format', 'json'])).toEqual([])
+    // An export by command uses the same folder and the same names, so it writes nothing twice.
+    const exportArgs = ['transcripts', 'export', '--sandbox', 'octo-sandbox', '--inbox', inbox]
+    expect(await home.json([...exportArgs, '--format', 'json'])).toEqual([])
 
-    // Said right before the end: nobody saves it until somebody asks.
+    // This conversation comes right before the deletion, so only a command saves it.
     await say('codex', 'and at last?')
     const pipe = PATHS.codex.replace(/[^/]*$/, 'rollout-pipe.jsonl')
     await sh(sandbox, `mkfifo '${pipe}'`)
@@ -108,7 +111,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     expect(log).not.toContain('could not save')
     expect(await home.run(['save', '--login', 'nobody'])).toMatchObject({ code: 2 })
 
-    // The next one with the same volume has them again.
+    // The next sandbox with the same volume has the conversations again.
     const next = await home.create(args)
     await sh(next, setUpScript({ home: INSIDE.home, git: { name: 'Octo', email: 'octo@example.com' } }))
     expect(await sh(next, `cat '${PATHS['claude-code']}'`)).toContain('what is the key?')

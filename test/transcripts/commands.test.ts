@@ -1,4 +1,4 @@
-/** `craik transcripts`, as a person types it: in a home of this machine and in a sandbox. */
+/** `craik transcripts`, as a user types it: for a home folder on the host and for a sandbox. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -8,12 +8,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import {
   addOpencodeSession,
-  type Exchange,
   jsonl,
   LINES,
   openOpencodeDatabase,
   PATHS,
   SESSION,
+  type TranscriptExchange,
   TWO,
 } from '../../src/transcripts/transcripts.fixture.ts'
 import { builtMain, environmentOf, NODE, TestHome } from '../craik.ts'
@@ -29,8 +29,8 @@ interface ExportedRow {
   readonly outcome: string
 }
 
-/** A home with a conversation of each program; the last one's database is closed. */
-function fill(folder: string, exchanges: readonly Exchange[] = TWO): void {
+/** Writes a home folder with a conversation of each program. The database of the last one is closed. */
+function fill(folder: string, exchanges: readonly TranscriptExchange[] = TWO): void {
   const write = (path: string, content: string) => {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), content)
@@ -52,7 +52,7 @@ beforeAll(() => {
 afterAll(() => home[Symbol.dispose]())
 
 describe('transcripts of a folder', () => {
-  it('are listed, those of one program alone too', async () => {
+  it('are listed, for all programs or for one', async () => {
     const listed = await home.json<Listed[]>(['transcripts', 'list', '--home', user])
     expect(listed.map(({ harness }) => harness).sort()).toEqual([
       'claude-code',
@@ -65,11 +65,11 @@ describe('transcripts of a folder', () => {
     const args = ['transcripts', 'list', '--home', user, '--harness', 'codex', '--format', 'table']
     const { stdout } = await home.run(args)
     expect(stdout).toMatch(new RegExp(`^ {2}${SESSION} +codex +2026-11-15 09:12 +4 +why does`, 'm'))
-    // Without anything said, those of whoever types it.
+    // Without options, Craik lists the conversations of the user who runs the command.
     expect(await home.json(['transcripts', 'list'])).toEqual([])
   })
 
-  it('are shown as Markdown by the beginning of an id, and as data', async () => {
+  it('are shown as Markdown by the beginning of an id, and as JSON', async () => {
     const shown = await home.run(['transcripts', 'show', 'ses_', '--home', user])
     expect(shown).toMatchObject({ code: 0, stderr: '' })
     expect(shown.stdout).toMatch(/^---\ntitle: "the parser"\nharness: opencode\n/)
@@ -90,7 +90,7 @@ describe('transcripts of a folder', () => {
     expect(both).toMatchObject({ code: ERRORS.conflict.exit, stdout: '' })
   })
 
-  it('are searched', async () => {
+  it('can be searched', async () => {
     const found = await home.json<{ turn: number; where: string; excerpt: string }[]>([
       'transcripts',
       'search',
@@ -105,7 +105,7 @@ describe('transcripts of a folder', () => {
     expect(await home.run(['transcripts', 'search', ' '])).toMatchObject({ code: ERRORS.usage.exit })
   })
 
-  it('name what was not read', async () => {
+  it('are listed with a warning for each source that was not read', async () => {
     const other = home.path('other')
     fill(other)
     rmSync(join(other, '.codex'), { recursive: true })
@@ -117,7 +117,7 @@ describe('transcripts of a folder', () => {
     expect(stderr).toMatch(/craik: \S+opencode\.db is not a readable database: /)
   })
 
-  it('refuse two places, and a home that is none', async () => {
+  it('are refused for two sources, and for a home folder that does not exist', async () => {
     const two = await home.run(['transcripts', 'list', '--home', user, '--sandbox', 'x'])
     expect(two).toMatchObject({ code: ERRORS.usage.exit, stdout: '' })
     expect(await home.run(['transcripts', 'list', '--home', home.path('none')])).toMatchObject({
@@ -125,7 +125,7 @@ describe('transcripts of a folder', () => {
     })
   })
 
-  it('are exported to the inbox that the environment names, with secrets masked', async () => {
+  it('are exported to the inbox in the environment, with secrets masked', async () => {
     const key = ['gh', 'p_', 'a1B2c3D4e5F6g7H8i9J0'.repeat(2).slice(0, 36)].join('')
     const secret = home.path('secret')
     fill(secret, [
@@ -141,7 +141,7 @@ describe('transcripts of a folder', () => {
     const listed = await home.run(['transcripts', 'list', '--home', secret])
     const found = await home.run(['transcripts', 'search', key.slice(6, 30), '--home', secret])
     expect(listed.stdout + found.stdout).not.toContain(key.slice(6))
-    // The stated default.
+    // The documented default.
     const [row] = await home.json<ExportedRow[]>([
       'transcripts',
       'export',
@@ -155,7 +155,7 @@ describe('transcripts of a folder', () => {
 })
 
 describe('an export that is killed', () => {
-  it('at any moment leaves whole files, and the next one finishes', async () => {
+  it('leaves only complete files at any moment, and the next one finishes', async () => {
     const many = home.path('many')
     for (let i = 0; i < 20; i++) {
       const path = join(many, PATHS.kimi.replace(SESSION, `${SESSION}-${i}`))
@@ -197,7 +197,7 @@ describe('transcripts of a sandbox', () => {
     home[Symbol.dispose]()
   })
 
-  it('are read from its home, also while they are written', async () => {
+  it('are read from its home folder, also while they are written', async () => {
     const listed = await home.json<Listed[]>(['transcripts', 'list', '--sandbox', 'parser'])
     expect(listed.map(({ harness, turns }) => [harness, turns]).sort()).toEqual([
       ['claude-code', 4],
@@ -210,7 +210,7 @@ describe('transcripts of a sandbox', () => {
     expect(stdout).toMatch(/^sandbox: "sbx_/m)
   })
 
-  it('are exported once, and go on in place', async () => {
+  it('are exported once, and updated in place', async () => {
     const args = ['transcripts', 'export', '--sandbox', 'parser', '--inbox', home.path('inbox')]
     expect(await home.json<ExportedRow[]>(args)).toHaveLength(5)
     expect(await home.json(args)).toEqual([])
@@ -222,7 +222,7 @@ describe('transcripts of a sandbox', () => {
     expect(readFileSync(row!.path, 'utf8')).toContain('Nothing more.')
   })
 
-  it('that lead outside by links, or never end, lead nowhere', async () => {
+  it('that are links, pipes, unreadable files or huge files are skipped', async () => {
     const inside = `
       cd ~ && mkdir -p .codex/sessions/2026/11/16 .gemini/tmp/x/chats
       ln -s /etc/passwd .codex/sessions/2026/11/16/rollout-link.jsonl
@@ -257,7 +257,7 @@ describe('transcripts of a sandbox', () => {
     expect(JSON.parse(exported.stdout)).toEqual([])
   })
 
-  it('of one that is stopped, or runs on this machine itself, are told where they are', async () => {
+  it('of a sandbox that is stopped or has no isolation are refused with an error', async () => {
     await home.json(['sandbox', 'create', '--name', 'here', '--isolation', 'none'])
     const here = await home.run(['transcripts', 'list', '--sandbox', 'here'])
     expect(here).toMatchObject({ code: ERRORS.usage.exit, stdout: '' })

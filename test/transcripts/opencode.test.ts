@@ -1,4 +1,7 @@
-/** OpenCode's database: read from a copy, its log included, by a process that no database can hold up or make run anything. */
+/**
+ * OpenCode's database. A subprocess reads it from a copy, with its write-ahead log. No database can block that
+ * subprocess or make it run anything.
+ */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,11 +17,11 @@ import { readDatabase } from '../../src/transcripts/opencode/subprocess.ts'
 import {
   addOpencodeSession,
   all,
-  type Exchange,
   FOLDER,
   memoryHome,
   openOpencodeDatabase,
   PATHS,
+  type TranscriptExchange,
   TWO,
 } from '../../src/transcripts/transcripts.fixture.ts'
 import { tempFolder } from '../temp-folder.ts'
@@ -48,7 +51,7 @@ class Home {
   }
 }
 
-/** With these conversations, closed, so that all of it is in one file. */
+/** Writes these conversations and closes the database, so that one file contains everything. */
 function writeDatabase(home: Home, fill: (database: DatabaseSync) => void): void {
   using database = openOpencodeDatabase(home.path)
   fill(database)
@@ -62,7 +65,7 @@ const SAID = [
 ]
 
 describe('a database', () => {
-  it('that a program has open is read with what is only in its log, and is not touched', async () => {
+  it('that a program has open is read with the content of its write-ahead log, and is not touched', async () => {
     const home = new Home()
     using database = openOpencodeDatabase(home.path)
     addOpencodeSession(database, TWO)
@@ -70,7 +73,7 @@ describe('a database', () => {
       name,
       statSync(join(dirname(home.path), name)).mtimeMs,
     ])
-    // A folder of its own: other tests read databases at the same time.
+    // Uses a folder of its own, because other tests read databases at the same time.
     const copies = tempFolder('craik-copies-')
     vi.stubEnv('TMPDIR', copies)
     onTestFinished(() => void vi.unstubAllEnvs())
@@ -89,7 +92,7 @@ describe('a database', () => {
     expect(readdirSync(copies)).toEqual([])
   })
 
-  it('has one conversation for each session of the user’s, less what was taken back', async () => {
+  it('gives one conversation for each session of the user, without reverted messages', async () => {
     const home = new Home()
     writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
@@ -99,9 +102,9 @@ describe('a database', () => {
     expect((await home.read()).said).toEqual([SAID, SAID.slice(0, 2)])
   })
 
-  it('of ten thousand turns is read whole', async () => {
+  it('of ten thousand turns is read completely', async () => {
     const home = new Home()
-    const many: Exchange[] = Array.from({ length: 5000 }, (_, i) => ({
+    const many: TranscriptExchange[] = Array.from({ length: 5000 }, (_, i) => ({
       prompt: `ask ${i}`,
       answer: `say ${i}`,
     }))
@@ -113,7 +116,7 @@ describe('a database', () => {
     expect((await home.read()).found[0]!.turns).toHaveLength(10_000)
   })
 
-  it('with rows that are damaged or endless is read but for those', async () => {
+  it('with damaged or oversized rows is read without those rows', async () => {
     const home = new Home()
     writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
@@ -129,7 +132,7 @@ describe('a database', () => {
     expect(found[0]!.damage).toMatchObject({ damaged: 2, oversized: 1 })
   })
 
-  it('that is cut off or overwritten anywhere never makes it throw', async () => {
+  it('that is truncated or overwritten anywhere never causes an exception', async () => {
     const home = new Home()
     writeDatabase(home, (database) => addOpencodeSession(database, TWO))
     const whole = readFileSync(home.path)
@@ -170,7 +173,7 @@ describe('a hostile database', () => {
     ],
     ['no table', 'DROP TABLE part'],
     ['no column', 'DROP TABLE part; CREATE TABLE part (id text, message_id text)'],
-  ])('with %s is refused, and says why', async (_, change) => {
+  ])('with %s is refused with a reason', async (_, change) => {
     const home = new Home()
     writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
@@ -187,12 +190,12 @@ describe('a hostile database', () => {
     ['nothing', ''],
     ['text', 'this is no database at all '.repeat(100)],
     ['a head without a body', 'SQLite format 3\0'],
-  ])('of %s is refused', async (_, content) => {
+  ])('that consists of %s is refused', async (_, content) => {
     const { found, problems } = await new Home().read(memoryHome({ [PATHS.opencode]: content }))
     expect([found, problems.length]).toEqual([[], 1])
   })
 
-  it('has triggers that are never fired', async () => {
+  it('has triggers that never fire', async () => {
     const home = new Home()
     writeDatabase(home, (database) => {
       addOpencodeSession(database, TWO)
@@ -201,7 +204,7 @@ describe('a hostile database', () => {
     expect((await home.read()).said).toEqual([SAID])
   })
 
-  it('is not read for longer than its time, and leaves no process', async () => {
+  it('is not read beyond its time limit, and leaves no process', async () => {
     const home = new Home()
     writeDatabase(home, (database) => addOpencodeSession(database, TWO))
     expect(await all(readDatabase(home.path, signal, 1))).toEqual([{ refused: 'reading it timed out' }])
@@ -212,7 +215,7 @@ describe('a hostile database', () => {
     await expect(all(reading)).rejects.toThrow('enough')
   })
 
-  it('whose pages lead back and forth, so that a table of one row has no end, is given up in time', async () => {
+  it('whose pages repeat so often that a table of one row has no end is given up in time', async () => {
     const home = new Home()
     writeDatabase(home, (database) => {
       addOpencodeSession(database, [], { id: 'ses_asked_for' })
@@ -227,7 +230,7 @@ describe('a hostile database', () => {
     expect(lines.slice(1)).toEqual([{ refused: 'reading it timed out' }])
   })
 
-  it('whose copy cannot be told from another by its log is read all the same', async () => {
+  it('whose write-ahead log is invalid or empty is still read', async () => {
     const home = new Home()
     writeDatabase(home, (database) => addOpencodeSession(database, TWO))
     const files = { [PATHS.opencode]: readFileSync(home.path), [`${PATHS.opencode}-wal`]: randomBytes(5000) }
@@ -237,7 +240,7 @@ describe('a hostile database', () => {
   })
 })
 
-/** Puts, in the place of a table's only page, six pages of which each names the next one three hundred times. */
+/** Replaces the only page of a table with six pages, each of which names the next one three hundred times. */
 function makeEndless(path: string, table: string): void {
   const CHILDREN = 300
   const LEVELS = 6

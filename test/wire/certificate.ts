@@ -1,4 +1,4 @@
-/** A self-signed certificate for loopback, made anew for each test run: no private key lies in the repository. */
+/** Creates a self-signed certificate for loopback in each test run, so that the repository contains no private key. */
 import { generateKeyPairSync, sign } from 'node:crypto'
 
 export interface Certificate {

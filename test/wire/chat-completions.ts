@@ -10,7 +10,7 @@ import {
 } from './wire-server.ts'
 import { argumentText, halves, usageOf } from './wire-usage.ts'
 
-/** `capField`: the name under which this server takes an output cap; the other one is refused. */
+/** `capField` is the server's parameter for the output limit. The server refuses the other one. */
 export function startChatCompletions(
   script: readonly Act[],
   options: {

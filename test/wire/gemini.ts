@@ -10,7 +10,7 @@ import {
 } from './wire-server.ts'
 import { usageOf } from './wire-usage.ts'
 
-/** What the server signs its calls with; a conversation that does not give it back is refused, as Gemini 3 does. */
+/** The signature of the server's tool calls. The server refuses a conversation without it, as Gemini 3 does. */
 export const SIGNATURE = 'c2lnbmF0dXJl'
 
 export function startGemini(script: readonly Act[], certificate?: Certificate): Promise<WireServer> {

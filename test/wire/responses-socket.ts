@@ -1,28 +1,31 @@
-/** A server that speaks OpenAI Responses over WebSocket: it checks what it is asked, remembers its last answer, and answers by a script. */
+/**
+ * A server that speaks OpenAI Responses over WebSocket. It validates requests, remembers its last response, and follows
+ * a script.
+ */
 import type { IncomingMessage } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Certificate } from './certificate.ts'
 
-/** What is done with one message. */
+/** The response to one message. */
 export type SocketAct =
   | {
       readonly kind: 'text'
       readonly text: string
       readonly usage?: { readonly input: number; readonly output: number } | 'none'
     }
-  /** As they are: a string is a text message, bytes are a binary one. */
+  /** Sent unchanged: a string as a text message, bytes as a binary message. */
   | { readonly kind: 'raw'; readonly messages: readonly (string | Buffer)[] }
-  /** Text, then the connection is destroyed. */
+  /** Sends text, then destroys the connection. */
   | { readonly kind: 'break'; readonly text: string }
-  /** Text, then nothing more. */
+  /** Sends text, then nothing more. */
   | { readonly kind: 'hang'; readonly text: string }
   | { readonly kind: 'silence' }
-  /** Text without end, for as long as it is read. */
+  /** Sends text without end, for as long as the client reads. */
   | { readonly kind: 'flood' }
 
-/** What an upgrade is answered with; `accept` when nothing is said. */
+/** The response to an upgrade request, other than accepting it. */
 export type UpgradeAct =
   | { readonly status: number; readonly body?: string }
   | { readonly headers: Readonly<Record<string, string>> }
@@ -38,13 +41,13 @@ export interface SocketServer extends AsyncDisposable {
   readonly baseUrl: string
   readonly upgrades: readonly { readonly path: string; readonly headers: IncomingMessage['headers'] }[]
   readonly messages: readonly SeenMessage[]
-  /** How many bytes of a flood have gone out, or wait to. */
+  /** Returns the number of bytes of a flood that were sent or are queued. */
   readonly flooded: () => number
-  /** Resolves when a connection is closed by the other side. */
+  /** Resolves when the client closes a connection. */
   readonly hangUp: Promise<void>
-  /** Closes what is open, as a provider does after its hour. */
+  /** Closes the open connections, as a provider does after an hour. */
   dropAll(): void
-  /** To whoever is connected. */
+  /** Sends a text to all open connections. */
   say(text: string): void
 }
 
@@ -155,7 +158,7 @@ export async function startResponsesSocket(
   }
 }
 
-/** Nothing is stored: only the last answer of this connection is known. */
+/** The server stores nothing: it accepts only the id of the last response on this connection. */
 function problemOf(body: SeenMessage['body'], last: string | undefined) {
   const wrong = (code: string, message: string) => ({
     type: 'invalid_request_error',

@@ -1,4 +1,4 @@
-/** A model server on loopback that speaks one true wire format, checks what it is asked and answers by a script. */
+/** A model server on loopback that speaks one real wire format. It validates requests and follows a script. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
@@ -11,19 +11,19 @@ export interface WireUsage {
   readonly output: number
 }
 
-/** What the server does with one request, in no dialect's own words. */
+/** The server's response to one request, independent of the dialect. */
 export type Act =
   | {
       readonly kind: 'text'
       readonly text: string
       readonly stop?: 'end' | 'max_tokens' | 'refused'
-      /** `none`: ends properly without any counts. Anything else is written as it is. */
+      /** With `none`, the response ends properly without counts. A raw value is sent unchanged. */
       readonly usage?: WireUsage | 'none' | { readonly raw: unknown }
     }
   | {
       readonly kind: 'tool_call'
       readonly name: string
-      /** A string is sent as it is, JSON or not. */
+      /** A string is sent unchanged, even if it is not JSON. */
       readonly arguments: Readonly<Record<string, unknown>> | string
       readonly text?: string
       readonly usage?: WireUsage | 'none'
@@ -34,41 +34,41 @@ export type Act =
       readonly status: number
       readonly message?: string
       readonly headers?: Readonly<Record<string, string>>
-      /** Instead of the dialect's own error body. */
+      /** Replaces the dialect's own error body. */
       readonly body?: string
     }
-  /** Text, then an error event in the dialect's words. */
+  /** Sends text, then an error event of the dialect. */
   | { readonly kind: 'error_event'; readonly text: string; readonly message: string }
-  /** Text, then the connection is destroyed. */
+  /** Sends text, then destroys the connection. */
   | { readonly kind: 'break'; readonly text: string }
-  /** Text, then a proper end of the body without the dialect's own last event. */
+  /** Sends text, then ends the body properly without the dialect's last event. */
   | { readonly kind: 'cut'; readonly text: string }
-  /** Text, then nothing more; the connection stays open. */
+  /** Sends text, then nothing more. The connection stays open. */
   | { readonly kind: 'hang'; readonly text: string }
-  /** A whole answer, one byte at a time. */
+  /** Sends a whole response, one byte at a time. */
   | { readonly kind: 'drip'; readonly text: string; readonly everyMs: number }
-  /** Never answers. */
+  /** Never responds. */
   | { readonly kind: 'silence' }
   | { readonly kind: 'redirect'; readonly location: string }
-  /** An event stream of exactly these bytes. */
+  /** Sends an event stream of exactly these bytes. */
   | {
       readonly kind: 'raw'
       readonly body: string | Buffer
       readonly headers?: Readonly<Record<string, string>>
     }
-  /** One event that never ends, until the other side has enough. */
+  /** Sends one endless event, until the client closes the connection. */
   | { readonly kind: 'endless_event' }
-  /** The connection is closed before any answer. */
+  /** Closes the connection without a response. */
   | { readonly kind: 'slam' }
 
-/** How a dialect looks on the wire. */
+/** The wire format of a dialect. */
 export interface ScriptedAnswer {
-  /** The path after the port. */
+  /** The path of the base URL, after the port. */
   readonly basePath: string
   readonly keyHeader: string
-  /** Why a request is not valid in this dialect; undefined when it is. */
+  /** Returns why a request is invalid in this dialect. `undefined` when it is valid. */
   check(request: SeenRequest): string | undefined
-  /** Frames of a whole answer, the last of which is the one that ends it. */
+  /** Returns the frames of a whole response. The last frame ends it. */
   answer(act: Extract<Act, { kind: 'text' | 'tool_call' }>, model: string): string[]
   errorFrame(message: string): string
   errorBody(status: number, message: string): string
@@ -80,19 +80,22 @@ export interface SeenRequest {
   readonly rawBody: string
   // biome-ignore lint/suspicious/noExplicitAny: whatever was sent, for tests to look into
   readonly body: any
-  /** Why the server found it wrong. */
+  /** The reason why the request was invalid. */
   invalid?: string | undefined
 }
 
 export interface WireServer extends AsyncDisposable {
   readonly baseUrl: string
   readonly requests: readonly SeenRequest[]
-  /** Resolves when the client closes a connection before its answer was complete. */
+  /** Resolves when the client closes a connection before its response was complete. */
   readonly hangUp: Promise<void>
   close(): Promise<void>
 }
 
-/** Each request takes the next act; the last one is repeated. With a certificate it speaks TLS. */
+/**
+ * Starts the server. Each request gets the next entry of the script, and the last entry repeats. With a certificate,
+ * the server uses TLS.
+ */
 export async function startWire(
   speech: ScriptedAnswer,
   script: readonly Act[],
@@ -129,7 +132,7 @@ export async function startWire(
   }
 }
 
-/** The frame of an event, named or not. */
+/** Returns the frame of an event, with or without a name. */
 export function frame(data: unknown, name?: string): string {
   const text = typeof data === 'string' ? data : JSON.stringify(data)
   return `${name === undefined ? '' : `event: ${name}\n`}data: ${text}\n\n`
@@ -181,7 +184,7 @@ async function perform(
   }
 }
 
-/** The frames up to and with the one that says the text. */
+/** Returns the frames up to and including the one with the text. */
 function beginning(frames: readonly string[], text: string): string {
   const last = frames.findIndex((each) => each.includes(JSON.stringify(text)))
   return frames.slice(0, last + 1).join('')

@@ -1,9 +1,9 @@
-/** The counts that the wire servers report when a script does not say any. */
+/** The counts that the wire servers report when a script contains none. */
 import type { Act, WireUsage } from './wire-server.ts'
 
 const USAGE: WireUsage = { input: 120, cacheRead: 20, output: 30 }
 
-/** What to write where the dialect has its counts: the script's own value, or counts spelled by the dialect. */
+/** Returns the usage to send: the raw value of the script, or counts in the format of the dialect. */
 export function usageOf(
   act: Extract<Act, { kind: 'text' | 'tool_call' }>,
   spell: (usage: WireUsage) => unknown,
@@ -13,7 +13,7 @@ export function usageOf(
   return spell(act.usage ?? USAGE)
 }
 
-/** Two halves, so that whoever reads has to join pieces. */
+/** Splits a text into two halves, so that the reader must join pieces. */
 export function halves(text: string): [string, string] {
   const middle = Math.ceil(text.length / 2)
   return [text.slice(0, middle), text.slice(middle)]

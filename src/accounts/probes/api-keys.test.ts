@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
 import { CATALOGUE } from '../../providers/provider-catalogue.ts'
-import { secretsFixture, NEVER as UNTIL } from '../../secrets/secrets.fixture.ts'
+import { secretsFixture } from '../../secrets/secrets.fixture.ts'
 import { bindSecret, storeSecret } from '../../secrets/secrets.ts'
-import { findWithProbe, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
+import { findWithProbe, machine, problemsOf } from '../accounts.fixture.ts'
 import { API_KEYS } from '../api-keys.ts'
 import { environmentProbe } from './environment.ts'
 import { secretStoreProbe } from './secret-store.ts'
@@ -45,7 +46,9 @@ describe('API keys', () => {
     const [found] = await findWithProbe(probe, here.hostEnvironment)
     expect(found?.account).toMatchObject({ id: 'secret/GEMINI_API_KEY', family: 'gemini' })
     if (found?.login.kind !== 'key') throw new Error('expected a key')
-    expect(found.login.headers(await found.login.read(UNTIL))).toEqual({ 'x-goog-api-key': 'made-up-key' })
+    expect(found.login.headers(await found.login.read(NEVER_ABORTED))).toEqual({
+      'x-goog-api-key': 'made-up-key',
+    })
     expect((await problemsOf(probe, here.hostEnvironment)).map(({ id }) => id)).toEqual([
       'secret/OPENAI_API_KEY',
     ])
@@ -54,6 +57,6 @@ describe('API keys', () => {
   it('are not looked up in a store that does not exist', async () => {
     using here = machine()
     const probe = secretStoreProbe(here.home, async () => undefined)
-    expect(await probe.probe(here.hostEnvironment, NEVER)).toEqual([])
+    expect(await probe.probe(here.hostEnvironment, NEVER_ABORTED)).toEqual([])
   })
 })

@@ -1,13 +1,14 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { findWithProbe, type Machine, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { findWithProbe, machine, problemsOf, type TestMachine } from '../accounts.fixture.ts'
 import { githubProbe } from './github.ts'
 
 describe('GitHub', () => {
   const HOSTS = 'github.com:\n    user: ada\n    oauth_token: made-up-from-file\n'
 
-  function withGh(here: Machine, script: string) {
+  function withGh(here: TestMachine, script: string) {
     here.write('bin/gh', `#!/bin/sh\n${script}\n`, 0o755)
     chmodSync(join(here.userHome, 'bin/gh'), 0o755)
     return here.with({
@@ -34,13 +35,13 @@ describe('GitHub', () => {
       gitBaseUrl: 'https://github.com',
     })
     if (found?.login.kind !== 'key') throw new Error('expected a key')
-    expect(await found.login.read(NEVER)).toBe('gho_from---hostname-github.com')
+    expect(await found.login.read(NEVER_ABORTED)).toBe('gho_from---hostname-github.com')
   })
 
   it('is absent when gh is not logged in, even if an old file has a token', async () => {
     using here = machine()
     here.write('.config/gh/hosts.yml', HOSTS)
-    expect(await githubProbe.probe(withGh(here, 'exit 1'), NEVER)).toEqual([])
+    expect(await githubProbe.probe(withGh(here, 'exit 1'), NEVER_ABORTED)).toEqual([])
   })
 
   it('is read from its file when gh is not installed', async () => {
@@ -61,6 +62,7 @@ describe('GitHub', () => {
     }
     const [found] = await findWithProbe(githubProbe, hostEnvironment)
     expect(found?.account.gitBaseUrl).toBe('https://git.example')
-    if (found?.login.kind === 'key') expect(await found.login.read(NEVER)).toBe('token-for-git.example')
+    if (found?.login.kind === 'key')
+      expect(await found.login.read(NEVER_ABORTED)).toBe('token-for-git.example')
   })
 })

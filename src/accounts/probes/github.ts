@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { hostEnvironment, runChild } from '../../lib/child.ts'
-import { type FoundProgram, findHostProgram, PINNED } from '../../lib/host-programs.ts'
+import { type FoundProgram, findHostProgram, PINS_VARIABLE } from '../../lib/host-programs.ts'
 import { BASE_URLS, isHeaderSafe, keyHeaders } from '../api-keys.ts'
 import { LOGIN_COMMANDS } from '../log-in-again.ts'
 import type { Found, HostEnvironment, Probe, ProbeProblem } from '../probe-result.ts'
@@ -30,7 +30,7 @@ export const githubProbe: Probe = {
   name: ID,
   async stamp(host) {
     const file = await fileStamp([pathIn(host)], host.nowMs())
-    const pinned = host.environment[PINNED] ?? ''
+    const pinned = host.environment[PINS_VARIABLE] ?? ''
     return file && `${file}|${Math.floor(host.nowMs() / GOOD_FOR_MS)}|${pinned}`
   },
   searchedLocations: (host) => ['`gh auth token`', shortenHome(host, pathIn(host))],

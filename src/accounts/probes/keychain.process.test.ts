@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { findWithProbe, type Machine, machine, NEVER } from '../accounts.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { findWithProbe, machine, type TestMachine } from '../accounts.fixture.ts'
 import { claudeCodeProbe } from './claude-code.ts'
 import { codexProbe } from './codex.ts'
 
@@ -19,7 +20,7 @@ if [ "$1" = find-generic-password ]; then
 fi
 exit 1
 `
-  function onMac(here: Machine) {
+  function onMac(here: TestMachine) {
     here.write('bin/security', SECURITY, 0o755)
     return here.with({
       platform: 'darwin',
@@ -36,14 +37,14 @@ exit 1
       id: 'claude-code',
       source: 'macOS keychain, “Claude Code-credentials”',
     })
-    expect(await claudeCodeProbe.probe({ ...mac, platform: 'linux' }, NEVER)).toEqual([])
+    expect(await claudeCodeProbe.probe({ ...mac, platform: 'linux' }, NEVER_ABORTED)).toEqual([])
     here.write('keychain/Claude_Code-credentials.ada', Buffer.from(CLAUDE).toString('hex'))
     expect(await findWithProbe(claudeCodeProbe, mac)).toHaveLength(1)
   })
 
   it('without an item means that nobody is logged in', async () => {
     using here = machine()
-    expect(await claudeCodeProbe.probe(onMac(here), NEVER)).toEqual([])
-    expect(await codexProbe.probe(onMac(here), NEVER)).toEqual([])
+    expect(await claudeCodeProbe.probe(onMac(here), NEVER_ABORTED)).toEqual([])
+    expect(await codexProbe.probe(onMac(here), NEVER_ABORTED)).toEqual([])
   })
 })

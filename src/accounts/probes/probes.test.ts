@@ -2,7 +2,8 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { fakeJwt, findWithProbe, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { fakeJwt, findWithProbe, machine, problemsOf } from '../accounts.fixture.ts'
 import { claudeCodeFormat } from '../logins/claude-code.ts'
 import { codexFormat } from '../logins/codex.ts'
 import { parseLoginFile } from '../logins/format.ts'
@@ -130,7 +131,7 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
 
   it('is absent when its file is missing, empty, or without a login', async () => {
     using here = machine()
-    expect(await probe.probe(here.hostEnvironment, NEVER)).toEqual([])
+    expect(await probe.probe(here.hostEnvironment, NEVER_ABORTED)).toEqual([])
     for (const nothing of [
       '',
       ' \n',
@@ -138,7 +139,7 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
       '{"access_token":"","claudeAiOauth":{"accessToken":""},"tokens":null}',
     ]) {
       here.write(file, nothing)
-      expect(await probe.probe(here.hostEnvironment, NEVER)).toEqual([])
+      expect(await probe.probe(here.hostEnvironment, NEVER_ABORTED)).toEqual([])
     }
   })
 
@@ -153,7 +154,7 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
     ]
     for (const text of damaged) {
       here.write(file, text, 0o640)
-      const [problem, ...more] = await probe.probe(here.hostEnvironment, NEVER)
+      const [problem, ...more] = await probe.probe(here.hostEnvironment, NEVER_ABORTED)
       expect(more).toEqual([])
       expect(problem).toMatchObject({ id, problem: expect.stringContaining(file), hint: expect.any(String) })
       expect(JSON.stringify(problem)).not.toMatch(/\n|made-up/)
@@ -231,9 +232,9 @@ describe('Codex', () => {
     expect(found?.account).toMatchObject({ kind: 'api_key', billing: 'metered', family: 'openai' })
     if (found?.login.kind !== 'key') throw new Error('expected a key')
     here.write('.codex/auth.json', '{"OPENAI_API_KEY":"another-key"}')
-    expect(await found.login.read(NEVER)).toBe('another-key')
+    expect(await found.login.read(NEVER_ABORTED)).toBe('another-key')
     here.write('.codex/auth.json', '{}')
-    await expect(found.login.read(NEVER)).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(found.login.read(NEVER_ABORTED)).rejects.toMatchObject({ code: 'unavailable' })
   })
 })
 
@@ -244,7 +245,7 @@ it('Gemini’s earlier file is used when the present one is absent, and the pres
     '~/.config/gemini/credentials.json',
   )
   here.write('.gemini/oauth_creds.json', '{"access')
-  const findings = await geminiProbe.probe(here.hostEnvironment, NEVER)
+  const findings = await geminiProbe.probe(here.hostEnvironment, NEVER_ABORTED)
   expect(findings.map((finding) => 'problem' in finding)).toEqual([true, false])
 })
 
@@ -254,7 +255,7 @@ it('a logout of Kimi applies although its file still exists', async () => {
   const { createHash } = await import('node:crypto')
   const digest = createHash('sha256').update(KIMI).digest('hex')
   here.write('.kimi-code/credentials/kimi-code.removed', JSON.stringify({ version: 1, file_digest: digest }))
-  expect(await kimiProbe.probe(here.hostEnvironment, NEVER)).toEqual([])
+  expect(await kimiProbe.probe(here.hostEnvironment, NEVER_ABORTED)).toEqual([])
 })
 
 it('OpenCode’s API keys of known families are found, and its own logins are reported as refreshed by OpenCode only', async () => {
@@ -269,7 +270,7 @@ it('OpenCode’s API keys of known families are found, and its own logins are re
       somebody: { type: 'api', key: 'unknown' },
     }),
   )
-  const findings = await opencodeProbe.probe(here.hostEnvironment, NEVER)
+  const findings = await opencodeProbe.probe(here.hostEnvironment, NEVER_ABORTED)
   expect(findings.map((finding) => ('problem' in finding ? `! ${finding.id}` : finding.account.id))).toEqual([
     'opencode/openrouter',
     '! opencode/anthropic',
@@ -277,5 +278,5 @@ it('OpenCode’s API keys of known families are found, and its own logins are re
   ])
   expect(JSON.stringify(findings)).not.toContain('made-up')
   const moved = here.with({ environment: { XDG_DATA_HOME: join(here.userHome, 'data') } })
-  expect(await opencodeProbe.probe(moved, NEVER)).toEqual([])
+  expect(await opencodeProbe.probe(moved, NEVER_ABORTED)).toEqual([])
 })

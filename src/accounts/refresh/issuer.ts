@@ -3,7 +3,7 @@
  */
 import { Agent, request } from 'undici'
 import { z } from 'zod'
-import { codeOfFailure, jsonIn } from '../../lib/foreign-answer.ts'
+import { codeOfFailure, tryParseJson } from '../../lib/external-response.ts'
 import { type IssuerAnswer, issuerAnswer, type TokenRequest } from '../logins/format.ts'
 
 const TIMEOUT_MS = 30_000
@@ -60,7 +60,7 @@ export async function askIssuer(
 }
 
 function parseReply(status: number, text: string): IssuerReply {
-  const content = jsonIn(text)
+  const content = tryParseJson(text)
   if (status === 200) {
     const answer = issuerAnswer.safeParse(content)
     if (answer.success) return { kind: 'tokens', answer: answer.data }

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { hostEnvironment } from '../../lib/child.ts'
-import { PINNED, pinPrograms } from '../../lib/host-programs.ts'
+import { PINS_VARIABLE, pinPrograms } from '../../lib/host-programs.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import type { RefreshRequest } from './refresh-request.ts'
 import { refreshResult } from './refresh-request.ts'
@@ -26,7 +26,7 @@ const PASSED_ON = [
   'SSL_CERT_FILE',
   'SSL_CERT_DIR',
   'NODE_COMPILE_CACHE',
-  PINNED,
+  PINS_VARIABLE,
 ]
 
 const HELPER = import.meta.url.endsWith('.ts') ? 'src/accounts/refresh/main.ts' : 'src/refresh-login.cjs'
@@ -36,7 +36,7 @@ export async function refreshInSubprocess(task: RefreshTask): Promise<RefreshOut
   const mounted = [...(await task.hostEnvironment.mounted())]
   const env: Record<string, string> = hostEnvironment(environment)
   for (const name of PASSED_ON) if (environment[name]) env[name] = environment[name]
-  env[PINNED] ??= JSON.stringify(pinPrograms(environment))
+  env[PINS_VARIABLE] ??= JSON.stringify(pinPrograms(environment))
   const child = spawn(process.execPath, [fileURLToPath(packageFile(HELPER))], {
     cwd: '/',
     env,

@@ -2,7 +2,8 @@ import { existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:f
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Issuer, startIssuer } from '../../../test/accounts/issuer.ts'
-import { type Machine, NEVER } from '../accounts.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import type { TestMachine } from '../accounts.fixture.ts'
 import { brokerOf, CLAUDE, HOUR_MS, machineOf } from '../broker.fixture.ts'
 import type { BrokerOptions } from '../broker.ts'
 import type { Probe } from '../probe-result.ts'
@@ -20,7 +21,7 @@ beforeEach(() => {
 })
 
 const here = (variables?: Readonly<Record<string, string>>) => machineOf(issuer, variables)
-const brokerAt = (machine: Machine, more?: Partial<BrokerOptions>) => brokerOf(issuer, machine, more)
+const brokerAt = (machine: TestMachine, more?: Partial<BrokerOptions>) => brokerOf(issuer, machine, more)
 
 describe('a login during a refresh', () => {
   it('is adopted when its own program used the token up and has written a new one', async () => {
@@ -29,7 +30,7 @@ describe('a login during a refresh', () => {
     machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() + 1_000))
     const theirs = issuer.login()
     issuer.broken = { status: 400, text: '{"error":"invalid_grant"}' }
-    const pending = brokerAt(machine).credential('claude-code', NEVER)
+    const pending = brokerAt(machine).credential('claude-code', NEVER_ABORTED)
     await expect.poll(() => issuer.refreshes.at(-1)?.fields.refresh_token).toBe(pair.refresh_token)
     machine.write(CLAUDE.file, CLAUDE.write(theirs, Date.now() + HOUR_MS))
     expect((await pending).headers.authorization).toBe(`Bearer ${theirs.access_token}`)
@@ -57,7 +58,7 @@ describe('a login during a refresh', () => {
       },
     }
     await expect(
-      brokerAt(machine, { probes: [unwritable] }).credential('claude-code', NEVER),
+      brokerAt(machine, { probes: [unwritable] }).credential('claude-code', NEVER_ABORTED),
     ).rejects.toThrow('it is closed')
     expect(issuer.refreshes).toHaveLength(before)
   })
@@ -70,7 +71,7 @@ describe('a login during a refresh', () => {
     const dead = new Date(Date.now() - 120_000)
     utimesSync(locks[1]!, dead, dead)
     const before = issuer.refreshes.length
-    const pending = brokerAt(machine).credential('claude-code', NEVER)
+    const pending = brokerAt(machine).credential('claude-code', NEVER_ABORTED)
     await new Promise((later) => setTimeout(later, 300))
     expect(issuer.refreshes).toHaveLength(before)
     rmSync(locks[0]!, { recursive: true })
@@ -93,7 +94,7 @@ describe('a login during a refresh', () => {
     const stored = { used: tokenDigest(pair.refresh_token), unwanted: tokenDigest(pair.access_token), answer }
     writeJournal(machine.home, journal, { ...stored, answeredAtMs: Date.now() })
     const before = issuer.refreshes.length
-    const { headers } = await brokerAt(machine).credential('claude-code', NEVER)
+    const { headers } = await brokerAt(machine).credential('claude-code', NEVER_ABORTED)
     expect(headers.authorization).toBe('Bearer kept-access')
     expect(CLAUDE.refreshToken(machine.read(CLAUDE.file))).toBe('kept-refresh')
     expect(existsSync(journal)).toBe(false)
@@ -112,7 +113,7 @@ describe('a login during a refresh', () => {
     )
     const answer = { access_token: 'kept-access', refresh_token: 'kept-refresh', expires_in: 3600 }
     writeJournal(machine.home, journal, { used: tokenDigest('old'), unwanted: '', answer, answeredAtMs: 1 })
-    const { headers } = await brokerAt(machine).credential('claude-code', NEVER)
+    const { headers } = await brokerAt(machine).credential('claude-code', NEVER_ABORTED)
     expect(headers.authorization).toBe(`Bearer ${theirs.access_token}`)
     expect(existsSync(journal)).toBe(false)
   })
@@ -122,7 +123,7 @@ describe('a login during a refresh', () => {
     const pair = issuer.login()
     machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
     issuer.delayMs = 200
-    const pending = brokerAt(machine).credential('claude-code', NEVER)
+    const pending = brokerAt(machine).credential('claude-code', NEVER_ABORTED)
     await expect.poll(() => issuer.refreshes.at(-1)?.fields.refresh_token).toBe(pair.refresh_token)
     const theirs = issuer.login()
     writeFileSync(join(machine.userHome, CLAUDE.file), CLAUDE.write(theirs, Date.now() + HOUR_MS))
@@ -134,7 +135,7 @@ describe('a login during a refresh', () => {
     const pair = issuer.login()
     machine.write(CLAUDE.file, CLAUDE.write(pair, Date.now() - 1))
     issuer.delayMs = 200
-    const pending = brokerAt(machine).credential('claude-code', NEVER)
+    const pending = brokerAt(machine).credential('claude-code', NEVER_ABORTED)
     const refusal = expect(pending).rejects.toMatchObject({ code: 'unavailable' })
     await expect.poll(() => issuer.refreshes.at(-1)?.fields.refresh_token).toBe(pair.refresh_token)
     rmSync(join(machine.userHome, CLAUDE.file))

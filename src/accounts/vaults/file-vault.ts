@@ -4,7 +4,7 @@ import { constants } from 'node:fs'
 import { access, type FileHandle, open, realpath, rename, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Snapshot, type Vault, VaultProblem } from './vault.ts'
+import { type Vault, VaultProblem, type VaultSnapshot } from './vault.ts'
 
 export const MAX_LOGIN_BYTES = 1024 * 1024
 const REWRITE_MS = 50
@@ -41,7 +41,7 @@ export function fileVault(path: string, source: string): Vault {
 }
 
 interface HostFile {
-  readonly snapshot: Snapshot
+  readonly snapshot: VaultSnapshot
   readonly realPath: string
   readonly mode: number
   readonly uid: number
@@ -78,7 +78,7 @@ async function readHostFile(path: string, source: string): Promise<HostFile | un
 async function replaceHostFile(
   path: string,
   source: string,
-  expected: Snapshot,
+  expected: VaultSnapshot,
   text: string,
 ): Promise<boolean> {
   const before = await readHostFile(path, source)

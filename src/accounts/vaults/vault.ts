@@ -1,6 +1,6 @@
 /** The storage of a login on this machine. A writer can replace it only if its last read is still current. */
 
-export interface Snapshot {
+export interface VaultSnapshot {
   readonly text: string
   /** Identifies the text and its file: the same text in another file is another snapshot. */
   readonly identity: string
@@ -12,11 +12,11 @@ export interface Vault {
   /** A stable id of the vault, unique on this machine. */
   readonly key: string
   /** Returns `undefined` when the vault is missing or blank. Throws `VaultProblem`. */
-  read(until: AbortSignal): Promise<Snapshot | undefined>
+  read(until: AbortSignal): Promise<VaultSnapshot | undefined>
   /** Returns why `replace` would fail, before a request to an issuer. `undefined` when it should succeed. */
   unwritable(): Promise<string | undefined>
   /** Returns `false`, and changes nothing, when the content differs from `expected`. */
-  replace(expected: Snapshot, text: string, until: AbortSignal): Promise<boolean>
+  replace(expected: VaultSnapshot, text: string, until: AbortSignal): Promise<boolean>
 }
 
 /** The vault's content cannot be read as a login. The message is for the user and repeats nothing of the content. */

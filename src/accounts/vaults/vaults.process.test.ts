@@ -2,7 +2,8 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFil
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { machine, NEVER } from '../accounts.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { machine } from '../accounts.fixture.ts'
 import { fileVault } from './file-vault.ts'
 import { keychainVault } from './keychain-vault.ts'
 
@@ -11,8 +12,8 @@ describe('a login in a file', () => {
     using here = machine()
     here.write('folder/login.json', '{"old":1}', 0o640)
     const vault = fileVault(join(here.userHome, 'folder/login.json'), 'it')
-    const snapshot = await vault.read(NEVER)
-    expect(await vault.replace(snapshot!, '{"new":1}', NEVER)).toBe(true)
+    const snapshot = await vault.read(NEVER_ABORTED)
+    expect(await vault.replace(snapshot!, '{"new":1}', NEVER_ABORTED)).toBe(true)
     expect(here.read('folder/login.json')).toBe('{"new":1}')
     expect(here.mode('folder/login.json')).toBe(0o640)
     expect(readdirSync(join(here.userHome, 'folder'))).toEqual(['login.json'])
@@ -33,9 +34,9 @@ describe('a login in a file', () => {
     }
     for (const [how, happen] of Object.entries(change)) {
       here.write('login.json', '{"old":1}')
-      const snapshot = await vault.read(NEVER)
+      const snapshot = await vault.read(NEVER_ABORTED)
       happen()
-      expect(await vault.replace(snapshot!, '{"ours":1}', NEVER), how).toBe(false)
+      expect(await vault.replace(snapshot!, '{"ours":1}', NEVER_ABORTED), how).toBe(false)
     }
     expect(readdirSync(here.userHome).sort()).toEqual(['login.json.gone'])
   })
@@ -45,7 +46,7 @@ describe('a login in a file', () => {
     here.write('dotfiles/login.json', '{"old":1}')
     symlinkSync('dotfiles/login.json', join(here.userHome, 'login.json'))
     const vault = fileVault(join(here.userHome, 'login.json'), 'it')
-    expect(await vault.replace((await vault.read(NEVER))!, '{"new":1}', NEVER)).toBe(true)
+    expect(await vault.replace((await vault.read(NEVER_ABORTED))!, '{"new":1}', NEVER_ABORTED)).toBe(true)
     expect(here.read('dotfiles/login.json')).toBe('{"new":1}')
     symlinkSync('nowhere', join(here.userHome, 'still-a-link'))
     expect(readFileSync(join(here.userHome, 'login.json'), 'utf8')).toBe('{"new":1}')
@@ -56,7 +57,7 @@ describe('a login in a file', () => {
     const path = join(here.userHome, 'login.json')
     writeFileSync(path, '')
     setTimeout(() => writeFileSync(path, '{"whole":1}'), 10)
-    expect((await fileVault(path, 'it').read(NEVER))?.text).toBe('{"whole":1}')
+    expect((await fileVault(path, 'it').read(NEVER_ABORTED))?.text).toBe('{"whole":1}')
   })
 
   it('is read to its end, up to the maximum size of a login', async () => {
@@ -64,10 +65,10 @@ describe('a login in a file', () => {
     const path = join(here.userHome, 'login.json')
     for (const length of [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 1024 * 1024]) {
       writeFileSync(path, 'x'.repeat(length))
-      expect((await fileVault(path, 'it').read(NEVER))?.text.length ?? 0).toBe(length)
+      expect((await fileVault(path, 'it').read(NEVER_ABORTED))?.text.length ?? 0).toBe(length)
     }
     writeFileSync(path, 'x'.repeat(1024 * 1024 + 1))
-    await expect(fileVault(path, 'it').read(NEVER)).rejects.toThrow('larger than 1 MiB')
+    await expect(fileVault(path, 'it').read(NEVER_ABORTED)).rejects.toThrow('larger than 1 MiB')
   })
 
   it('that is rewritten again and again is read completely or not at all', async () => {
@@ -83,7 +84,7 @@ describe('a login in a file', () => {
       }
     })()
     const reads = Array.from({ length: 10 }, async () => {
-      for (let at = 0; at < 20; at++) seen.add((await fileVault(path, 'it').read(NEVER))?.text)
+      for (let at = 0; at < 20; at++) seen.add((await fileVault(path, 'it').read(NEVER_ABORTED))?.text)
     })
     await Promise.all(reads)
     isDone = true
@@ -117,14 +118,14 @@ printf "$(printf '%s' "$hex" | sed 's/../\\\\x&/g')" > "$HOME/item"
     environment: { PATH: `${join(here.userHome, 'bin')}:/usr/bin:/bin` },
   })
   const vault = keychainVault({ service: 'A service', account: 'ada' }, mac)
-  expect(await vault.read(NEVER)).toBeUndefined()
+  expect(await vault.read(NEVER_ABORTED)).toBeUndefined()
   here.write('item', '{"old":1}')
-  const snapshot = await vault.read(NEVER)
-  expect(await vault.replace(snapshot!, '{"new":"made-up-token"}', NEVER)).toBe(true)
-  expect((await vault.read(NEVER))?.text).toBe('{"new":"made-up-token"}')
-  expect(await vault.replace(snapshot!, '{"late":1}', NEVER)).toBe(false)
+  const snapshot = await vault.read(NEVER_ABORTED)
+  expect(await vault.replace(snapshot!, '{"new":"made-up-token"}', NEVER_ABORTED)).toBe(true)
+  expect((await vault.read(NEVER_ABORTED))?.text).toBe('{"new":"made-up-token"}')
+  expect(await vault.replace(snapshot!, '{"late":1}', NEVER_ABORTED)).toBe(false)
   expect(here.read('argv')).not.toMatch(/made-up|6d6164652d7570/)
   await expect(
-    vault.replace((await vault.read(NEVER))!, `{"long":"${'x'.repeat(4_000)}"}`, NEVER),
+    vault.replace((await vault.read(NEVER_ABORTED))!, `{"long":"${'x'.repeat(4_000)}"}`, NEVER_ABORTED),
   ).rejects.toThrow('too long')
 })

@@ -1,13 +1,16 @@
-/** What a turn changed in its copy, in a few words for an editor: how to bring it over, or that it was. */
+/**
+ * Describes for an editor what a prompt changed in its copy, and how to apply the changes or whether Craik applied
+ * them.
+ */
 import { CraikError } from '../../errors.ts'
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
-import type { EndedRun } from '../prompt/recorded-run.ts'
+import type { EndedPromptRun } from '../prompt/recorded-run.ts'
 
 export interface ChangeMessages {
-  /** Markdown; undefined: nothing to tell. */
+  /** Markdown, or undefined if nothing changed. */
   readonly words: string | undefined
-  /** All of it is in the folder now. */
+  /** True if the folder contains all changes now. */
   readonly isBroughtOver: boolean
 }
 
@@ -15,7 +18,7 @@ const NAMED = 8
 
 export async function describeChanges(
   context: CliContext,
-  { run, kept: changeSet }: EndedRun,
+  { run, kept: changeSet }: EndedPromptRun,
   isApplied: boolean,
 ): Promise<ChangeMessages> {
   const changes = changeSet?.record.changes ?? []
@@ -59,7 +62,7 @@ async function applyAndDescribe(context: CliContext, runId: string, what: string
 
 const count = (files: number) => `${files.toLocaleString('en')} ${files === 1 ? 'file' : 'files'}`
 
-/** Names come from inside: none of them ends the code that it is shown as. */
+/** The names come from the sandbox, so a name must not be able to close its own code span. */
 function formatPaths(paths: readonly string[]): string {
   const shown = paths
     .slice(0, NAMED)

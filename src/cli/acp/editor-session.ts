@@ -1,4 +1,7 @@
-/** One session of an editor: an agent in a sandbox, asked turn after turn, each kept as a run of its own. */
+/**
+ * One session of an editor: an agent in a sandbox that gets one prompt after another. Craik records each prompt as a
+ * run of its own.
+ */
 import type {
   AgentContext,
   ContentBlock,
@@ -12,7 +15,7 @@ import type {
 } from '@agentclientprotocol/sdk'
 import { CraikError } from '../../errors.ts'
 import type { PendingTool } from '../../harnesses/acp/agent-events.ts'
-import { AgentLink } from '../../harnesses/acp/agent-link.ts'
+import { AgentConnection } from '../../harnesses/acp/agent-link.ts'
 import { promptForAgent } from '../../harnesses/acp/for-agent.ts'
 import { stateForEditor, updateForEditor } from '../../harnesses/acp/for-editor.ts'
 import { type WorkspacePaths, workspacePaths } from '../../harnesses/acp/workspace-paths.ts'
@@ -24,10 +27,10 @@ import { receiptsSoFar } from '../../run/prompts/prompt-usage.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { outOfTime, readyHarness, sessionTerms, startHarness } from '../prompt/harness-agent.ts'
-import { moreOfLogin } from '../prompt/harness-logins.ts'
-import { awake, type PromptSandbox } from '../prompt/prompt-sandbox.ts'
-import { beginRecordedRun, type EndedRun, type RecordedRun } from '../prompt/recorded-run.ts'
+import { prepareHarness, sessionTerms, startHarness, timeoutError } from '../prompt/harness-agent.ts'
+import { explainLoginError } from '../prompt/harness-logins.ts'
+import { ensureRunning, type PromptSandbox } from '../prompt/prompt-sandbox.ts'
+import { beginRecordedRun, type EndedPromptRun, type RecordedRun } from '../prompt/recorded-run.ts'
 import { watchAgent } from '../prompt/watch-agent.ts'
 import { describeChanges } from './change-messages.ts'
 import type { Outbox } from './outbox.ts'
@@ -35,7 +38,7 @@ import { describeForEditor } from './permission-request.ts'
 import { sessionIdOf } from './session-id.ts'
 
 export interface EditorSessionOptions {
-  /** Its `signal` aborts when the editor has hung up, too. */
+  /** Its `signal` also aborts when the editor disconnects. */
   readonly context: CliContext
   readonly client: ApiClient
   readonly editor: AgentContext
@@ -48,9 +51,12 @@ export interface EditorSessionOptions {
   readonly isApplied: boolean
 }
 
-/** One agent's; a session that goes on longer is taken up by another. Nobody else ends it when we are killed. */
+/**
+ * The longest time that one agent process runs. A longer session continues with a new process. If this command is
+ * killed, only this limit ends the agent.
+ */
 const AGENT_MS = 4 * 3600_000
-/** Told before the editor knows the session. */
+/** The most updates that wait until the editor has the session id. */
 const MAX_HELD = 64
 const OPTIONS: PermissionOption[] = [
   { optionId: 'allow', name: 'Allow', kind: 'allow_once' },
@@ -64,17 +70,20 @@ export class EditorSession {
   #agentSession: string | undefined
   #last: PromptRun | undefined
   #isBroughtOver = false
-  #link: AgentLink | undefined
+  #link: AgentConnection | undefined
   #linkedAtMs = 0
-  #waking: Promise<AgentLink> | undefined
+  #waking: Promise<AgentConnection> | undefined
   #takes: PromptCapabilities = {}
   #run: RecordedRun | undefined
   #cancel: AbortController | undefined
-  /** The prompt that is under way; never rejects. */
-  #asking: Promise<unknown> | undefined
-  /** What is told goes to the editor, waits until it knows the session, or is what it knows already. */
-  #telling: 'told' | 'held' | 'known' = 'held'
-  /** What was chosen in the editor, for the agent that takes up the session. */
+  /** The current prompt. Never rejects. */
+  #currentPrompt: Promise<unknown> | undefined
+  /**
+   * `told`: updates go to the editor. `held`: updates wait until the editor has the session id. `known`: the updates
+   * repeat what the editor has already, so Craik drops them.
+   */
+  #updateState: 'told' | 'held' | 'known' = 'held'
+  /** The mode that the user chose in the editor. A new agent process that continues the session gets it too. */
   #modeId: string | undefined
   readonly #configured = new Map<string, string | boolean>()
   #held: SessionUpdate[] = []
@@ -86,23 +95,23 @@ export class EditorSession {
     this.#paths = workspacePaths(sandbox.workspace, INSIDE.workspace)
   }
 
-  /** A new one. What the agent told meanwhile is held until `tell`. */
+  /** Starts a new session. Its updates wait until `release`. */
   async begin(): Promise<LoadSessionResponse> {
     return this.#start()
   }
 
-  /** The one of an earlier run, by the name that the editor has for it; all that was said in it is told again. */
+  /** Loads the session of an earlier run under the editor's id for it. The agent sends the whole conversation again. */
   async load(id: string, run: PromptRun & { readonly agent_session: string }): Promise<LoadSessionResponse> {
     this.#last = run
     this.#agentSession = run.agent_session
     this.id = id
-    this.#telling = 'told'
+    this.#updateState = 'told'
     return this.#start()
   }
 
-  /** The editor knows the session now. */
+  /** Sends the waiting updates, because the editor has the session id now. */
   release(): void {
-    this.#telling = 'told'
+    this.#updateState = 'told'
     for (const update of this.#held.splice(0)) this.#options.outbox.send(this.id, update)
   }
 
@@ -116,7 +125,7 @@ export class EditorSession {
     const stop = () => cancel.abort()
     until.addEventListener('abort', stop, { once: true })
     const pending = this.#ask(blocks, cancel.signal)
-    this.#asking = pending.catch(() => {})
+    this.#currentPrompt = pending.catch(() => {})
     try {
       return await pending
     } finally {
@@ -130,27 +139,27 @@ export class EditorSession {
   }
 
   async setMode(modeId: string): Promise<void> {
-    await (await this.#awake()).setMode(modeId)
+    await (await this.#ensureAgent()).setMode(modeId)
     this.#modeId = modeId
   }
 
   async setConfigOption(configId: string, value: string | boolean): Promise<LoadSessionResponse> {
-    const state = await (await this.#awake()).setConfigOption(configId, value)
+    const state = await (await this.#ensureAgent()).setConfigOption(configId, value)
     this.#configured.set(configId, value)
     return stateForEditor(state)
   }
 
-  /** What is under way is cancelled, and the agent has its while to say that it did, and to write down what was said. */
+  /** Cancels the current prompt. The agent gets time to confirm that, and to save the conversation. */
   async close(): Promise<void> {
     this.cancel()
-    await this.#asking
+    await this.#currentPrompt
     await this.#link?.close()
   }
 
   async #ask(blocks: readonly ContentBlock[], cancel: AbortSignal): Promise<PromptResponse> {
     const { context, client, harness, permissions, timeoutMs } = this.#options
     const { sandbox, workspace } = this.#sandbox
-    const link = await this.#awake()
+    const link = await this.#ensureAgent()
     const prompt = promptForAgent(blocks, this.#paths, this.#takes, harness.name)
     const store = await context.store()
     const from = await receiptsSoFar(store)
@@ -178,7 +187,7 @@ export class EditorSession {
           ? await run.fail(turn.error, isCancelled)
           : await run.end(isCancelled ? 'cancelled' : 'completed', stopReason),
       )
-      if ('error' in turn && !isCancelled) throw await moreOfLogin(context, harness, turn.error)
+      if ('error' in turn && !isCancelled) throw await explainLoginError(context, harness, turn.error)
       return { stopReason }
     } finally {
       this.#run = undefined
@@ -187,7 +196,7 @@ export class EditorSession {
   }
 
   async #turn(
-    link: AgentLink,
+    link: AgentConnection,
     prompt: ContentBlock[],
     cancel: AbortSignal,
     watch: ModelWatch,
@@ -199,21 +208,21 @@ export class EditorSession {
       return await watchAgent(watch, isCancelled, async (giveUp) => {
         giveUp.addEventListener('abort', () => link.giveUp(giveUp.reason), { once: true })
         const stopReason = await link.turn(prompt, AbortSignal.any([cancel, deadline]))
-        if (deadline.aborted && !isCancelled()) throw outOfTime(harness, timeoutMs, 'acp')
+        if (deadline.aborted && !isCancelled()) throw timeoutError(harness, timeoutMs, 'acp')
         return { stopReason }
       })
     } catch (error) {
-      // Whatever it still does is not wanted any more.
+      // Craik no longer needs anything that the agent still does.
       if (link.isBroken) await link.close()
       const isOutOfTime = deadline.aborted && error instanceof CraikError && error.code === 'interrupted'
       return {
         stopReason: isCancelled() ? 'cancelled' : 'end_turn',
-        error: isOutOfTime && !isCancelled() ? outOfTime(harness, timeoutMs, 'acp') : error,
+        error: isOutOfTime && !isCancelled() ? timeoutError(harness, timeoutMs, 'acp') : error,
       }
     }
   }
 
-  async #onRunEnd(ended: EndedRun): Promise<void> {
+  async #onRunEnd(ended: EndedPromptRun): Promise<void> {
     const { context, outbox, isApplied } = this.#options
     this.#last = ended.run
     if (context.signal.aborted) return
@@ -224,26 +233,26 @@ export class EditorSession {
     outbox.send(this.id, { sessionUpdate: 'agent_message_chunk', content })
   }
 
-  /** The agent, or another one that takes up its session when it has ended meanwhile. */
-  #awake(): Promise<AgentLink> {
-    this.#waking ??= this.#wake().finally(() => {
+  /** Returns the agent. If it has ended, starts another one that continues its session. */
+  #ensureAgent(): Promise<AgentConnection> {
+    this.#waking ??= this.#restartAgent().finally(() => {
       this.#waking = undefined
     })
     return this.#waking
   }
 
-  async #wake(): Promise<AgentLink> {
+  async #restartAgent(): Promise<AgentConnection> {
     const { context, client, harness } = this.#options
     const isOld = context.clock.nowMs() - this.#linkedAtMs > AGENT_MS
     if (this.#link !== undefined && !this.#link.isBroken && !isOld) return this.#link
     await this.#link?.close()
-    await awake(context, client, this.#sandbox.sandbox.id, harness)
-    this.#telling = 'known'
+    await ensureRunning(context, client, this.#sandbox.sandbox.id, harness)
+    this.#updateState = 'known'
     await this.#start()
     const link = this.#link!
     if (this.#modeId !== undefined) await link.setMode(this.#modeId)
     for (const [id, value] of this.#configured) await link.setConfigOption(id, value)
-    this.#telling = 'told'
+    this.#updateState = 'told'
     return link
   }
 
@@ -251,9 +260,9 @@ export class EditorSession {
     const { context, client, harness, login, model, permissions, outbox, timeoutMs } = this.#options
     const sandboxId = this.#sandbox.sandbox.id
     const wanted = { harness, login, model, permissions, sandboxId, session: this.#agentSession }
-    await readyHarness(context, client, wanted)
+    await prepareHarness(context, client, wanted)
     const job = startHarness(context, client, wanted, AGENT_MS + timeoutMs)
-    const link = new AgentLink(
+    const link = new AgentConnection(
       { ...job, output: outbox.limitOutput(job.output) },
       {
         harness: harness.name,
@@ -266,12 +275,12 @@ export class EditorSession {
     )
     this.#link = link
     this.#linkedAtMs = context.clock.nowMs()
-    // One that has no session yet has nothing to put in order.
+    // An agent that has no session yet has nothing to save, so it gets no time when the editor disconnects.
     const release = () => link.giveUp(new CraikError('interrupted', 'the editor disconnected'))
     context.signal.addEventListener('abort', release, { once: true })
     if (context.signal.aborted) release()
     try {
-      const { sessionId, takes, state } = await link.open(this.#agentSession)
+      const { sessionId, promptCapabilities: takes, state } = await link.open(this.#agentSession)
       if (this.id === '') this.id = sessionIdOf(sandboxId, sessionId, harness.name)
       this.#agentSession = sessionId
       this.#takes = takes
@@ -285,10 +294,10 @@ export class EditorSession {
   }
 
   #onUpdate(update: SessionUpdate): void {
-    if (this.#telling === 'known') return
+    if (this.#updateState === 'known') return
     const reported = updateForEditor(update, this.#paths)
     if (reported === undefined) return
-    if (this.#telling === 'told') this.#options.outbox.send(this.id, reported)
+    if (this.#updateState === 'told') this.#options.outbox.send(this.id, reported)
     else if (this.#held.length < MAX_HELD) this.#held.push(reported)
   }
 

@@ -1,7 +1,10 @@
-/** What is on its way to the editor. While it does not read, no more is read of the agents: what they say is not gathered here. */
+/**
+ * Sends updates to the editor. While the editor does not read, Craik stops reading from the agents, so that their
+ * output does not accumulate here.
+ */
 import type { AgentContext, SessionUpdate } from '@agentclientprotocol/sdk'
 
-/** Of messages that the editor has not taken yet. */
+/** The limit for messages that the editor has not read yet. */
 const MOST_BYTES = 4 * 1024 * 1024
 
 export class Outbox {
@@ -18,12 +21,12 @@ export class Outbox {
     this.#pendingBytes += bytes
     void this.#editor
       .notify('session/update', { sessionId, update })
-      // It hung up: that ends everything else too.
+      // The editor disconnected, and that ends everything else too.
       .catch(() => {})
       .finally(() => this.#onTaken(bytes))
   }
 
-  /** What a program says, read on only while there is room. */
+  /** Returns a program's output. Craik reads it only while the unread messages are below the limit. */
   limitOutput(output: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
     const reader = output.getReader()
     return new ReadableStream<Uint8Array>(

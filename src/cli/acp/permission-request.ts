@@ -1,14 +1,17 @@
-/** What leave is asked for, as an editor shows it: all of it, whichever of the two it looks at. */
+/**
+ * Describes a permission request for an editor. The title contains the whole request, and so does the content if there
+ * are several lines, because an editor may show only one of them.
+ */
 import type { ToolCallContent, ToolCallUpdate } from '@agentclientprotocol/sdk'
 import type { PendingTool } from '../../harnesses/acp/agent-events.ts'
 import { toolForEditor } from '../../harnesses/acp/for-editor.ts'
 import type { WorkspacePaths } from '../../harnesses/acp/workspace-paths.ts'
 import { printable } from '../output.ts'
 
-/** What is shown is what is decided on, whatever else the agent calls it. */
+/** Shows exactly what the user decides on, whatever title the agent chose for it. */
 export function describeForEditor(
   request: ToolCallUpdate,
-  { kind, asks }: PendingTool,
+  { kind, requestText: asks }: PendingTool,
   paths: WorkspacePaths,
 ) {
   const tool = toolForEditor(request, paths)
@@ -17,7 +20,7 @@ export function describeForEditor(
   return { ...tool, kind, title: lines.join('␤'), ...(content.length > 0 && { content }) }
 }
 
-/** Editors read Markdown: lines would run together in it, and parts of them could be hidden. */
+/** Editors render Markdown, which would join the lines and could hide parts of them. */
 function fenceLines(lines: readonly string[]): ToolCallContent {
   const longest = Math.max(2, ...lines.flatMap((line) => line.match(/`+/g) ?? []).map(({ length }) => length))
   const fence = '`'.repeat(longest + 1)

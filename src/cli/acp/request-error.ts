@@ -1,8 +1,11 @@
-/** Our errors in the protocol's words: what failed, and the next command to type. */
+/** Converts errors of Craik to errors of the protocol: what failed, and the next command to type. */
 import { RequestError } from '@agentclientprotocol/sdk'
 import { CraikError, type ErrorCode } from '../../errors.ts'
 
-/** The protocol's own: invalid parameters, log in first, no such session; anything else is an internal error. */
+/**
+ * The protocol's codes: invalid parameters, authentication required, resource not found. Every other error is an
+ * internal error.
+ */
 const CODES: Partial<Record<ErrorCode, number>> = {
   usage: -32602,
   no_login: -32000,
@@ -20,7 +23,7 @@ function requestErrorOf(error: unknown): RequestError {
   return new RequestError(CODES[code] ?? INTERNAL, words, { code, ...(hint !== undefined && { hint }) })
 }
 
-/** A handler whose errors are the protocol's. */
+/** Runs a request handler and converts its errors to errors of the protocol. */
 export async function withRequestErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -1,4 +1,4 @@
-/** Craik as an agent for an editor, by the Agent Client Protocol on two streams: each session is an agent in a sandbox of its own. */
+/** Serves an editor through the Agent Client Protocol on two streams. Each session is an agent in a sandbox. */
 import { readFileSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
@@ -28,14 +28,14 @@ export interface ServeOptions extends PromptSandboxOptions {
   readonly isApplied: boolean
 }
 
-/** Of one message of the editor: files and pictures come in them. */
+/** The limit for one message of the editor. Messages can contain files and pictures. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
-/** Ends when the editor hangs up, or when it is told to; the agents are ended, the sandboxes stay. */
+/** Returns when the editor disconnects or the command is interrupted. It stops the agents and keeps the sandboxes. */
 export async function serveEditor(context: CliContext, options: ServeOptions): Promise<void> {
   const over = new AbortController()
   const server = new Server(
-    // What is written to the output is the protocol's alone.
+    // Only messages of the protocol may go to stdout.
     {
       ...context,
       stdout: context.stderr,
@@ -63,7 +63,7 @@ class Server {
   readonly #context: CliContext
   readonly #options: ServeOptions
   readonly #sessions = new Map<string, EditorSession>()
-  /** Handlers that have not come to their end: each leaves a record that is to be ended. */
+  /** The request handlers that still run. Each one has to complete the record that it began. */
   readonly #working = new Set<Promise<unknown>>()
   #client: Promise<ApiClient> | undefined
   #outbox: Outbox | undefined
@@ -89,21 +89,28 @@ class Server {
         authMethods:
           harness.logins.length === 0
             ? []
-            : [{ id: LOGIN, name: `${harness.title} login on this machine`, description: harness.logIn }],
+            : [
+                {
+                  id: LOGIN,
+                  name: `${harness.title} login on this machine`,
+                  description: harness.loginCommand,
+                },
+              ],
       }))
       .onRequest('authenticate', () => this.#work(async () => void (await this.#login())))
       .onRequest('session/new', ({ params }) =>
         this.#work(async () => {
-          this.#sayWhatIsLeft(params)
+          this.#warnUnavailable(params)
           const { session, answer } = await this.#open(params.cwd)
-          // The answer goes first: until then the editor does not know whose words they are.
+          // The response goes first, because the editor learns the session id from it and cannot assign earlier
+          // updates.
           setImmediate(() => session.release())
           return { sessionId: session.id, ...answer }
         }),
       )
       .onRequest('session/load', ({ params }) =>
         this.#work(async () => {
-          this.#sayWhatIsLeft(params)
+          this.#warnUnavailable(params)
           await this.#sessions.get(params.sessionId)?.close()
           const run = await runOfSession(this.#context, harness.name, params.sessionId)
           return (await this.#open(params.cwd, { id: params.sessionId, run })).answer
@@ -135,12 +142,12 @@ class Server {
       .onNotification('session/cancel', ({ params }) => this.#sessions.get(params.sessionId)?.cancel())
   }
 
-  /** Always finishes: each part of it has its own time. */
+  /** Always finishes, because each of its steps has a time limit. */
   async close(): Promise<void> {
     const closeAll = () => Promise.allSettled([...this.#sessions.values()].map((session) => session.close()))
     await closeAll()
     await Promise.allSettled(this.#working)
-    // Those that were still being opened.
+    // Closes the sessions that were still opening.
     await closeAll()
     const client = await this.#client?.catch(() => undefined)
     client?.[Symbol.dispose]()
@@ -218,8 +225,8 @@ class Server {
     return { session, answer }
   }
 
-  /** Once: these are programs and folders of the host, which no sandbox reaches. */
-  #sayWhatIsLeft({ mcpServers, additionalDirectories }: Left): void {
+  /** Warns once about programs and folders of the host that the editor offers, because no sandbox can reach them. */
+  #warnUnavailable({ mcpServers, additionalDirectories }: Left): void {
     const left = [
       ...(mcpServers.length > 0 ? ['MCP servers'] : []),
       ...((additionalDirectories?.length ?? 0) > 0 ? ['additional folders'] : []),
@@ -230,7 +237,7 @@ class Server {
   }
 }
 
-/** A session of an earlier run, as the editor calls it. */
+/** A session of an earlier run, with the editor's id for it. */
 interface Known {
   readonly id: string
   readonly run: PromptRun & { readonly agent_session: string }

@@ -1,11 +1,17 @@
-/** What an editor calls a session: our own name of the sandbox, and what the agent inside calls it. Two sandboxes cannot have the same. */
+/**
+ * Builds the session id for an editor from the sandbox id and the agent's own session id. So sessions of different
+ * sandboxes never share an id.
+ */
 import { CraikError } from '../../errors.ts'
 import type { HarnessName } from '../../harnesses/harness.ts'
 import type { PromptRun } from '../../run/prompts/prompt-record.ts'
 import { getPromptRun, listPromptRuns } from '../../run/prompts/runs.ts'
 import type { CliContext } from '../context.ts'
 
-/** Agents have made theirs of hexadecimal digits and letters so far; whatever else is in one could be taken for something else. */
+/**
+ * So far, agents build their ids from hexadecimal digits and letters. Craik refuses ids with other characters, because
+ * they could be mistaken for something else.
+ */
 const AGENT_SESSION = /^[\w.:-]{1,200}$/
 
 export function sessionIdOf(sandboxId: string, agentSession: string, harness: HarnessName): string {
@@ -14,7 +20,7 @@ export function sessionIdOf(sandboxId: string, agentSession: string, harness: Ha
   return `${sandboxId}.${agentSession}`
 }
 
-/** The newest prompt in that session, or the one with that id. */
+/** Returns the newest prompt run of that session, or the prompt run with that id. */
 export async function runOfSession(
   context: CliContext,
   harness: HarnessName,

@@ -1,10 +1,10 @@
-/** `agent audit`: an operator's checks of a session, line by line. */
+/** `agent audit`: prints the checks of a session, one per line. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { recordDeps } from './open-run-deps.ts'
-import { actingFor, requireOwnRecord } from './own-records.ts'
+import { requireOwnRecord, resolveOperator } from './own-records.ts'
 
 export function auditCommand(context: CliContext): Command {
   return new Command('audit')
@@ -21,7 +21,7 @@ Example:
 `,
     )
     .action(async (id: string, flags: { readonly format?: string }) => {
-      const operator = await actingFor(context, 'agent')
+      const operator = await resolveOperator(context, 'agent')
       const { getSession } = await import('../../run/agents/read-agent-records.ts')
       const deps = await recordDeps(context)
       await requireOwnRecord(context, operator, 'audit', 'session', await getSession(deps, id))

@@ -1,4 +1,4 @@
-/** `agent rename`, `stop`, `restart` and `recover`: each leaves a receipt with the record it changes. */
+/** `agent rename`, `stop`, `restart` and `recover`: each writes a receipt together with the record that it changes. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { SessionAction } from '../../run/agents/tokens.ts'

@@ -1,4 +1,4 @@
-/** Who answered, where that was not the provider that was asked. */
+/** Returns the row that names the providers that answered, if that was not only the requested provider. */
 export function listFallbacks(requested: string, answeredBy: readonly string[]): [string, string][] {
   const others = answeredBy.filter((id) => id !== requested)
   if (others.length === 0) return []

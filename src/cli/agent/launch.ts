@@ -1,4 +1,4 @@
-/** `agent launch`. */
+/** `agent launch`: starts a session that the operator can prompt repeatedly. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'

@@ -1,4 +1,4 @@
-/** `agent list` and `agent status`: looking at sessions, and at whether they are as Craik left them. */
+/** `agent list` and `agent status`: print sessions and whether their records are unchanged. */
 import { Command, Option } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { Session } from '../../run/agents/agent-session.ts'
@@ -6,7 +6,7 @@ import type { Checked, Listed } from '../../run/agents/read-agent-records.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
 import { recordDeps } from './open-run-deps.ts'
-import { actingFor, printHiddenRecords, requireOwnRecord } from './own-records.ts'
+import { printHiddenRecords, requireOwnRecord, resolveOperator } from './own-records.ts'
 
 const COLUMNS: readonly Column<Listed<Session>>[] = [
   { title: 'id', value: ({ id }) => id },
@@ -32,7 +32,7 @@ export function sessionListCommand(context: CliContext, noun: 'agent' | 'session
     .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  craik ${noun} list --status idle\n`)
     .action(async (flags: { readonly status?: string; readonly format?: string }) => {
-      const operator = await actingFor(context, noun)
+      const operator = await resolveOperator(context, noun)
       const { listOwnSessions } = await import('../../run/agents/read-agent-records.ts')
       const filter = { ...(flags.status !== undefined && { status: flags.status }) }
       const list = await listOwnSessions(await recordDeps(context), operator, filter)
@@ -52,7 +52,7 @@ export function sessionShowCommand(
     .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  craik ${noun} ${verb} agent_craik_fixture_local_20261115091244\n`)
     .action(async (id: string, flags: { readonly format?: string }) => {
-      const operator = await actingFor(context, noun)
+      const operator = await resolveOperator(context, noun)
       const { getSession } = await import('../../run/agents/read-agent-records.ts')
       const found = await getSession(await recordDeps(context), id)
       await requireOwnRecord(context, operator, verb, 'session', found)
@@ -60,7 +60,7 @@ export function sessionShowCommand(
     })
 }
 
-/** `{session, hmac_status}`; of what cannot be read, the id. */
+/** Returns `{session, hmac_status}`. A session whose record cannot be read contains only its id. */
 function sessionJson({ id, record, seal, status }: Listed<Session>): Json {
   return { session: { ...(record ?? { id }), receipt_hmac: seal } as unknown as Json, hmac_status: status }
 }

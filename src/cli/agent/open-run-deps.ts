@@ -1,4 +1,4 @@
-/** What agents' commands need of the context, opened when it is used. */
+/** Opens what the agent commands need from the context, only when they use it. */
 import type { RunDeps } from '../../run/agents/run-deps.ts'
 import type { CliContext } from '../context.ts'
 
@@ -19,7 +19,7 @@ export async function openRunDeps(context: CliContext): Promise<RunDeps> {
   }
 }
 
-/** Store and home: enough to read records and check their seals. */
+/** Returns the store and the home, which are enough to read records and check their seals. */
 export async function recordDeps(context: CliContext) {
   return { store: await context.store(), home: context.home }
 }

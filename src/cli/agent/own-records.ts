@@ -1,11 +1,11 @@
-/** Whom a command acts for, and what of the records that operator sees: their own. */
+/** Determines the operator of a command, and limits the records of the command to those of that operator. */
 import type { Checked, OwnList } from '../../run/agents/read-agent-records.ts'
 import type { OwnedRecord, RecordKind } from '../../run/agents/record-refusal.ts'
 import type { CliContext } from '../context.ts'
 import { printNote } from '../output.ts'
 
-/** `agent` is for somebody who is logged in; the other nouns act as whoever acts. */
-export async function actingFor(context: CliContext, noun: string): Promise<string> {
+/** Returns the operator. The noun `agent` requires a login; the other nouns use the current operator. */
+export async function resolveOperator(context: CliContext, noun: string): Promise<string> {
   if (noun !== 'agent') return context.operator()
   const { requireLogin } = await import('../../run/agents/operator-login.ts')
   return (await requireLogin(await context.store())).subject
@@ -23,7 +23,7 @@ export async function requireOwnRecord(
   await requireOwn(await context.log(), operator, operation, kind, found)
 }
 
-/** On stderr: what a program reads on stdout is the list and nothing else. */
+/** Prints to stderr, because programs expect only the list on stdout. */
 export function printHiddenRecords(
   context: CliContext,
   { others }: OwnList<unknown>,

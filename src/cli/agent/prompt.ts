@@ -1,4 +1,4 @@
-/** `agent prompt`: the operator says what to do, and by saying so approves this run and no more. */
+/** `agent prompt`: the operator gives a session a task, and thereby approves this run and no other. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
@@ -30,11 +30,16 @@ Examples:
       const { requireLogin } = await import('../../run/agents/operator-login.ts')
       const { subject } = await requireLogin(await context.store())
       const { promptSession } = await import('../../run/agents/prompt-session.ts')
-      const { executionRecord, runExitCode, summary, Watcher } = await import('./run-view.ts')
-      const { promptFrom } = await import('./read-prompt.ts')
+      const {
+        executionRecord,
+        runExitCode,
+        formatSummary: summary,
+        RunProgressView,
+      } = await import('./run-view.ts')
+      const { readPrompt: promptFrom } = await import('./read-prompt.ts')
       const prompt = await promptFrom(context, text)
       const deps = await openRunDeps(context)
-      using watcher = new Watcher(context, flags)
+      using watcher = new RunProgressView(context, flags)
       const executed = await promptSession(deps, subject, sessionId, prompt, {
         ...promptLimits(flags),
         onProgress: watcher.onProgress,

@@ -1,11 +1,11 @@
-/** What a person wants done: the argument itself, or for `-` what comes through stdin. */
+/** Reads the task of the user: the argument itself, or stdin if the argument is `-`. */
 import { CraikError } from '../../errors.ts'
 import type { CliContext } from '../context.ts'
 
 const FROM_STDIN = '-'
 
-/** Without one trailing line break. */
-export async function promptFrom(
+/** Removes one trailing line break from stdin. */
+export async function readPrompt(
   { stdin, signal }: Pick<CliContext, 'stdin' | 'signal'>,
   argument: string,
 ): Promise<string> {
@@ -34,7 +34,7 @@ async function read(stdin: NodeJS.ReadStream, signal: AbortSignal, most: number)
     for await (const chunk of stdin as AsyncIterable<Buffer>) {
       chunks.push(chunk)
       length += chunk.length
-      // One line break more than a prompt has.
+      // The longest prompt may have a line break of two bytes after it.
       if (length > most + 2) {
         throw new CraikError('too_large', 'the prompt on stdin is too large', {
           hint: `use at most ${most.toLocaleString('en')} bytes`,

@@ -1,4 +1,4 @@
-/** Flags that prompting, executing and resuming have in common. */
+/** The flags that the commands for prompting, executing and resuming share. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { PromptOptions } from '../../run/agents/prompt-session.ts'
 
@@ -48,7 +48,7 @@ export function promptLimits(flags: LimitFlags): PromptOptions {
 const milliseconds = (seconds: number | undefined): number | undefined =>
   seconds === undefined ? undefined : seconds * 1000
 
-/** Which provider, under which policy, where. */
+/** Adds the flags that select the provider, the policy and the folder. */
 export function addRouting(command: Command): Command {
   return command
     .option('--provider-id <id>', 'model provider (default: provider_fixture_local)')

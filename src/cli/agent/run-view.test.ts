@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ExecutedRun } from '../../run/agents/execute.ts'
-import { summary } from './run-view.ts'
+import { formatSummary } from './run-view.ts'
 
 const executedRun = (...costs: readonly (number | null)[]) =>
   ({
@@ -9,21 +9,21 @@ const executedRun = (...costs: readonly (number | null)[]) =>
     providerResults: costs.map((cost_nano_usd) => ({ cost_nano_usd })),
   }) as unknown as ExecutedRun
 
-describe('the sum of a run', () => {
+describe('the summary of a run', () => {
   it.each([
     [[0, 0], 'end · 2 turns · 574 tokens · $0.00\n'],
     [[12_345, 1], '574 tokens · $0.000012346\n'],
     [[2_000_000_000], '574 tokens · $2.00\n'],
     [[5, null], '574 tokens\n'],
     [[], '574 tokens\n'],
-  ])('of costs %j is exact, and none is shown that is not known', (costs, shown) => {
-    expect(summary(executedRun(...costs))).toContain(shown)
+  ])('adds the costs %j exactly, and shows no total if one is unknown', (costs, shown) => {
+    expect(formatSummary(executedRun(...costs))).toContain(shown)
   })
 
-  it('says who answered where that was not the provider asked', () => {
+  it('names the providers that answered if one of them was not the requested provider', () => {
     const by = (...answered_by: readonly string[]) => {
       const { run, handoff, ...rest } = executedRun(0)
-      return summary({
+      return formatSummary({
         ...rest,
         run: { ...run, provider_id: 'provider_a' },
         handoff: { ...handoff, answered_by: [...answered_by] },

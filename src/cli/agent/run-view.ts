@@ -1,4 +1,4 @@
-/** How a run looks while it goes on and when it is over. */
+/** Shows a run while it executes and after it has ended. */
 import { ERRORS } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
@@ -12,12 +12,15 @@ import type { CliContext } from '../context.ts'
 import { printable, resolveFormat } from '../output.ts'
 import { listFallbacks } from './fallbacks.ts'
 
-/** A wait that is shorter needs no line. */
+/** A shorter wait gets no line. */
 const PATIENCE_MS = 1_000
 const REDRAW_MS = 250
 
-/** On a terminal, each step as it happens, and a line while nothing does; in a pipe nothing before the end. */
-export class Watcher implements Disposable {
+/**
+ * On a terminal, prints each step as it happens, and a line with the waiting time between steps. In a pipe it prints
+ * nothing before the end.
+ */
+export class RunProgressView implements Disposable {
   readonly #context: CliContext
   readonly #shows: boolean
   readonly #timer: NodeJS.Timeout | undefined
@@ -60,15 +63,15 @@ function stepLine(progress: RunProgress): string {
   const { command, durationMs } = progress
   const name = `$ ${command.command_ref}`.padEnd(46)
   const isDenied = command.status === 'denied'
-  return `  ${isDenied ? '✗' : '●'} ${name} ${ending(command)}${isDenied ? '' : `   ${formatDuration(durationMs)}`}\n`
+  return `  ${isDenied ? '✗' : '●'} ${name} ${formatEnding(command)}${isDenied ? '' : `   ${formatDuration(durationMs)}`}\n`
 }
 
-function ending({ status, exit_code }: Run['commands'][number]): string {
+function formatEnding({ status, exit_code }: Run['commands'][number]): string {
   if (status === 'denied') return 'denied'
   return exit_code === null ? status : `exit ${exit_code}`
 }
 
-/** What a model wrote, as lines that a terminal shows as they are. */
+/** Formats the text of a model as lines that a terminal can show safely. */
 function lines(text: string, first: string): string {
   const shown = redactText(text).text.trim()
   if (shown === '') return ''
@@ -78,8 +81,8 @@ function lines(text: string, first: string): string {
     .join('')
 }
 
-/** Under what was shown already: how it ended, what is on record, what to type next. */
-export function summary({ run, handoff, stopped, providerResults }: ExecutedRun): string {
+/** Formats the lines below the steps: how the run ended, which records exist, and what to type next. */
+export function formatSummary({ run, handoff, stopped, providerResults }: ExecutedRun): string {
   const tokens =
     run.tokens_used === null ? 'tokens unknown' : `${run.tokens_used.toLocaleString('en')} tokens`
   const turns = `${run.iteration} turn${run.iteration === 1 ? '' : 's'}`
@@ -105,7 +108,9 @@ function costOf(results: ExecutedRun['providerResults']): string[] {
   return [formatUsd(costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0))]
 }
 
-/** The facts of a run that both ways in print; each adds its schema. */
+/**
+ * Returns the facts of a run as JSON. The commands for prompting and executing share them, and each adds its schema.
+ */
 export function executionRecord(executed: ExecutedRun): { readonly [key: string]: Json } {
   const { run, handoff, providerResults, text, stopped } = executed
   return {
@@ -137,12 +142,12 @@ function nextCommands(run: Run, handoff: Pick<Handoff, 'id'>): string[] {
   ]
 }
 
-/** Without what only Craik's own processes need. */
+/** Omits the fields that only Craik's own processes need. */
 export function formatRun({ owner: { pid }, ...run }: Run): Json {
   return { ...run, pid } as unknown as Json
 }
 
-/** 0 only when the model ended by itself. */
+/** Returns 0 only if the model ended the run by itself. */
 export function runExitCode({ status, stop_reason }: Run): number {
   if (status === 'completed') return 0
   if (status === 'blocked') {

@@ -1,4 +1,4 @@
-/** `budget ledger`: what was held, booked and denied, from the receipts themselves: there is no other book. */
+/** `budget ledger`: lists what was held, booked and denied. The receipts are the only ledger, so it reads them. */
 import { Command, InvalidArgumentError } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import { parseReference } from '../../lib/ids.ts'
@@ -40,13 +40,13 @@ interface Line {
   readonly seq: number
   readonly at: string
   readonly receiptId: string
-  /** `set`, `reserve`, `settle`, `release`, `indeterminate`, `denied` … */
+  /** The operation, such as `set`, `reserve`, `settle`, `release` or `indeterminate`, or `denied`. */
   readonly entry: string
   readonly provider: string | null
   readonly session: string | null
   readonly nanoUsd: number | null
   readonly tokens: number | null
-  /** The rule that denied, where the counts come from, or that more was used than held. */
+  /** Facts such as the rule that denied, the source of the counts, or that the usage exceeded the hold. */
   readonly note: string
   readonly body: Receipt['body']
 }
@@ -116,7 +116,7 @@ const COLUMNS: readonly Column<Line>[] = [
   { title: 'amount', value: ({ nanoUsd }) => (nanoUsd === null ? '–' : formatUsd(nanoUsd)) },
   { title: 'tokens', value: ({ tokens }) => (tokens === null ? '–' : formatTokens(tokens)), dropOrder: 3 },
   { title: 'note', value: ({ note }) => note, canShorten: true },
-  // The number is as good.
+  // The number identifies a receipt too.
   { title: 'receipt', value: ({ receiptId }) => receiptId, dropOrder: 1 },
 ]
 

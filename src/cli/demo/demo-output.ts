@@ -1,4 +1,4 @@
-/** What a person sees of the demo, line by line as it happens, and how it came out. */
+/** Formats the steps of the demo as they happen, and its result. */
 import { formatDuration } from '../../lib/duration.ts'
 import type { RunProgress } from '../../run/agents/loop.ts'
 import type { DemoResult, DemoStep, Execution } from '../../run/demo/persistent-agent.ts'
@@ -6,7 +6,7 @@ import { printable } from '../output.ts'
 
 export const VERIFY = 'craik receipts verify --replay'
 
-/** What a demo keeps belongs to its own operator, and is shown to no other. */
+/** The artifacts of a demo belong to its own operator, and no other operator can see them. */
 export const ACT_AS_DEMO = 'craik login --as persistent-agent-demo'
 
 export function printReceipts({ sessionId }: Pick<Execution, 'sessionId'>): string {

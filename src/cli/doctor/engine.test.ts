@@ -7,7 +7,7 @@ import { engineHealth } from './engine.ts'
 
 const runc = (version: string) => ({ Components: [{ Name: 'runc', Version: version }] })
 
-it.skipIf(process.platform !== 'linux')('says what an engine says of itself', async () => {
+it.skipIf(process.platform !== 'linux')('reports what the engine says about itself', async () => {
   await using engine = await serveEngine({ Runtimes: { runc: {}, runsc: {} } })
   expect(await engineHealth(engine.address)).toEqual({
     name: 'docker',
@@ -17,7 +17,7 @@ it.skipIf(process.platform !== 'linux')('says what an engine says of itself', as
   })
 })
 
-it('warns of a runc from before the fixes of November 2025', async () => {
+it('warns about a runc without the fixes of November 2025', async () => {
   for (const [version, state] of [
     ['1.1.5+ds1', 'warn'],
     ['1.2.7', 'warn'],
@@ -32,7 +32,7 @@ it('warns of a runc from before the fixes of November 2025', async () => {
   }
 })
 
-it('warns of limits that the engine does not hold', async () => {
+it('warns about limits that the engine does not enforce', async () => {
   await using engine = await serveEngine({ MemoryLimit: false })
   expect(await engineHealth(engine.address)).toMatchObject({
     state: 'warn',
@@ -40,7 +40,7 @@ it('warns of limits that the engine does not hold', async () => {
   })
 })
 
-it('warns of one that answers nonsense, nothing, or too much', async () => {
+it('warns about an engine that answers with an error, garbage or too much, or does not answer', async () => {
   for (const answer of [
     (_, response) => response.writeHead(500).end('{}'),
     (_, response) => response.end('not json'),
@@ -52,14 +52,14 @@ it('warns of one that answers nonsense, nothing, or too much', async () => {
   }
 })
 
-it('is none where there is no socket, which is no fault, and where the address is not one', async () => {
+it('reports none and no warning if no socket exists or the address is not a socket', async () => {
   expect(await engineHealth({ DOCKER_HOST: 'unix:///craik-none/engine.sock' })).toMatchObject({
     state: 'none',
   })
   expect(await engineHealth({ DOCKER_HOST: 'ssh://host.example' })).toMatchObject({ state: 'none' })
 })
 
-it('warns of a socket that nobody listens on', async () => {
+it('warns about a socket that no process listens on', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'craik-engine-'))
   writeFileSync(join(folder, 'stale.sock'), '')
   expect(await engineHealth({ DOCKER_HOST: `unix://${join(folder, 'stale.sock')}` })).toMatchObject({

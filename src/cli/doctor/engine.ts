@@ -1,10 +1,10 @@
-/** Whether a container engine answers on this machine, and whether it is one to rely on. No program is run. */
+/** Checks whether a container engine answers on this host and is safe to use. It starts no program. */
 import { CraikError } from '../../errors.ts'
 import type { Engine } from '../../sandboxes/backends/docker/engine/engine.ts'
 import type { HealthRow } from './row.ts'
 
-/** Before these a hostile image could write to files of the host (CVE-2025-31133, -52565 and -52881). */
-const MENDED_RUNC: readonly (readonly [number, number, number])[] = [
+/** In older versions, a hostile image could write to files of the host (CVE-2025-31133, -52565 and -52881). */
+const FIXED_RUNC: readonly (readonly [number, number, number])[] = [
   [1, 2, 8],
   [1, 3, 3],
   [1, 4, 0],
@@ -40,12 +40,12 @@ function describe(engine: Engine): HealthRow {
   return { ...row, state: unheld.length > 0 ? 'warn' : 'ok' }
 }
 
-/** Of three numbers; what a system adds to them says nothing about what it mended. */
+/** Compares the three numbers. A suffix that a distribution adds does not show which fixes the version contains. */
 function isBefore(version: string): boolean {
   const [, major = 0, minor = 0, patch = 0] = (/^(\d+)\.(\d+)\.(\d+)/.exec(version) ?? []).map(Number)
-  const same = MENDED_RUNC.find(([wanted, next]) => major === wanted && minor === next)
+  const same = FIXED_RUNC.find(([wanted, next]) => major === wanted && minor === next)
   if (same !== undefined) return patch < same[2]
-  return major < 1 || (major === 1 && minor < MENDED_RUNC[0]![1])
+  return major < 1 || (major === 1 && minor < FIXED_RUNC[0]![1])
 }
 
 function missing({ message, details, hint, code }: CraikError, isNamed: boolean): HealthRow {

@@ -1,4 +1,6 @@
-/** What Craik itself stands on: its Node, the disk of its home, and the store. Without one of these nothing works. */
+/**
+ * Checks what Craik itself needs: its Node, the disk of its home, and the store. Without one of these nothing works.
+ */
 import { existsSync } from 'node:fs'
 import { stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -11,9 +13,9 @@ import { formatBytes } from '../sandbox/amounts.ts'
 import type { HealthRow } from './row.ts'
 
 const OLDEST_NODE = 24
-/** Less, and a sandbox's workspace soon does not fit. */
+/** With less space, a sandbox's workspace may soon not fit. */
 const LITTLE_DISK_BYTES = 2 * 2 ** 30
-/** Less, and a receipt may not be written: then nothing runs. */
+/** With less space, Craik may fail to write a receipt, and then nothing runs. */
 const NO_DISK_BYTES = 64 * 2 ** 20
 
 export async function nodeHealth(): Promise<HealthRow> {
@@ -30,17 +32,18 @@ export async function diskHealth({ home, environment }: CliContext): Promise<Hea
   const freeBytes = bavail * bsize
   const row = { name: 'disk', detail: `${formatBytes(freeBytes)} free in the Craik home` }
   if (freeBytes >= LITTLE_DISK_BYTES) return { ...row, state: 'ok' }
-  // Homes of earlier versions have packages and compiled code in them, which nothing uses.
+  // Homes of earlier versions contain packages and compiled code that nothing uses now.
   const earlier = join(home.root, 'cache')
   const cache = existsSync(earlier) ? earlier : cacheOfHome(home.root, environment)
-  // Deleting a sandbox or a snapshot takes a receipt, and that takes a little space.
+  // The cache is the first thing to delete: deleting a sandbox or a snapshot writes a receipt, which needs a little
+  // space.
   if (freeBytes < NO_DISK_BYTES && existsSync(cache))
     return { ...row, state: 'none', fix: `rm -r ${quoteArgument(cache)} && craik sandbox list` }
   const state = freeBytes < NO_DISK_BYTES ? 'none' : 'warn'
   return { ...row, state, fix: `du -xh ${quoteArgument(home.root)} | sort -h | tail` }
 }
 
-/** Where nothing was ever written, nothing is made just to look. */
+/** Does not create a store just to check it. */
 export async function storeHealth(context: CliContext): Promise<HealthRow> {
   const name = 'store'
   if (!existsSync(context.home.database))

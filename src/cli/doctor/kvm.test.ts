@@ -10,7 +10,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(root, { recursive: true }))
 
-/** A machine as far as the check looks at one. */
+/** Creates the files of a host that the check reads. */
 function machine(files: Readonly<Record<string, string>>): void {
   for (const [path, content] of Object.entries(files)) {
     mkdirSync(dirname(join(root, path)), { recursive: true })
@@ -18,17 +18,17 @@ function machine(files: Readonly<Record<string, string>>): void {
   }
 }
 
-it('is ok where the processor can, and the device opens', async () => {
+it('reports ok if the processor supports virtualization and the device opens', async () => {
   machine({ 'dev/kvm': '', 'proc/cpuinfo': 'flags\t\t: fpu vmx sse\n' })
   expect(await kvmHealth(root)).toMatchObject({ state: 'ok' })
 })
 
-it('does not take an open device for a proof', async () => {
+it('does not accept an open device as proof', async () => {
   machine({ 'dev/kvm': '', 'proc/cpuinfo': 'flags\t\t: fpu vmx\n', 'sys/module/kvm_pvm/refcnt': '0' })
   expect(await kvmHealth(root)).toMatchObject({ state: 'none', detail: expect.stringContaining('PVM') })
 })
 
-it.runIf(process.arch === 'x64')('is none where the device opens and nothing stands behind it', async () => {
+it.runIf(process.arch === 'x64')('reports none if the device opens but cannot run guests', async () => {
   machine({ 'dev/kvm': '', 'proc/cpuinfo': 'flags\t\t: fpu sse\n' })
   expect(await kvmHealth(root)).toMatchObject({
     state: 'none',
@@ -36,12 +36,12 @@ it.runIf(process.arch === 'x64')('is none where the device opens and nothing sta
   })
 })
 
-it('names the module that is missing', async () => {
+it('names the missing kernel module', async () => {
   machine({ 'proc/cpuinfo': 'flags\t\t: fpu svm\n' })
   expect(await kvmHealth(root)).toMatchObject({ state: 'none', fix: 'sudo modprobe kvm_amd' })
 })
 
-it('is none, and mends nothing, where the processor cannot', async () => {
+it('reports none, without a fix, if the processor does not support virtualization', async () => {
   const row = await kvmHealth(root)
   expect(row).toMatchObject({ state: 'none' })
   expect(row.fix).toBeUndefined()

@@ -1,6 +1,6 @@
 /**
- * Whether this machine can run virtual machines at full speed. That `/dev/kvm` opens is no proof: under a paravirtual
- * KVM it opens and runs no ordinary guest.
+ * Checks whether this host can run virtual machines at full speed. An open `/dev/kvm` is no proof: under a paravirtual
+ * KVM it opens but runs no ordinary guest.
  */
 import { constants } from 'node:fs'
 import { access, open, readFile } from 'node:fs/promises'
@@ -34,7 +34,7 @@ export async function kvmHealth(root = ''): Promise<HealthRow> {
   return { name, state: 'warn', detail: 'opens; not tested with a guest' }
 }
 
-/** Why it does not open; undefined when it does. */
+/** Returns why the file does not open, or undefined if it does. */
 async function openError(path: string): Promise<string | undefined> {
   try {
     await using _ = await open(path, constants.O_RDWR | constants.O_NONBLOCK)

@@ -1,4 +1,7 @@
-/** How much the sandboxes of this home may have together, and how much of it is taken. Starts and makes nothing. */
+/**
+ * Reports the limits for all sandboxes of this home together, and how much of them is used. It starts and creates
+ * nothing.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
@@ -10,7 +13,7 @@ import { readLimits } from '../limits-file.ts'
 import { describeCapacity, nearCapacity } from '../sandbox/capacity.ts'
 import type { HealthRow } from './row.ts'
 
-/** More than a home can hold. */
+/** More sandboxes than a home can contain. */
 const ALL = 100_000
 
 export async function limitsHealth(context: CliContext): Promise<HealthRow> {
@@ -37,7 +40,7 @@ export async function limitsHealth(context: CliContext): Promise<HealthRow> {
     return {
       name,
       state: 'none',
-      // A supervisor that runs keeps to what it said when it could be understood.
+      // A running supervisor keeps the limits of the last valid file.
       detail: `${error.message}; a running supervisor keeps the previous limits`,
       fix: `\${EDITOR:-vi} ${quoteArgument(join(context.home.config, LIMITS_FILE))}`,
     }

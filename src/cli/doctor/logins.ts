@@ -1,4 +1,4 @@
-/** Which logins of this machine a sandbox would work with; and whether `craik up` would be refused as things are. */
+/** Reports which logins of this host a sandbox would get, and whether `craik up` would be refused. */
 import { CraikError } from '../../errors.ts'
 import { loadSettings } from '../../login-sandbox/login-sandbox-settings.ts'
 import { refuseHostVariables } from '../../login-sandbox/refuse-host-variables.ts'

@@ -1,16 +1,16 @@
-/** One line of `craik doctor`: a thing that Craik may use, how it is, and the command that mends it. */
+/** One line of `craik doctor`: something that Craik may use, its state, and the command that fixes it. */
 
-/** `warn`: works, but less than it could. `none`: is not there, or cannot be used. */
+/** `warn`: works with restrictions. `none`: missing or unusable. */
 export interface HealthRow {
   readonly name: string
   readonly version?: string
   readonly state: 'ok' | 'warn' | 'none'
   readonly detail: string
-  /** A command to type. */
+  /** The command that fixes it. */
   readonly fix?: string
 }
 
-/** A check that fails or takes too long is a line, never an end of the others. */
+/** Turns a check that fails or takes too long into a row, so that the other checks still appear. */
 export async function withinTime(
   name: string,
   deadlineMs: number,

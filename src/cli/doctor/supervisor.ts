@@ -1,4 +1,4 @@
-/** Whether the process that holds the sandboxes runs. None is as good: the first command that needs it starts it. */
+/** Reports whether the supervisor runs. A stopped supervisor is fine: the first command that needs it starts it. */
 import { formatDuration } from '../../lib/duration.ts'
 import { findSupervisor } from '../../supervisor/connect-or-start.ts'
 import type { CliContext } from '../context.ts'

@@ -19,7 +19,7 @@ const ROWS: readonly HealthRow[] = [
   },
 ]
 
-it('is one line for each thing where nobody looks, with what to type at its end', () => {
+it('prints one line for each row in a pipe, with the fix at its end', () => {
   expect(describeRows(ROWS)).toBe(
     [
       '  ok    node 24.1  runtime from npm',
@@ -30,7 +30,7 @@ it('is one line for each thing where nobody looks, with what to type at its end'
   )
 })
 
-it('goes on below what it belongs to where the terminal is narrow', () => {
+it('wraps below the detail in a narrow terminal', () => {
   expect(describeRows(ROWS, 60)).toBe(
     [
       '  ok    node 24.1  runtime from npm',
@@ -44,7 +44,7 @@ it('goes on below what it belongs to where the terminal is narrow', () => {
   )
 })
 
-it('loses no word, and breaks no command that is typed', () => {
+it('loses no word and never breaks a command', () => {
   const row = fc.record({
     name: fc.stringMatching(/^[a-z]{1,12}$/),
     state: fc.constantFrom('ok', 'warn', 'none'),

@@ -1,14 +1,14 @@
-/** The rows of `craik doctor` for a person: the answer first, then the thing, how it is, and what to type. */
+/** Formats the rows of `craik doctor` for the user: the state first, then the name, the detail and the fix. */
 import { wrapWords } from '../fit-lines.ts'
 import { printable } from '../output.ts'
 import type { HealthRow } from './row.ts'
 
 const STATE = 4
 const GAP = '  '
-/** In less it is not worth breaking lines. */
+/** In a narrower column, breaking lines makes them harder to read. */
 const LEAST_DETAIL = 30
 
-/** What does not fit in `width` goes on below, under how the thing is; in a pipe each row is one line. */
+/** Wraps what does not fit in `width` below the detail column. In a pipe each row is one line. */
 export function describeRows(rows: readonly HealthRow[], width = Number.POSITIVE_INFINITY): string {
   const nameOf = ({ name, version }: HealthRow) =>
     printable(version === undefined ? name : `${name} ${version}`)

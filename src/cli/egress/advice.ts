@@ -1,17 +1,20 @@
-/** What to type next when `egress test` says that something would be refused. */
+/** The hint of `egress test` after a denial. */
 import { findBlockedReason, suggestAlternative } from '../../gateway/egress/blocked-hosts.ts'
 import { type EgressRequest, type EgressRule, findMismatch, HTTPS_PORT } from '../../gateway/egress/rules.ts'
-import { whereTo } from './describe.ts'
+import { formatTarget } from './describe.ts'
 
 interface Refused {
   readonly rule: string
   readonly ruleId?: string | undefined
-  /** Why an address that was found is not of the public internet. */
+  /** Explains why a resolved address is not on the public internet. */
   readonly problem?: string | undefined
 }
 
-/** `rules`: those of the sandbox. `sandbox`: as it was typed. Undefined: there is nothing to be done about it. */
-export function adviceFor(
+/**
+ * `rules` are those of the sandbox. `sandbox` is its name or id as the user typed it. Returns undefined if there is no
+ * advice.
+ */
+export function suggestFix(
   request: EgressRequest,
   { rule, ruleId, problem }: Refused,
   rules: readonly EgressRule[],
@@ -21,7 +24,7 @@ export function adviceFor(
   if (never !== undefined) return never
   switch (rule) {
     case 'egress.no_rule':
-      return nearMiss(request, rules, sandbox) ?? `allow it:  ${allowing(request, sandbox)}`
+      return explainMismatch(request, rules, sandbox) ?? `allow it:  ${formatAllowCommand(request, sandbox)}`
     case 'egress.blocked':
       return ruleId && `remove the block:  craik egress deny ${ruleId}`
     case 'egress.token_endpoint':
@@ -33,22 +36,29 @@ export function adviceFor(
   }
 }
 
-/** Where a rule is about this host, and not about this: what it is about, and what would be. */
-function nearMiss(request: EgressRequest, rules: readonly EgressRule[], sandbox: string): string | undefined {
+/**
+ * Returns advice if a rule allows this host, but not this request: what it allows, and the command that allows the
+ * request.
+ */
+function explainMismatch(
+  request: EgressRequest,
+  rules: readonly EgressRule[],
+  sandbox: string,
+): string | undefined {
   for (const rule of rules) {
     const missed = findMismatch(rule, request)
     if (missed === undefined) continue
-    const about = `${rule.id} allows ${whereTo(rule)}`
+    const about = `${rule.id} allows ${formatTarget(rule)}`
     if (missed === 'tunnel')
-      return `${about}, over plain HTTP only: TLS hides the method and the path; allow the whole host:  ${allowing(request, sandbox)}`
-    if (missed === 'port') return `${about}; allow this port:  ${allowing(request, sandbox)}`
-    return `${about}; allow this ${missed}:  ${allowing(request, sandbox, true)}`
+      return `${about}, over plain HTTP only: TLS hides the method and the path; allow the whole host:  ${formatAllowCommand(request, sandbox)}`
+    if (missed === 'port') return `${about}; allow this port:  ${formatAllowCommand(request, sandbox)}`
+    return `${about}; allow this ${missed}:  ${formatAllowCommand(request, sandbox, true)}`
   }
   return undefined
 }
 
-/** `limited`: just this method and path. */
-function allowing(
+/** `limited` allows only the method and the path of the request. */
+function formatAllowCommand(
   { host, form, port, method, path }: EgressRequest,
   sandbox: string,
   limited = false,
@@ -58,7 +68,7 @@ function allowing(
   return `craik egress allow ${what}${limited ? ` --method ${method}` : ''} --sandbox ${sandbox}`
 }
 
-/** Without anything that a shell would take for something else. */
+/** Returns whether a shell would take the path literally. */
 function isTypable(path: string | undefined): path is string {
   return path !== undefined && /^[\w./~-]+$/.test(path)
 }

@@ -1,4 +1,4 @@
-/** `egress allow` and `deny`: each change is a rule, its grant and their receipts, in one transaction. */
+/** `egress allow` and `deny`: each change writes a rule, its grant and their receipts in one transaction. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { isLocalName } from '../../gateway/egress/blocked-hosts.ts'
@@ -10,7 +10,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import { parseDuration } from '../../lib/duration.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printNote, printRows, printText, resolveFormat } from '../output.ts'
-import { ruleJson, whereTo } from './describe.ts'
+import { formatTarget, ruleJson } from './describe.ts'
 import { addScope, type RuleScope, type ScopeFlags, scopeOf } from './scope.ts'
 
 interface AllowFlags extends ScopeFlags {
@@ -62,7 +62,7 @@ export function allowCommand(context: CliContext): Command {
             ...(expiresAtMs !== undefined && { expiresAtMs }),
           }),
         )
-      print(context, flags, changes, (rule) => `allowed  ${whereTo(rule)} for ${scope.shown}`)
+      print(context, flags, changes, (rule) => `allowed  ${formatTarget(rule)} for ${scope.shown}`)
       for (const host of new Set(wanted.flatMap((rule) => rule.hosts).filter(isLocalName)))
         printNote(
           context,
@@ -72,7 +72,7 @@ export function allowCommand(context: CliContext): Command {
     })
 }
 
-/** A block for all sandboxes is not lifted by leave for one. */
+/** Warns about blocks that stay in effect: a rule for one sandbox does not override a block for all sandboxes. */
 async function printOverruled(
   context: CliContext,
   { operator, sandboxId }: RuleScope,
@@ -109,7 +109,7 @@ export function denyCommand(context: CliContext): Command {
       for (const text of provided) {
         if (/^egr_/.test(text)) {
           const change = await store.write(removeRule, { id: text, operator: approvedBy })
-          print(context, flags, [change], (rule) => `removed  ${whereTo(rule)}`)
+          print(context, flags, [change], (rule) => `removed  ${formatTarget(rule)}`)
           continue
         }
         const { host, port } = hostAndPort(text)
@@ -128,11 +128,11 @@ export function denyCommand(context: CliContext): Command {
           continue
         }
         for (const rule of removed)
-          printText(context, `  removed  ${printable(whereTo(rule))}\n  rule     ${rule.id}\n`)
+          printText(context, `  removed  ${printable(formatTarget(rule))}\n  rule     ${rule.id}\n`)
         if (added !== undefined)
           printText(
             context,
-            `  blocked  ${printable(whereTo(added))} for ${printable(shown)}\n  rule     ${added.id}\n`,
+            `  blocked  ${printable(formatTarget(added))} for ${printable(shown)}\n  rule     ${added.id}\n`,
           )
       }
     })

@@ -1,4 +1,4 @@
-/** `egress list`: the rules there are. */
+/** `egress list`: lists the rules and their states. */
 import { Command } from 'commander'
 import { listRules } from '../../gateway/egress/rule-reader.ts'
 import type { EgressRule } from '../../gateway/egress/rules.ts'
@@ -6,7 +6,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printNote, printRows } from '../output.ts'
-import { ruleJson, whereTo } from './describe.ts'
+import { formatTarget, ruleJson } from './describe.ts'
 import { readSandboxNames } from './sandbox-names.ts'
 import { scopeOf } from './scope.ts'
 
@@ -46,7 +46,7 @@ export function listEgressCommand(context: CliContext): Command {
         { title: 'rule', value: ({ rule }: Row) => rule.id },
         { title: 'sandbox', value: ({ rule }: Row) => nameOf(rule.sandbox_id), canShorten: true },
         { title: 'effect', value: ({ rule }: Row) => rule.effect },
-        { title: 'to', value: ({ rule }: Row) => whereTo(rule), canShorten: true },
+        { title: 'to', value: ({ rule }: Row) => formatTarget(rule), canShorten: true },
         { title: 'expires', value: ({ rule }: Row) => expiry(rule, nowMs), dropOrder: 1 },
         { title: 'state', value: ({ state }: Row) => (state === 'holds' ? 'active' : state) },
       ]

@@ -1,4 +1,4 @@
-/** The names of sandboxes, for tables in which an id would take the space of everything else. */
+/** Reads the names of sandboxes for tables, because an id would take the space of all other columns. */
 import { listSandboxes } from '../../sandboxes/lifecycle/read-records.ts'
 import type { CliContext } from '../context.ts'
 

@@ -1,4 +1,4 @@
-/** Where a rule holds, as flags say it: one sandbox, or all of the operator's. */
+/** Parses the scope of a rule: one sandbox, or all sandboxes of the operator. */
 import { type Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
@@ -10,10 +10,10 @@ export interface ScopeFlags {
 }
 
 export interface RuleScope {
-  /** Whose sandboxes. */
+  /** The operator whose sandboxes the rule applies to. */
   readonly operator: string
   readonly sandboxId: string | null
-  /** As a person knows it. */
+  /** The scope in words for the user. */
   readonly shown: string
 }
 
@@ -25,7 +25,7 @@ export function addScope(command: Command): Command {
     )
 }
 
-/** Sandboxes that nobody named are called `sandbox-…`. */
+/** The default name of a sandbox is `sandbox-…`, so the noun would appear twice. */
 function describeName(id: string, name: string): string {
   return name === id || name.startsWith('sandbox') ? name : `sandbox ${name}`
 }

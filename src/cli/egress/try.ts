@@ -1,4 +1,7 @@
-/** `egress test`: what would happen, and by which rule; nothing is connected to, and nothing is written down. */
+/**
+ * `egress test`: reports the decision about a request, and the deciding rule. It does not connect and writes no
+ * receipt.
+ */
 import { Command } from 'commander'
 import { ACCOUNTS_FILE, parseOverrides } from '../../accounts/overrides.ts'
 import { tokenHosts } from '../../accounts/token-hosts.ts'
@@ -20,7 +23,7 @@ import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
 import type { SandboxRecord } from '../../sandboxes/lifecycle/sandbox-record.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
-import { adviceFor } from './advice.ts'
+import { suggestFix } from './advice.ts'
 
 interface Flags {
   readonly sandbox: string
@@ -36,7 +39,7 @@ interface Outcome {
   readonly addresses?: readonly string[]
   readonly detail?: string
   readonly problem?: string
-  /** What to do about a refusal. */
+  /** Advice after a denial. */
   readonly hint?: string | undefined
 }
 
@@ -51,7 +54,7 @@ export function testCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik egress test https://registry.example.com/ --sandbox parser\n')
     .action(async (url: string, flags: Flags) => {
       const request = parseRequest(url, flags.method.toUpperCase())
-      const outcome = await tryOut(context, request, flags)
+      const outcome = await testRequest(context, request, flags)
       const { effect, rule, ruleId, addresses, detail, hint } = outcome
       const to = formatDestination(request)
       printRecord(
@@ -67,18 +70,18 @@ export function testCommand(context: CliContext): Command {
     })
 }
 
-async function tryOut(context: CliContext, request: EgressRequest, flags: Flags): Promise<Outcome> {
+async function testRequest(context: CliContext, request: EgressRequest, flags: Flags): Promise<Outcome> {
   const sandbox = await getSandbox({ store: await context.store(), home: context.home }, flags.sandbox)
-  const outcome = await verdictOn(context, request, flags, sandbox)
+  const outcome = await evaluateRequest(context, request, flags, sandbox)
   if (outcome.effect === 'allow') return outcome
   const { rules } = await listRules(await context.store(), context.home, {
     operator: sandbox.operator,
     sandboxId: sandbox.id,
   })
-  return { ...outcome, hint: adviceFor(request, outcome, rules, flags.sandbox) }
+  return { ...outcome, hint: suggestFix(request, outcome, rules, flags.sandbox) }
 }
 
-async function verdictOn(
+async function evaluateRequest(
   context: CliContext,
   request: EgressRequest,
   flags: Flags,
@@ -109,7 +112,7 @@ async function verdictOn(
   return flags.lookup ? checkAddresses(context, request, allowed) : allowed
 }
 
-/** As the proxy does: only what is allowed is looked up. */
+/** Resolves only the names of allowed requests, as the proxy does. */
 async function checkAddresses(
   context: CliContext,
   { host, form }: EgressRequest,

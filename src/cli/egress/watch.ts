@@ -1,4 +1,4 @@
-/** `egress watch`: what is reached and what is refused, as it happens. */
+/** `egress watch`: prints connections and denials as they happen. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command } from 'commander'
 import { formatDuration } from '../../lib/duration.ts'
@@ -45,11 +45,11 @@ export function watchCommand(context: CliContext): Command {
     })
 }
 
-/** Each line stands by itself, so that columns cannot wait for the widest cell. */
+/** Craik prints each line at once, so a column cannot have the width of its widest cell. */
 const SANDBOX_WIDTH = 14
 const TARGET_WIDTH = 24
 
-/** With `watched` all lines are of one sandbox, which they need not name. */
+/** With `watched`, all lines are about one sandbox and omit its name. */
 function tablePrinter(
   context: CliContext,
   flags: { readonly sandbox?: string; readonly format?: string },
@@ -68,10 +68,10 @@ function tablePrinter(
       (row.status ?? 'begun').padEnd(7),
       ...(watched === undefined ? [formatSandbox(name, columns)] : []),
     ].join('  ')
-    const target = printable(whereTo(body)).padEnd(TARGET_WIDTH)
+    const target = printable(formatTarget(body)).padEnd(TARGET_WIDTH)
     const line = `  ${lead}  ${target}  ${printable(describeOutcome(body))}`
     context.stdout.write(`${fitResult(line.trimEnd(), lead.length + 4, columns)}\n`)
-    const advice = adviceOn(body, name)
+    const advice = suggestAllow(body, name)
     if (advice === undefined || advised.has(advice)) return
     advised.add(advice)
     context.stdout.write(`            allow it:  ${advice}\n`)
@@ -82,7 +82,7 @@ function formatSandbox(name: string, columns: number): string {
   return (Number.isFinite(columns) ? shortenCell(name, SANDBOX_WIDTH) : name).padEnd(SANDBOX_WIDTH)
 }
 
-/** The result goes below the target when both do not fit in one line. */
+/** Moves the result below the target if both do not fit on one line. */
 function fitResult(line: string, indent: number, columns: number): string {
   if (countCells(line) <= columns) return line
   const at = line.indexOf('  ', indent)
@@ -92,17 +92,17 @@ function fitResult(line: string, indent: number, columns: number): string {
     .join('\n')}`
 }
 
-/** Only for a host that policy refused because no rule names it, and that a shell takes as it is. */
-function adviceOn(
+/** Returns a command only if policy denied the host because no rule names it, and a shell takes the host literally. */
+function suggestAllow(
   { decision, metadata = {}, ...body }: Receipt['body'],
   sandbox: string,
 ): string | undefined {
-  const to = whereTo({ ...body, metadata } as Receipt['body']).replace(/:443$/, '')
+  const to = formatTarget({ ...body, metadata } as Receipt['body']).replace(/:443$/, '')
   if (decision?.rule !== 'egress.no_rule' || body.phase === 'end' || !/^[\w.:-]+$/.test(to)) return undefined
   return `craik egress allow ${to} --sandbox ${sandbox}`
 }
 
-function whereTo({ kind, target, metadata = {} }: Receipt['body']): string {
+function formatTarget({ kind, target, metadata = {} }: Receipt['body']): string {
   const { host, port } = metadata
   if (kind === 'denial' || host === undefined) return target ?? '–'
   return port === undefined ? String(host) : `${host}:${port}`

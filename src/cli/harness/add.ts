@@ -1,4 +1,4 @@
-/** `craik harness add`: brings one of the agents' command lines into the home of a sandbox that runs. */
+/** `craik harness add`: copies a harness into the home of a running sandbox. */
 import { randomBytes } from 'node:crypto'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -63,7 +63,7 @@ function requireOwnRoot({ isolation, name }: { readonly isolation: string; reado
   })
 }
 
-/** What the inside says of itself: whoever lies there deceives only what runs there. */
+/** Reads what the sandbox itself reports. A false report deceives only programs in that sandbox. */
 async function isInside(
   { signal }: CliContext,
   client: ApiClient,
@@ -84,7 +84,7 @@ async function isInside(
   }
 }
 
-/** Under a name that is no harness's until it is whole; what had the name before goes last. */
+/** Copies the harness under a temporary name and renames it when it is complete. Removes the previous version last. */
 async function installHarness(
   context: CliContext,
   client: ApiClient,
@@ -107,7 +107,7 @@ async function installHarness(
     if (before !== undefined) await client.files.remove(sandbox, going!, { recursive: true })
     return bytes
   } catch (error) {
-    // Not with the signal, which may be why it failed.
+    // Does not pass the signal, because its abort may be the cause of the failure.
     await client.files.remove(sandbox, coming!, { recursive: true }).catch(() => {})
     throw error
   }

@@ -1,4 +1,4 @@
-/** What was typed as `claude-code,codex`, or `all`; npm may be among them. */
+/** Parses names such as `claude-code,codex`, or `all`. npm is a valid name too. */
 import type { PackageName } from '../../harnesses/packages/harness-catalogue.ts'
 
 export async function harnessNamesFrom(typed: string | undefined): Promise<readonly PackageName[]> {

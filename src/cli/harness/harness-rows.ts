@@ -1,4 +1,4 @@
-/** What is known of each of the agents' command lines, from its recipe, this machine, the engine and the logins. */
+/** Collects the facts about each harness from its recipe, this host, the engine and the logins. */
 import { CraikError } from '../../errors.ts'
 import {
   type HarnessSource,
@@ -14,14 +14,14 @@ import { engineOf } from '../image/open-engine.ts'
 
 export interface HarnessRow {
   readonly name: PackagedHarnessName
-  /** Undefined: there is none for this kind of processor. */
+  /** Undefined if the harness does not exist for this kind of processor. */
   readonly source: HarnessSource | undefined
   readonly installed: FoundHarness | undefined
-  /** Of other builds of Craik. */
+  /** Installations of other builds of Craik. */
   readonly older: readonly FoundHarness[]
-  /** Names of those that hold it at this version; undefined: no engine can be asked. */
+  /** Names of the images that contain it at this version. Undefined if no engine is available. */
   readonly images: readonly string[] | undefined
-  /** Accounts of this machine that are its own. */
+  /** The accounts of this host that belong to the harness. */
   readonly logins: readonly string[]
 }
 
@@ -55,7 +55,7 @@ function sourceOf(name: PackagedHarnessName): HarnessSource | undefined {
   }
 }
 
-/** Whoever has no engine has no images. */
+/** Returns undefined if no engine is available. */
 async function imagesByHarness(context: CliContext): Promise<Map<string, string[]> | undefined> {
   const { listImages } = await import('../../sandboxes/backends/docker/image/images.ts')
   const byId = new Map<string, string[]>()
@@ -79,7 +79,7 @@ async function accountIds(context: CliContext): Promise<readonly string[]> {
   return (await logins.accounts(context.signal)).map(({ id }) => id)
 }
 
-/** The one that was named. */
+/** Returns the facts about one harness. */
 export async function harnessRow(context: CliContext, requested: string): Promise<HarnessRow> {
   const rows = await harnessRows(context)
   const found = rows.find(({ name }) => name === requested)

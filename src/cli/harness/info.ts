@@ -1,4 +1,4 @@
-/** `craik harness info`: one of the agents' command lines, with all that is known of it. */
+/** `craik harness info`: shows all facts about one harness. */
 import { Command } from 'commander'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'

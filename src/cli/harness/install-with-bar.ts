@@ -1,11 +1,11 @@
-/** Installs the agents' command lines with the bar that a person watches; at once when they are there. */
+/** Installs harnesses with a progress bar for the user. Returns at once if they are installed. */
 import type { PackageName } from '../../harnesses/packages/harness-catalogue.ts'
 import type { InstalledHarness } from '../../harnesses/packages/install-harness.ts'
 import { listMountedFolders } from '../../store/mounted-folders.ts'
 import type { CliContext } from '../context.ts'
 import { ImageBar } from '../image/image-bar.ts'
 
-/** `thorough`: what is there is looked at to the last byte. */
+/** `thorough` verifies every byte of a harness that is already installed. */
 export async function installHarnesses(
   context: CliContext,
   names: readonly PackageName[],

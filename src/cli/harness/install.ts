@@ -1,4 +1,4 @@
-/** `craik harness install`: fetches the agents' command lines that are not on this machine, and mends those that are. */
+/** `craik harness install`: installs the harnesses that are missing on this host, and repairs damaged ones. */
 import { Command } from 'commander'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'

@@ -1,4 +1,4 @@
-/** `craik harness list`: which agents' command lines there are, and what of them is on this machine. */
+/** `craik harness list`: lists the harnesses, and which of them are installed on this host. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'

@@ -1,4 +1,4 @@
-/** `craik harness prune`: frees the space of agents' command lines that no sandbox of this home is shown. */
+/** `craik harness prune`: frees the space of harnesses that no sandbox of this home uses. */
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import type { FoundHarness } from '../../harnesses/packages/list-installed.ts'
@@ -11,7 +11,7 @@ interface PruneOptions {
   readonly format?: string
 }
 
-/** More than a home can hold. */
+/** More sandboxes than a home can contain. */
 const ALL = 100_000
 
 export function pruneHarnessesCommand(context: CliContext): Command {
@@ -41,7 +41,7 @@ export function pruneHarnessesCommand(context: CliContext): Command {
     })
 }
 
-/** Every id that stands anywhere in a record counts, whatever else is wrong with the record. */
+/** Collects the ids from anywhere in the records, so that a damaged record still protects its harnesses. */
 async function harnessesInUse(context: CliContext): Promise<ReadonlySet<FoundHarness['id']>> {
   if (!existsSync(context.home.database)) return new Set()
   const store = await context.store()

@@ -1,4 +1,7 @@
-/** The settings of agents that a sandbox was made with, so that whoever types their names inside reaches the gateway. */
+/**
+ * Writes the settings of the agents that a sandbox was created with, so that they reach the gateway when the user
+ * starts them by name.
+ */
 import { HARNESSES } from '../../harnesses/all.ts'
 import { loginFor } from '../../harnesses/harness.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'

@@ -1,4 +1,4 @@
-/** `craik harness update --check`: whether npm has newer versions than those that are pinned. It changes nothing. */
+/** `craik harness update --check`: checks whether npm has newer versions than the pinned ones. It changes nothing. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { PinnedPackage } from '../../harnesses/packages/newer-versions.ts'
@@ -12,7 +12,7 @@ interface UpdateOptions {
   readonly format?: string
 }
 
-/** As `diff` and `npm outdated` say that there is a difference. */
+/** `diff` and `npm outdated` also report a difference with this code. */
 const NEWER_EXIT = 1
 
 export function updateCommand(context: CliContext): Command {

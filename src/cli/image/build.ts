@@ -1,4 +1,4 @@
-/** `craik image build`: makes the image, or says that it is there. */
+/** `craik image build`: builds the image, or reports that it exists. */
 import { Command, Option } from 'commander'
 import type { CliContext } from '../context.ts'
 import { harnessNamesFrom } from '../harness/harness-names.ts'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { imageLine } from './image-bar.ts'
 
-it('says how far the image is, what is being done, and for how long already', () => {
+it('shows the progress, the current step and the elapsed time', () => {
   expect(imageLine({ part: 0, doing: 'asking Debian for packages' }, 1)).toBe(
     '  image  ▕                    ▏   0%  asking Debian for packages · 1 s',
   )

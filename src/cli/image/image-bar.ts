@@ -1,4 +1,7 @@
-/** A bar on stderr while an image or a harness is made: after a second, until it is done, and only on a terminal. */
+/**
+ * Shows a bar on stderr while Craik builds an image or installs a harness. It appears after a second, and only on a
+ * terminal.
+ */
 import type { ImageProgress } from '../../sandboxes/backends/docker/image/image-progress.ts'
 import type { CliContext } from '../context.ts'
 import { redraw } from '../progress.ts'
@@ -15,11 +18,11 @@ export class ImageBar implements Disposable {
   #at: ImageProgress = { part: 0, doing: '' }
   #isDrawn = false
 
-  /** `label`: what is made. */
+  /** `label` names what Craik builds or installs. */
   constructor(context: CliContext, label = 'image') {
     this.#context = context
     this.#label = label
-    // The time goes on although nothing is said for a while.
+    // The elapsed time changes even while no progress is reported.
     if (context.stderr.isTTY) this.#timer = setInterval(() => this.#draw(), REDRAW_MS)
   }
 

@@ -1,23 +1,25 @@
-/** Which images the records of this home name: they are needed again whenever a sandbox is resumed or a snapshot used. */
+/**
+ * Finds the images that the records of this home name. Resuming a sandbox and using a snapshot need their image again.
+ */
 import { existsSync } from 'node:fs'
 import type { CraikImage } from '../../sandboxes/backends/docker/image/images.ts'
 import type { CliContext } from '../context.ts'
 
-/** By name. */
+/** The names of the sandboxes and snapshots that use an image. */
 export interface ImageUsers {
   readonly sandboxes: readonly string[]
   readonly snapshots: readonly string[]
 }
 
-/** By the image's id. */
+/** The users of each image, by the image's id. */
 export type ImageUse = ReadonlyMap<string, ImageUsers>
 
-/** More than a home can hold. */
+/** More records than a home can contain. */
 const ALL = 100_000
 
 /**
- * Every id that stands anywhere in a record counts, whatever else is wrong with the record: keeping one too many costs
- * space, removing one too many a sandbox or a snapshot.
+ * Collects the ids from anywhere in the records, even in a damaged record. Keeping one image too many costs space.
+ * Removing one image too many costs a sandbox or a snapshot.
  */
 export async function readImageUse(context: CliContext, images: readonly CraikImage[]): Promise<ImageUse> {
   const use = new Map<string, { sandboxes: string[]; snapshots: string[] }>()
@@ -37,7 +39,7 @@ export async function readImageUse(context: CliContext, images: readonly CraikIm
   return use
 }
 
-/** What was lost and made anew is meant by its name. */
+/** An image that was lost and rebuilt has another id, so its name identifies it. */
 function imagesIn(document: string, images: readonly CraikImage[]): ReadonlySet<string> {
   const ids = new Set<string>(document.match(/sha256:[0-9a-f]{64}/g))
   if (images.some(({ id }) => ids.has(id))) return ids

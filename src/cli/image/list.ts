@@ -1,4 +1,4 @@
-/** `craik image list` and `show`. */
+/** `craik image list` and `show`: print Craik's images in the engine. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'

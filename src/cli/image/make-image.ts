@@ -1,4 +1,4 @@
-/** Makes the image with the bar that a person watches; at once when it is there. */
+/** Builds the image with a progress bar for the user. Returns at once if it exists. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PackageName } from '../../harnesses/packages/harness-catalogue.ts'
@@ -29,12 +29,12 @@ export async function makeImage(context: CliContext, request: RequestedImage): P
       environment: context.environment,
       signal: context.signal,
       progress: bar.at,
-      harnessFolder: installing(context),
+      harnessFolder: createHarnessInstaller(context),
     },
   )
 }
 
-/** The name that it has or would have; nothing is made. */
+/** Returns the name that the image has or would have. Builds nothing. */
 export async function nameOfImage(context: CliContext, request: RequestedImage): Promise<string> {
   const [{ resolveImage }, { imageName }] = await Promise.all([
     import('../../sandboxes/backends/docker/image/ensure-image.ts'),
@@ -52,8 +52,8 @@ async function harnessIds(names: readonly PackageName[]): Promise<readonly strin
   return harnessStore.ids(names)
 }
 
-/** What is to become a layer is looked at to the last byte, and installed when it is not there. */
-function installing({
+/** Verifies every byte of a harness that becomes a layer, and installs the harness if it is missing. */
+function createHarnessInstaller({
   home,
   environment,
   signal,
@@ -79,7 +79,7 @@ function installing({
   }
 }
 
-/** What was typed as `jq,ripgrep`. */
+/** Parses package names such as `jq,ripgrep`. */
 export async function packagesOf(typed: string | undefined): Promise<readonly string[]> {
   if (typed === undefined) return []
   const { parsePackages } = await import('../../sandboxes/backends/docker/image/packages.ts')

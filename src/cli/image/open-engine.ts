@@ -1,4 +1,4 @@
-/** The engine, for commands that speak to it themselves. */
+/** Opens the engine for commands that connect to it themselves. */
 import type { Engine } from '../../sandboxes/backends/docker/engine/engine.ts'
 import type { CliContext } from '../context.ts'
 

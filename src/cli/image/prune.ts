@@ -1,4 +1,4 @@
-/** `craik image prune`: frees the space of images that nothing needs. */
+/** `craik image prune`: frees the space of images that no sandbox or snapshot needs. */
 import { Command } from 'commander'
 import type { CraikImage } from '../../sandboxes/backends/docker/image/images.ts'
 import type { CliContext } from '../context.ts'

@@ -1,4 +1,4 @@
-/** Looks at what is installed and set in a sandbox that runs. */
+/** Records what is installed and configured in a running sandbox. */
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
@@ -10,7 +10,7 @@ import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 
 const TIMEOUT_MS = 30_000
-/** For the boundary besides. */
+/** Includes additional time for the boundary. */
 const PATIENCE_MS = 60_000
 
 export async function takeState(
@@ -36,7 +36,7 @@ export async function takeState(
       signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
       stdin: Readable.from([Buffer.from(stateScript())]),
       onStdout: (chunk) => {
-        // The limit is held inside; whoever is there may not hold it.
+        // The sandbox enforces the limit too, but a hostile program there could disable it.
         bytes += chunk.length
         if (bytes <= STATE_LIMITS.outputBytes) chunks.push(chunk)
       },

@@ -1,13 +1,13 @@
-/** `craik down`: saves what is to be kept, and stops the sandbox of a login. */
+/** `craik down`: saves the conversations and changes of a login sandbox, and stops it. */
 import { Command } from 'commander'
-import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { NounBuilder } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { endSession } from './login-sandbox-session.ts'
-import { forgetForwarded } from './prepare-sandbox.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
+import { removeForwardedLogins } from './prepare-sandbox.ts'
+import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
 
 const HELP = `
 Stops its processes. Keeps its disk, volumes and workspace; craik up starts it
@@ -21,12 +21,12 @@ export const downCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('down'))
     .addOption(formatOption())
     .addHelpText('after', HELP)
-    .action(async (options: Typed & { readonly format?: string }) => {
-      const chosen = await choose(context, options)
+    .action(async (options: TypedOptions & { readonly format?: string }) => {
+      const chosen = await selectSandbox(context, options)
       using client = await connect(context)
       const sandbox = await runningSandboxOf(context, client, chosen)
       await endSession(context, chosen)
-      await forgetForwarded(context, client, sandbox, chosen.settings)
+      await removeForwardedLogins(context, client, sandbox, chosen.settings)
       {
         using progress = new Progress(context, `stopping ${printable(sandbox.name)},`, ' s')
         using _ = countingSeconds(progress)

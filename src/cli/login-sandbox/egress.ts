@@ -1,4 +1,4 @@
-/** Hosts of tools that a login's sandbox may reach: a rule with its grant and receipt each, made once. */
+/** Allows a login sandbox to reach the hosts of tools. Each preset gets a rule with its grant and receipt once. */
 import { presetCalled } from '../../gateway/egress/egress-presets.ts'
 import { listRules } from '../../gateway/egress/rule-reader.ts'
 import type { EgressRule } from '../../gateway/egress/rules.ts'
@@ -6,7 +6,7 @@ import { addRule } from '../../gateway/egress/tokens.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
 
-/** Those of this sandbox alone that hold: they go with it. */
+/** Returns the active rules for this sandbox alone, which are lost with it. */
 export async function ownRules(context: CliContext, sandbox: SandboxBody): Promise<readonly EgressRule[]> {
   const [store, operator] = [await context.store(), await context.operator()]
   const { rules } = await listRules(store, context.home, { operator, sandboxId: sandbox.id })

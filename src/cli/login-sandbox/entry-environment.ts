@@ -1,4 +1,7 @@
-/** What a login's sandbox has inside whenever it is entered: the agents set up for the gateway, git, and what persists. */
+/**
+ * Builds what a login sandbox gets whenever the user enters it: the settings of the agents for the gateway, and the
+ * environment for git.
+ */
 import { Readable } from 'node:stream'
 import type { Account } from '../../accounts/account.ts'
 import { selectPreferredAccounts } from '../../accounts/sentinel-files.ts'
@@ -24,14 +27,14 @@ function contextOf(harness: Harness, accounts: readonly Account[]): HarnessConte
   return { gateway: GATEWAY, login, model: undefined, trustsProject: true }
 }
 
-/** What every command in it is told besides what the sandbox has anyway. */
-export function insideEnvironment(
+/** Returns the variables for every command, in addition to those that the sandbox has already. */
+export function commandEnvironment(
   sandbox: Pick<SandboxBody, 'name'>,
   accounts: readonly Account[],
   author: { readonly name: string; readonly email: string } | undefined,
 ): Record<string, string> {
   return {
-    // A repository's own settings would win over those of the home.
+    // These are variables, because a repository's own settings would override those of the home.
     ...(author && {
       GIT_AUTHOR_NAME: author.name,
       GIT_AUTHOR_EMAIL: author.email,
@@ -43,7 +46,7 @@ export function insideEnvironment(
   }
 }
 
-/** For those that have none yet. */
+/** Returns the settings for agents that have none yet. */
 export function agentSettings(
   accounts: readonly Account[],
 ): readonly { readonly path: string; readonly content: string }[] {
@@ -51,8 +54,9 @@ export function agentSettings(
 }
 
 /**
- * A script of ours, over the boundary, as whoever works in the sandbox. Undefined when all of it was done, otherwise what it
- * complained of last: the home is the sandbox's own, and what somebody did to it does not keep them out.
+ * Runs a script of Craik over the boundary, as the user of the sandbox. Returns undefined on success, otherwise the
+ * last line that the script wrote to stderr. A failure does not prevent the user from entering, because programs in the
+ * sandbox can change the home in any way.
  */
 export async function runScript(
   context: CliContext,

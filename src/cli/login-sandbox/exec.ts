@@ -1,8 +1,8 @@
-/** `craik exec`: one command in the sandbox of a login, with its own output, input and exit code. */
+/** `craik exec`: runs one command in a login sandbox, with its own output, input and exit code. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
-import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { JobRequestBody } from '../../operator/api/requests.ts'
 import { runJob } from '../../sdk/run-job.ts'
 import type { NounBuilder } from '../context.ts'
@@ -12,9 +12,9 @@ import { hasInput } from '../sandbox/exec.ts'
 import { explanationOf, jobExitCode } from '../sandbox/job-exit-code.ts'
 import { passInterrupts, UNREAD_EXIT_CODE } from '../sandbox/pass-interrupts.ts'
 import { writeTo } from '../sandbox/write-output.ts'
-import { insideEnvironment } from './entry-environment.ts'
+import { commandEnvironment } from './entry-environment.ts'
 import { authorOf } from './login-sandbox-session.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
+import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
 
 const HELP = `
 Put options of craik before the program. The program runs in the workspace,
@@ -31,9 +31,9 @@ export const execLoginSandboxCommand: NounBuilder = (context) =>
     .usage('[options] [--] <program> [arguments...]')
     .passThroughOptions()
     .addHelpText('after', HELP)
-    .action(async (argv: readonly string[], options: Typed) => {
+    .action(async (argv: readonly string[], options: TypedOptions) => {
       requireProgram(argv)
-      const chosen = await choose(context, options)
+      const chosen = await selectSandbox(context, options)
       using client = await connect(context)
       const sandbox = await runningSandboxOf(context, client, chosen)
       const accounts = await chosen.logins.accounts(context.signal)
@@ -45,7 +45,7 @@ export const execLoginSandboxCommand: NounBuilder = (context) =>
       const spec: JobRequestBody = {
         kind: 'exec',
         argv: [...argv],
-        env: insideEnvironment(sandbox, accounts, authorOf(context, chosen.login)),
+        env: commandEnvironment(sandbox, accounts, authorOf(context, chosen.login)),
         ...(takesInput && { stdin: true }),
       }
       const { result } = await runJob(client, sandbox.id, spec, {

@@ -1,4 +1,6 @@
-/** What frames the work in a login's sandbox: how it was when it was entered, and what is saved when it is left. */
+/**
+ * Begins and ends the work in a login sandbox: records its state on entry, and saves conversations and changes on exit.
+ */
 import { CraikError } from '../../errors.ts'
 import { type LoginRecord, LoginRecords } from '../../login-sandbox/login-records.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
@@ -12,7 +14,10 @@ import type { SelectedSandbox } from './select-sandbox.ts'
 
 type Author = NonNullable<LoginRecord['author']>
 
-/** One that runs already was entered by somebody, from whose entry on changes are told. */
+/**
+ * A running sandbox has an entry record already, and changes are reported since that entry. So Craik keeps the record
+ * of a running sandbox unless its inbox or author changed.
+ */
 export async function beginSession(
   context: CliContext,
   client: ApiClient,
@@ -22,11 +27,11 @@ export async function beginSession(
   isRunningAlready: boolean,
 ): Promise<void> {
   const records = new LoginRecords(context.home.loginSandboxes)
-  const known = records.readable(login)
+  const known = records.readOrUndefined(login)
   const isSame = known?.sandboxId === sandbox.id && known.inbox === settings.inbox
   if (isRunningAlready && isSame && known.author?.email === author.email && known.author.name === author.name)
     return
-  // What was said before and was not saved, as when the machine went down, is saved now.
+  // Saves conversations that were not saved before, for example because the host crashed.
   if (known !== undefined) await save(context, known, true)
   const state = await takeState(context, client, sandbox.id).catch((error: unknown) => {
     context.signal.throwIfAborted()
@@ -51,7 +56,7 @@ export async function endSession(
   context: CliContext,
   { login }: Pick<SelectedSandbox, 'login'>,
 ): Promise<void> {
-  const record = new LoginRecords(context.home.loginSandboxes).readable(login)
+  const record = new LoginRecords(context.home.loginSandboxes).readOrUndefined(login)
   if (record !== undefined) await save(context, record, false)
 }
 
@@ -59,9 +64,9 @@ export function forgetSession({ home }: CliContext, login: string): void {
   new LoginRecords(home.loginSandboxes).remove(login)
 }
 
-/** Whom git knows inside, as it was at the last `up`. */
+/** Returns git's author in the sandbox, as of the last `up`. */
 export function authorOf({ home }: CliContext, login: string): Author | undefined {
-  return new LoginRecords(home.loginSandboxes).readable(login)?.author ?? undefined
+  return new LoginRecords(home.loginSandboxes).readOrUndefined(login)?.author ?? undefined
 }
 
 async function save(context: CliContext, record: LoginRecord, conversationsOnly: boolean): Promise<void> {

@@ -1,4 +1,4 @@
-/** What `craik up` says of logins: which were found, and what will soon be wrong with them. */
+/** Formats what `craik up` prints about logins: which ones it found, and which problems they will have soon. */
 import type { Account } from '../../accounts/account.ts'
 import type { ProbeProblem } from '../../accounts/probe-result.ts'
 import { selectPreferredAccounts } from '../../accounts/sentinel-files.ts'
@@ -9,7 +9,7 @@ import { printable } from '../output.ts'
 
 const SOON_MS = 24 * 3600_000
 
-/** Those that everybody is told about, found or not. */
+/** The programs that the line always names, with or without a login. */
 const PROGRAMS = [
   { name: 'claude-code', family: 'anthropic' },
   { name: 'codex', family: 'openai' },
@@ -19,7 +19,7 @@ const PROGRAMS = [
   { name: 'github', family: 'github' },
 ] as const
 
-/** Those that are there, then those that are not. */
+/** Lists the logins that were found, then those that are missing. */
 export function accountsLine(accounts: readonly Account[], problems: readonly ProbeProblem[]): string {
   const chosen = selectPreferredAccounts(accounts)
   const found: string[] = []
@@ -39,7 +39,10 @@ export function accountsLine(accounts: readonly Account[], problems: readonly Pr
   return [...found, ...rest].map(printable).join('   ')
 }
 
-/** Warned of, never refused. What the gateway renews by itself does not end. */
+/**
+ * Returns warnings, which never stop a command. A login that the gateway renews does not expire, so there is no warning
+ * about it.
+ */
 export function warningsOf(
   accounts: readonly Account[],
   problems: readonly ProbeProblem[],

@@ -1,8 +1,8 @@
-/** `craik nuke`: the sandbox of a login and everything that it kept, gone. */
+/** `craik nuke`: removes a login sandbox and all its data. */
 import { Command } from 'commander'
 import { loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
-import { loadSettings, type Typed } from '../../login-sandbox/login-sandbox-settings.ts'
-import { craikFor } from '../../login-sandbox/next-commands.ts'
+import { loadSettings, type TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
+import { formatCommand } from '../../login-sandbox/next-commands.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { requireAgreed } from '../confirm.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
@@ -10,9 +10,9 @@ import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { deleteVolume } from '../volume.ts'
 import { endSession, forgetSession } from './login-sandbox-session.ts'
-import { addLoginOptions, choose } from './select-sandbox.ts'
+import { addLoginOptions, selectSandbox } from './select-sandbox.ts'
 
-interface NukeOptions extends Typed {
+interface NukeOptions extends TypedOptions {
   readonly all?: boolean
   readonly yes?: boolean
   readonly format?: string
@@ -40,7 +40,7 @@ export const nukeCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action(async (options: NukeOptions) => {
       using client = await connect(context)
-      const found = await belongings(context, client, options)
+      const found = await findSandboxesAndVolumes(context, client, options)
       if (found.length > 0)
         await requireAgreed(context, options, {
           requested: `remove ${found.map(({ name }) => printable(name)).join(', ')}, with everything in them?`,
@@ -48,10 +48,10 @@ export const nukeCommand: NounBuilder = (context) =>
           command:
             options.all === true
               ? 'craik nuke --all --yes'
-              : craikFor('nuke', loadSettings(options, context.environment, process.cwd()), '--yes'),
+              : formatCommand('nuke', loadSettings(options, context.environment, process.cwd()), '--yes'),
         })
       const logins = found.flatMap(({ kind, name }) => (kind === 'sandbox' ? [loginOfSandbox(name)!] : []))
-      // What was said is the person's own, and is in the inbox before it is gone here.
+      // The conversations belong to the user, so Craik saves them to the inbox before it removes anything.
       for (const login of logins) await endSession(context, { login })
       for (const { kind, name } of found) {
         if (kind === 'volume') await deleteVolume(context, client, name, 'craik nuke')
@@ -66,8 +66,8 @@ export const nukeCommand: NounBuilder = (context) =>
       else for (const { kind, name } of found) context.stdout.write(`  removed  ${kind} ${printable(name)}\n`)
     })
 
-/** A sandbox before its volumes, which it holds. */
-async function belongings(
+/** Lists each sandbox before its volumes, because a volume cannot be removed while a sandbox uses it. */
+async function findSandboxesAndVolumes(
   context: CliContext,
   client: ApiClient,
   options: NukeOptions,
@@ -84,7 +84,9 @@ async function belongings(
     return suffix === undefined ? [] : [name.slice(0, -suffix.length)]
   })
   const logins =
-    options.all === true ? [...new Set([...known, ...keeping])] : [(await choose(context, options)).login]
+    options.all === true
+      ? [...new Set([...known, ...keeping])]
+      : [(await selectSandbox(context, options)).login]
   return logins.flatMap((login): RemovedItems[] => [
     ...sandboxes
       .filter(({ name }) => loginOfSandbox(name) === login)

@@ -1,24 +1,24 @@
-/** How the sandbox of a login is made: looked at to the end, and everything for it made ready, before anything is made or removed. */
+/** Plans a login sandbox: checks everything and prepares all parts before Craik creates or removes anything. */
 import { lstatSync } from 'node:fs'
 import { CraikError } from '../../errors.ts'
 import { presetCalled } from '../../gateway/egress/egress-presets.ts'
 import { type PackageName, parseHarnesses } from '../../harnesses/packages/harness-catalogue.ts'
 import { volumesOf } from '../../login-sandbox/login-names.ts'
-import type { LoginSandboxSettings, Typed } from '../../login-sandbox/login-sandbox-settings.ts'
-import { craikAgain } from '../../login-sandbox/next-commands.ts'
+import type { LoginSandboxSettings, TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
+import { formatRepeatCommand } from '../../login-sandbox/next-commands.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
-import { isOfCraik } from '../../sandboxes/backends/process/workspace.ts'
+import { overlapsCraikPrograms } from '../../sandboxes/backends/process/workspace.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { installHarnesses } from '../harness/install-with-bar.ts'
 import { makeImage, packagesOf, type RequestedImage } from '../image/make-image.ts'
 import { containerOf } from '../sandbox/container-options.ts'
-import { createWithParts, fill, sourceOf } from '../sandbox/create.ts'
+import { copyWorkspaceIn, createWithParts, sourceOf } from '../sandbox/create.ts'
 import { requireSameEngine } from '../sandbox/engine-mismatch.ts'
 import type { SelectedSandbox } from './select-sandbox.ts'
 
-/** Whoever works in it comes back to it the same day. */
+/** Users return to their login sandbox on the same day. */
 const IDLE_MS = 12 * 3600_000
 const MEMORY_BYTES = 4 * 1024 ** 3
 const DISK_BYTES = 16 * 1024 ** 3
@@ -44,7 +44,7 @@ export async function planSandbox(
   context: CliContext,
   client: ApiClient,
   chosen: SelectedSandbox,
-  typed: Typed,
+  typed: TypedOptions,
 ): Promise<Plan> {
   const workspace = workspaceOf(chosen.settings, typed)
   const { settings } = chosen
@@ -53,7 +53,7 @@ export async function planSandbox(
   try {
     return await planWith(context, client, chosen, workspace, 'docker', [])
   } catch (error) {
-    // Nothing was asked for, and there is no engine: the other kind of sandbox, said by its name.
+    // The user named no backend and no engine exists, so Craik uses the other backend and says so in a note.
     if (!(error instanceof CraikError) || error.code !== 'unavailable' || error.details?.none !== true)
       throw error
     const note = 'no container engine is available: this is a process sandbox (bubblewrap)'
@@ -89,13 +89,13 @@ async function planWith(
   return {
     async make() {
       const sandbox = await createWithParts(context, client, body, harnesses)
-      const copied = source && (await fill(context, client, sandbox, source))
+      const copied = source && (await copyWorkspaceIn(context, client, sandbox, source))
       return { sandbox, copiedFiles: copied?.files, notes: [...notes, note] }
     },
   }
 }
 
-/** What it is made of, made ready; the image by its name where it is another than Craik's own. */
+/** Prepares the parts of the sandbox. Returns the name of the image if it is not Craik's default image. */
 async function partsFor(
   context: CliContext,
   client: ApiClient,
@@ -130,17 +130,20 @@ export function parseWantedAgents({ harnesses }: LoginSandboxSettings): readonly
   return parseHarnesses(harnesses ?? 'all')
 }
 
-/** Root's folder itself is not lent: nothing in a sandbox runs as root. Neither is what Craik runs from. */
-function workspaceOf(settings: LoginSandboxSettings, typed: Typed): Workspace {
+/**
+ * Decides whether to mount the folder or copy it. A folder of root is copied, because nothing in a sandbox runs as
+ * root. The folder that Craik runs from is copied too.
+ */
+function workspaceOf(settings: LoginSandboxSettings, typed: TypedOptions): Workspace {
   const { workspace } = settings
   const stats = lstatSync(workspace, { throwIfNoEntry: false })
   if (stats === undefined || !(stats.isDirectory() || stats.isSymbolicLink()))
     throw new CraikError('usage', `there is no folder ${workspace}`, {
-      hint: `choose a project folder:  ${craikAgain('up', settings, typed, { workspace: 'FOLDER' })}`,
+      hint: `choose a project folder:  ${formatRepeatCommand('up', settings, typed, { workspace: 'FOLDER' })}`,
     })
   const uid = process.getuid?.()
   const isOwn = uid !== 0 ? stats.uid === uid : stats.uid !== 0
-  if (isOwn && !isOfCraik(workspace)) return { inPlace: true, note: IN_PLACE }
+  if (isOwn && !overlapsCraikPrograms(workspace)) return { inPlace: true, note: IN_PLACE }
   const why = isOwn
     ? 'is or contains the folder that Craik runs from'
     : `belongs to ${stats.uid === 0 ? 'root' : 'another user'}`

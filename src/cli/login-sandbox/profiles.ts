@@ -1,4 +1,4 @@
-/** `craik profile-new` and `craik profile-list`. */
+/** `craik profile-new` and `craik profile-list`: create a profile and list the profiles. */
 import { Command } from 'commander'
 import { parseLoginName } from '../../login-sandbox/login-names.ts'
 import {

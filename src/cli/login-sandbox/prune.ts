@@ -1,4 +1,6 @@
-/** `craik prune`: what of login sandboxes nobody needs any more; removed only when that is said. */
+/**
+ * `craik prune`: lists login sandboxes and volumes that are no longer needed, and removes them only with `--delete`.
+ */
 import { Command, Option } from 'commander'
 import { loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
 import type { ApiClient } from '../../sdk/client.ts'

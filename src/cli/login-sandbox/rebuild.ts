@@ -1,7 +1,7 @@
-/** `craik rebuild`: the sandbox of a login made anew from what is installed now; what persists stays. */
+/** `craik rebuild`: recreates a login sandbox from the versions that are installed now, and keeps persistent data. */
 import { Command } from 'commander'
 import { loadSettings } from '../../login-sandbox/login-sandbox-settings.ts'
-import { craikAgain } from '../../login-sandbox/next-commands.ts'
+import { formatRepeatCommand } from '../../login-sandbox/next-commands.ts'
 import { refuseHostVariables } from '../../login-sandbox/refuse-host-variables.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { requireAgreed } from '../confirm.ts'
@@ -11,7 +11,7 @@ import { connect } from '../sandbox/connect-supervisor.ts'
 import { ownRules } from './egress.ts'
 import { endSession } from './login-sandbox-session.ts'
 import { planSandbox } from './plan-sandbox.ts'
-import { choose, type SelectedSandbox, sandboxOf } from './select-sandbox.ts'
+import { type SelectedSandbox, sandboxOf, selectSandbox } from './select-sandbox.ts'
 import { addSandboxOptions, type UpOptions, up } from './up.ts'
 
 const HELP = `
@@ -32,20 +32,24 @@ export const rebuildCommand: NounBuilder = (context) =>
     .action(async (options: UpOptions & { readonly yes?: boolean }) => {
       const { environment, signal } = context
       const settings = loadSettings(options, environment, process.cwd())
-      refuseHostVariables(environment, settings.refusePattern, craikAgain('rebuild', settings, options))
-      const chosen = await choose(context, options)
+      refuseHostVariables(
+        environment,
+        settings.refusePattern,
+        formatRepeatCommand('rebuild', settings, options),
+      )
+      const chosen = await selectSandbox(context, options)
       const notes: string[] = []
       {
         using client = await connect(context)
         const sandbox = await sandboxOf(context, client, chosen)
-        // Before anything is lost: what would refuse the new one refuses here.
+        // Plans the new sandbox before anything is lost, so that every reason to refuse it appears here.
         await planSandbox(context, client, chosen, options)
         if (sandbox !== undefined) {
           if (sandbox.workspace.mode === 'copy')
             await requireAgreed(context, options, {
               requested: `recreate ${sandbox.name} and delete its copy of the workspace?`,
               would: `the copy of the workspace in ${sandbox.name} would be lost`,
-              command: craikAgain('rebuild', settings, options, {}, '--yes'),
+              command: formatRepeatCommand('rebuild', settings, options, {}, '--yes'),
             })
           notes.push(...(await findLostRules(context, sandbox, chosen, options)))
           if (sandbox.state === 'running') await endSession(context, chosen)
@@ -55,7 +59,10 @@ export const rebuildCommand: NounBuilder = (context) =>
       await up(context, { ...options, attach: options.attach === true }, notes)
     })
 
-/** A rule is for the sandbox that it was made for: the new one reaches what is asked for now, and what else it did is told. */
+/**
+ * An egress rule belongs to one sandbox. The new sandbox gets only the rules that the user asks for now, so this
+ * returns a note for each other rule.
+ */
 async function findLostRules(
   context: CliContext,
   sandbox: SandboxBody,
@@ -69,7 +76,7 @@ async function findLostRules(
     rules
       .flatMap(({ preset, effect, hosts }) => (preset === null && effect === wanted ? hosts : []))
       .join(', ')
-  const again = craikAgain('up', settings, typed, { egress: lost.join(',') })
+  const again = formatRepeatCommand('up', settings, typed, { egress: lost.join(',') })
   const [allowed, denied] = [hostsOf('allow'), hostsOf('deny')]
   return [
     ...(lost.length === 0 ? [] : [`no longer allowed: ${lost.join(', ')}; allow again:  ${again}`]),

@@ -1,9 +1,9 @@
-/** `craik run-headless`: one command in the sandbox of a login, with what came of it kept in the inbox. */
+/** `craik run-headless`: runs one command in a login sandbox and saves its output and exit code in the inbox. */
 import { Command } from 'commander'
 import { CraikError, type ErrorCode } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
 import { HeadlessRun } from '../../login-sandbox/keep/headless-run.ts'
-import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import { runJob } from '../../sdk/run-job.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { printable, printNote } from '../output.ts'
@@ -11,10 +11,10 @@ import { connect } from '../sandbox/connect-supervisor.ts'
 import { explanationOf, jobExitCode } from '../sandbox/job-exit-code.ts'
 import { passInterrupts } from '../sandbox/pass-interrupts.ts'
 import { writeTo } from '../sandbox/write-output.ts'
-import { insideEnvironment } from './entry-environment.ts'
+import { commandEnvironment } from './entry-environment.ts'
 import { requireProgram } from './exec.ts'
 import { authorOf, endSession } from './login-sandbox-session.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
+import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
 
 const HELP = `
 Saves headless-runs/<run>/ in the inbox, with command.txt, stdout.log,
@@ -35,17 +35,17 @@ export const runHeadlessCommand: NounBuilder = (context) =>
     .option('--inbox <folder>', 'inbox folder (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
     .passThroughOptions()
     .addHelpText('after', HELP)
-    .action(async (argv: readonly string[], options: Typed) => {
+    .action(async (argv: readonly string[], options: TypedOptions) => {
       requireProgram(argv)
       await runHeadless(context, options, () => argv)
     })
 
 export async function runHeadless(
   context: CliContext,
-  options: Typed,
+  options: TypedOptions,
   argvFor: (login: string) => readonly string[],
 ): Promise<void> {
-  const chosen = await choose(context, options)
+  const chosen = await selectSandbox(context, options)
   using client = await connect(context)
   const sandbox = await runningSandboxOf(context, client, chosen)
   const accounts = await chosen.logins.accounts(context.signal)
@@ -61,7 +61,7 @@ export async function runHeadless(
   const left = new AbortController()
   using _ = passInterrupts(context, client, sandbox.id, jobId, left)
   try {
-    const env = insideEnvironment(sandbox, accounts, authorOf(context, chosen.login))
+    const env = commandEnvironment(sandbox, accounts, authorOf(context, chosen.login))
     const { result } = await runJob(
       client,
       sandbox.id,
@@ -94,10 +94,13 @@ export async function runHeadless(
   await endSession(context, chosen)
 }
 
-/** What refuses a command before it is started. */
+/** The errors that refuse a command before it starts. */
 const REFUSALS: readonly ErrorCode[] = ['denied', 'usage', 'too_large', 'limit_reached']
 
-/** One that was refused was not killed: its code is the one that this command exits with, and the log says why. */
+/**
+ * A run without an exit code counts as killed, so a refused run gets the exit code of this command, and the log gets
+ * the reason.
+ */
 async function recordRefusal(context: CliContext, run: HeadlessRun, error: unknown): Promise<void> {
   if (!(error instanceof CraikError) || !REFUSALS.includes(error.code)) return
   await run.stderr(Buffer.from(`craik: ${error.message}\n`))

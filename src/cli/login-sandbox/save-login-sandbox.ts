@@ -1,6 +1,6 @@
 /**
- * Saves what was said and what changed in the sandbox of a login: at exit, by hand, and every few minutes by the supervisor.
- * Conversations come from the volume, so also of a sandbox that is stopped or was killed.
+ * Saves the conversations and changes of a login sandbox: on exit, on request, and every few minutes by the supervisor.
+ * Conversations come from the volume, so they are saved even if the sandbox is stopped or was killed.
  */
 import { CraikError } from '../../errors.ts'
 import { writeSnapshot } from '../../login-sandbox/keep/write-snapshot.ts'
@@ -13,16 +13,19 @@ import { takeState } from './capture-state.ts'
 import { transcriptDeps } from './transcript-deps.ts'
 
 export interface SaveOptions {
-  /** Leaves the sandbox alone: it is not looked at, and so not kept from being idle. */
+  /** Does not inspect the sandbox, so that saving does not count as activity there. */
   readonly conversationsOnly?: boolean
-  /** What could not be read, or not all of it. */
+  /** Called for content that could not be read, or not completely. */
   readonly onProblem?: (path: string, problem: string) => void
   readonly onPassedOver?: (passed: SkippedTranscript) => void
 }
 
 export interface Saved {
   readonly conversations: readonly ExportedTranscripts[]
-  /** The folder; undefined when nothing changed, the sandbox does not run, or was never looked at before. */
+  /**
+   * The folder of the saved changes. Undefined if nothing changed, or if the sandbox does not run or was never
+   * inspected before.
+   */
   readonly snapshot: string | undefined
 }
 
@@ -39,7 +42,7 @@ export async function saveLoginSandbox(
     signal: context.signal,
     redact: (text) => redactText(text).text,
     ...(onProblem !== undefined && { onProblem }),
-    ...(onPassedOver !== undefined && { onPassedOver }),
+    ...(onPassedOver !== undefined && { onSkipped: onPassedOver }),
   })
   return { conversations, snapshot: conversationsOnly ? undefined : await saveSnapshot(context, record) }
 }
@@ -47,12 +50,12 @@ export async function saveLoginSandbox(
 async function saveSnapshot(context: CliContext, record: LoginRecord): Promise<string | undefined> {
   const entry = new LoginRecords(context.home.loginSandboxes).entryOf(record)
   if (entry === undefined) return undefined
-  // Whoever is looked at runs, and is held by somebody: nothing is started for it.
+  // A running sandbox has a supervisor, so nothing is started to inspect it.
   const { findSupervisor } = await import('../../supervisor/connect-or-start.ts')
   using client = await findSupervisor(context)
   if (client === undefined || !(await isRunning(client, record.sandboxId, context.signal))) return undefined
   const exit = await takeState(context, client, record.sandboxId).catch(async (error: unknown) => {
-    // One that ends meanwhile is no failure: it is not looked at any more.
+    // A sandbox that stops meanwhile is not an error: there is nothing to inspect then.
     if (await isRunning(client, record.sandboxId, context.signal)) throw error
     return undefined
   })

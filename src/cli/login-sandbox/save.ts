@@ -1,4 +1,4 @@
-/** `craik save`: conversations and changes of login sandboxes to the inbox, now. */
+/** `craik save`: saves conversations and changes of login sandboxes to the inbox now. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { parseLoginName } from '../../login-sandbox/login-names.ts'

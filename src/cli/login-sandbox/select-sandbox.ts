@@ -1,4 +1,4 @@
-/** Whose sandbox a command is about: of a profile, what was typed, GitHub's login, or the user's own name. */
+/** Selects the login sandbox of a command: from the profile, the options, the GitHub login, or the name of the user. */
 import type { Command } from 'commander'
 import type { Account } from '../../accounts/account.ts'
 import type { HostLogins } from '../../accounts/broker.ts'
@@ -8,9 +8,9 @@ import { loginFrom, sandboxNameOf } from '../../login-sandbox/login-names.ts'
 import {
   type LoginSandboxSettings,
   loadSettings,
-  type Typed,
+  type TypedOptions,
 } from '../../login-sandbox/login-sandbox-settings.ts'
-import { craikFor } from '../../login-sandbox/next-commands.ts'
+import { formatCommand } from '../../login-sandbox/next-commands.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
@@ -32,15 +32,15 @@ export function addLoginOptions(command: Command): Command {
     )
 }
 
-export async function choose(context: CliContext, typed: Typed): Promise<SelectedSandbox> {
+export async function selectSandbox(context: CliContext, typed: TypedOptions): Promise<SelectedSandbox> {
   const settings = loadSettings(typed, context.environment, process.cwd())
   const logins = await hostLogins(context)
-  const login = settings.login ?? (await loginHere(context, logins))
+  const login = settings.login ?? (await findLogin(context, logins))
   return { settings, login, sandboxName: sandboxNameOf(login), logins }
 }
 
-/** What `gh` has written down is as good as asking, and is there without a network. */
-async function loginHere(context: CliContext, logins: HostLogins): Promise<string> {
+/** The login that `gh` has stored is as reliable as a request to GitHub, and needs no network. */
+async function findLogin(context: CliContext, logins: HostLogins): Promise<string> {
   const github = await githubAccount(context, logins)
   if (github?.who !== undefined) return loginFrom(github.who)
   const requested = await askGitHub(context, logins, github)
@@ -61,11 +61,11 @@ export async function askGitHub(
   logins: HostLogins,
   account: Account | undefined,
 ): Promise<IdentityCheck> {
-  const { askIdentity } = await import('../../login-sandbox/identity.ts')
+  const { fetchIdentity: askIdentity } = await import('../../login-sandbox/identity.ts')
   return askIdentity(account, logins, signal)
 }
 
-/** Undefined when there is none of that name. */
+/** Returns undefined if the sandbox does not exist. */
 export async function sandboxOf(
   { signal }: CliContext,
   client: ApiClient,
@@ -79,7 +79,7 @@ export async function sandboxOf(
   }
 }
 
-/** For what needs it to be up. */
+/** Throws if the sandbox does not run. */
 export async function runningSandboxOf(
   context: CliContext,
   client: ApiClient,
@@ -89,6 +89,6 @@ export async function runningSandboxOf(
   if (sandbox?.state === 'running') return sandbox
   const state = sandbox === undefined ? 'does not exist' : `is ${sandbox.state}`
   throw new CraikError('not_up', `${chosen.sandboxName} ${state}`, {
-    hint: `start it:  ${craikFor('up', chosen.settings)}`,
+    hint: `start it:  ${formatCommand('up', chosen.settings)}`,
   })
 }

@@ -1,8 +1,11 @@
-/** The sandbox of a login: made when there is none, started again when it was stopped, and never another than was asked for. */
+/**
+ * Starts a login sandbox: creates it, or starts a stopped one again. Fails if it exists and differs from what the user
+ * asked for.
+ */
 import { CraikError, type ErrorCode } from '../../errors.ts'
 import { LoginRecords } from '../../login-sandbox/login-records.ts'
-import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
-import { craikAgain } from '../../login-sandbox/next-commands.ts'
+import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
+import { formatRepeatCommand } from '../../login-sandbox/next-commands.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { COPY_INSTEAD, RECREATE_COMMAND } from '../../sandboxes/outdated-sandbox.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -18,7 +21,7 @@ export interface StartedLoginSandbox {
   readonly sandbox: SandboxBody
   readonly how: 'made' | 'resumed' | 'running'
   readonly copiedFiles: number | undefined
-  /** What was not as one might expect, for a person. */
+  /** Unexpected facts for the user. */
   readonly notes: readonly string[]
 }
 
@@ -26,16 +29,16 @@ export async function startLoginSandbox(
   context: CliContext,
   client: ApiClient,
   chosen: SelectedSandbox,
-  typed: Typed,
+  typed: TypedOptions,
 ): Promise<StartedLoginSandbox> {
   const found = await sandboxOf(context, client, chosen)
   if (chosen.settings.credentials !== 'none') await offerKeys(context, client)
   if (found === undefined) {
-    const elsewhere = craikAgain('up', chosen.settings, typed, { workspace: 'FOLDER' })
-    const { sandbox, copiedFiles, notes } = await inOwnWords(
+    const elsewhere = formatRepeatCommand('up', chosen.settings, typed, { workspace: 'FOLDER' })
+    const { sandbox, copiedFiles, notes } = await withUpHints(
       {
         copy: `choose another folder:  ${elsewhere}`,
-        recreatedReason: craikAgain('rebuild', chosen.settings, typed),
+        recreatedReason: formatRepeatCommand('rebuild', chosen.settings, typed),
       },
       async () => (await planSandbox(context, client, chosen, typed)).make(),
     )
@@ -43,24 +46,27 @@ export async function startLoginSandbox(
   }
   await requireSame(context, found, chosen, typed)
   if (found.state === 'running') {
-    const notes = await freshLogins(context, client, found)
+    const notes = await updateLogins(context, client, found)
     return { sandbox: found, how: 'running', copiedFiles: undefined, notes }
   }
   using progress = new Progress(context, `starting ${found.name},`, ' s')
   using _ = countingSeconds(progress)
-  const elsewhere = craikAgain('rebuild', chosen.settings, typed, { workspace: 'FOLDER' })
-  const recreatedReason = craikAgain('rebuild', chosen.settings, typed)
-  const sandbox = await inOwnWords(
+  const elsewhere = formatRepeatCommand('rebuild', chosen.settings, typed, { workspace: 'FOLDER' })
+  const recreatedReason = formatRepeatCommand('rebuild', chosen.settings, typed)
+  const sandbox = await withUpHints(
     { copy: `move it to another folder:  ${elsewhere}`, recreatedReason },
     () => resumeAndReport(context, client, found.id, { signal: context.signal }),
   )
-  // What ended it may be something to look at.
+  // The notice of a lost sandbox can explain what stopped it.
   const before = found.state === 'lost' ? noticeOf(found) : []
   return { sandbox, how: 'resumed', copiedFiles: undefined, notes: [...before, ...noticeOf(sandbox)] }
 }
 
-/** A refusal that knows nothing of `up` tells of a copy, for which it has no option, and not of which login it is. */
-async function inOwnWords<T>(
+/**
+ * Adapts the hints of errors to `craik up`. The original hint suggests a copy, for which `up` has no option, and does
+ * not name the login.
+ */
+async function withUpHints<T>(
   { copy, recreatedReason }: { readonly copy: string; readonly recreatedReason: string },
   work: () => Promise<T>,
 ): Promise<T> {
@@ -78,8 +84,11 @@ async function inOwnWords<T>(
   }
 }
 
-/** Somebody may have logged in, or out, since it was started. One that cannot be put in its place keeps nobody out. */
-async function freshLogins(
+/**
+ * Updates the logins, because the user may have logged in or out since the sandbox started. A login that cannot be
+ * written does not prevent the user from entering.
+ */
+async function updateLogins(
   context: CliContext,
   client: ApiClient,
   { id, credentials }: SandboxBody,
@@ -100,14 +109,17 @@ function noticeOf({ notice }: SandboxBody): readonly string[] {
   return notice === null ? [] : [notice]
 }
 
-/** What one has is not changed under it: what differs is told, and how it comes to be. */
+/**
+ * Fails with the first difference and the command that recreates the sandbox. Craik never changes the settings of an
+ * existing sandbox.
+ */
 async function requireSame(
   context: CliContext,
   found: SandboxBody,
   { settings, sandboxName, login }: SelectedSandbox,
-  typed: Typed,
+  typed: TypedOptions,
 ): Promise<void> {
-  const recreatedReason = craikAgain('rebuild', settings, typed)
+  const recreatedReason = formatRepeatCommand('rebuild', settings, typed)
   const differs = (what: string, has: string, wanted: string) =>
     new CraikError('conflict', `${sandboxName} ${what} ${has}, but you asked for ${wanted}`, {
       hint: `recreate it with its volumes:  ${recreatedReason}`,
@@ -119,7 +131,7 @@ async function requireSame(
       'conflict',
       `${sandboxName} has the workspace ${folder}, not ${settings.workspace}`,
       {
-        hint: `use that folder:  ${craikAgain('up', settings, typed, { workspace: folder })}   or recreate it with its volumes for this one:  ${recreatedReason}`,
+        hint: `use that folder:  ${formatRepeatCommand('up', settings, typed, { workspace: folder })}   or recreate it with its volumes for this one:  ${recreatedReason}`,
       },
     )
   const backend = found.isolation === 'container' ? 'docker' : 'process'
@@ -140,8 +152,8 @@ async function requireSame(
     throw differs('has the image', found.container?.image_name ?? 'another image', image)
 }
 
-/** Of a copy, as far as it is remembered. */
+/** Returns the folder of a copied workspace, if a record names it. */
 function findCopiedFolder({ home }: CliContext, login: string, sandbox: string): string | undefined {
-  const record = new LoginRecords(home.loginSandboxes).readable(login)
+  const record = new LoginRecords(home.loginSandboxes).readOrUndefined(login)
   return record?.sandboxId === sandbox ? (record.workspace ?? undefined) : undefined
 }

@@ -1,16 +1,16 @@
-/** `craik status`, `craik list` and `craik inspect`: the sandboxes of logins, and one of them in full. */
+/** `craik status`, `craik list` and `craik inspect`: list the login sandboxes, and show one of them in full. */
 import { Command } from 'commander'
 import { formatDuration } from '../../lib/duration.ts'
 import { loginOfSandbox, parseLoginName, sandboxNameOf, volumesOf } from '../../login-sandbox/login-names.ts'
-import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
-import { craikFor } from '../../login-sandbox/next-commands.ts'
+import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
+import { formatCommand } from '../../login-sandbox/next-commands.ts'
 import type { ListedSandboxBody, SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { type Column, formatOption, printable, printRows, printText, resolveFormat } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { describeIsolation, describeSandbox } from '../sandbox/describe-sandbox.ts'
-import { addLoginOptions, choose, sandboxOf } from './select-sandbox.ts'
+import { addLoginOptions, sandboxOf, selectSandbox } from './select-sandbox.ts'
 
 interface Row {
   readonly login: string
@@ -50,7 +50,7 @@ function listing(name: string): NounBuilder {
 export const statusCommand: NounBuilder = listing('status')
 export const listLoginSandboxesCommand: NounBuilder = listing('list')
 
-/** Those of logins: the others are in `craik sandbox list`. */
+/** Returns a row only for a login sandbox. The others are in `craik sandbox list`. */
 function rowOf({ clock }: CliContext, sandbox: ListedSandboxBody): Row[] {
   const login = loginOfSandbox(sandbox.name)
   if (login === undefined) return []
@@ -82,9 +82,9 @@ export const inspectCommand: NounBuilder = (context) =>
     .argument('[login]', 'login name')
     .addOption(formatOption())
     .addHelpText('after', INSPECT_HELP)
-    .action(async (named: string | undefined, options: Typed & { readonly format?: string }) => {
+    .action(async (named: string | undefined, options: TypedOptions & { readonly format?: string }) => {
       const login = named === undefined ? options.login : parseLoginName(named, 'the login')
-      const chosen = await choose(context, { ...options, login })
+      const chosen = await selectSandbox(context, { ...options, login })
       using client = await connect(context)
       const sandbox = await sandboxOf(context, client, chosen)
       const known = await client.volumes.list({ signal: context.signal })
@@ -112,7 +112,7 @@ export const inspectCommand: NounBuilder = (context) =>
         context,
         [
           sandbox === undefined
-            ? `  ${chosen.sandboxName} does not exist; start it:  ${craikFor('up', settings)}\n`
+            ? `  ${chosen.sandboxName} does not exist; start it:  ${formatCommand('up', settings)}\n`
             : describeSandbox(sandbox, context.clock.nowMs()),
           `  ${'profile'.padEnd(10)}  ${settings.profile ?? 'none'}\n`,
           `  ${'inbox'.padEnd(10)}  ${printable(settings.inbox)}\n`,

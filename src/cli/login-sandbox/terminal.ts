@@ -1,4 +1,4 @@
-/** A terminal in a login's sandbox. */
+/** Opens terminals in a login sandbox. */
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
@@ -12,12 +12,12 @@ export function hasTerminal({ stdin, stdout }: CliContext): boolean {
   return Boolean(stdin.isTTY && stdout.isTTY)
 }
 
-/** How long whoever ended it is asked what it was. */
+/** The time that the supervisor has to report why a terminal ended. */
 const ASK_MS = 5_000
 
 /**
- * Until it ends, or is left; false when it was left and goes on. Throws when the sandbox itself was ended under it, with
- * what brings it `up` again.
+ * Waits until the terminal ends or the user detaches. Returns false if the user detached and it still runs. Throws if
+ * the sandbox itself was stopped or removed, with the command that starts it again.
  */
 export async function openTerminal(
   context: CliContext,
@@ -54,7 +54,10 @@ export async function openTerminal(
   return true
 }
 
-/** What the end of a terminal was the end of; undefined when the sandbox is there, or nobody can be asked. */
+/**
+ * Returns an error if the terminal ended because the sandbox was stopped or removed. Returns undefined if the sandbox
+ * still exists, or if the supervisor does not answer.
+ */
 async function endOfSandbox(
   client: ApiClient,
   { id, name }: SandboxBody,
@@ -76,7 +79,7 @@ async function endOfSandbox(
   return undefined
 }
 
-/** Whoever removed it has saved what was said. */
+/** The command that removed the sandbox has saved its conversations. */
 export function isRemoved(error: unknown): boolean {
   return error instanceof CraikError && error.details?.removed !== undefined
 }

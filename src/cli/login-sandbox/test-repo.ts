@@ -1,13 +1,17 @@
-/** `craik test-repo`: the tests of a repository, run in the sandbox of a login and kept like any headless run. */
+/**
+ * `craik test-repo`: runs the tests of a repository in a login sandbox, and saves their output like any headless run.
+ */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
-import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { NounBuilder } from '../context.ts'
 import { runHeadless } from './run-headless.ts'
 import { addLoginOptions } from './select-sandbox.ts'
 
-/** A folder of the workspace, or one on GitHub: `name` of the login itself, or `owner/name`. */
+/**
+ * A folder of the workspace, or a repository on GitHub: `name` for a repository of the login itself, or `owner/name`.
+ */
 const NAME = /^(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})\/)?[A-Za-z0-9._][A-Za-z0-9._-]{0,99}$/
 
 const HELP = `
@@ -29,7 +33,7 @@ export const testRepoCommand: NounBuilder = (context) =>
     .argument('<name>', 'folder of the workspace, or repository on GitHub')
     .option('--inbox <folder>', 'inbox folder (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
     .addHelpText('after', HELP)
-    .action(async (name: string, options: Typed) => {
+    .action(async (name: string, options: TypedOptions) => {
       if (!NAME.test(name) || name.split('/').includes('..'))
         throw new CraikError('usage', 'cannot parse the repository: expected NAME or OWNER/NAME', {
           hint: 'craik test-repo octo/parser',
@@ -51,7 +55,7 @@ fi
 ${CHOOSE}`
 }
 
-/** Dependencies are fetched where a lock names them, and only as far as egress is granted. */
+/** Installs dependencies only if a lock file names them, and only from hosts that egress rules allow. */
 const CHOOSE = `if [ -f package.json ]; then
   if [ ! -d node_modules ] && [ -f package-lock.json ]; then npm ci --no-audit --no-fund; fi
   exec npm test

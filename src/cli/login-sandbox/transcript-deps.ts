@@ -1,4 +1,6 @@
-/** Where the conversations of a login's sandbox are: in its volume, read on the host, under one name wherever they are asked for. */
+/**
+ * Locates the conversations of a login sandbox: in its volume, read on the host, with the same scope in every command.
+ */
 import { join } from 'node:path'
 import { createMirroredHome } from '../../login-sandbox/keep/mirrored-home.ts'
 import { LLM_STATE } from '../../login-sandbox/keep/mirrors.ts'
@@ -12,7 +14,7 @@ interface TranscriptContext {
   readonly sandbox: string
 }
 
-/** Also of one that is stopped, or gone. */
+/** Also works for a sandbox that is stopped or removed. */
 export function transcriptDeps(
   { home, signal }: Pick<CliContext, 'home' | 'signal'>,
   login: string,

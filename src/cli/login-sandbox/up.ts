@@ -1,10 +1,10 @@
-/** `craik up`: the sandbox of your login, with the agents in it ready to be typed. */
+/** `craik up`: starts the sandbox of your login, with the agents ready to use. */
 import { Command, Option } from 'commander'
 import type { Account } from '../../accounts/account.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { type IdentityCheck, requireIdentity } from '../../login-sandbox/identity.ts'
-import { loadSettings, type Typed } from '../../login-sandbox/login-sandbox-settings.ts'
-import { craikAgain, craikFor } from '../../login-sandbox/next-commands.ts'
+import { loadSettings, type TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
+import { formatCommand, formatRepeatCommand } from '../../login-sandbox/next-commands.ts'
 import { refuseHostVariables } from '../../login-sandbox/refuse-host-variables.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -13,16 +13,22 @@ import { formatOption, printable, printRecord, printText, resolveFormat } from '
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { describeIsolation, listUnenforcedLimits } from '../sandbox/describe-sandbox.ts'
 import { allowPresets } from './egress.ts'
-import { insideEnvironment } from './entry-environment.ts'
+import { commandEnvironment } from './entry-environment.ts'
 import { authorOf, beginSession, endSession } from './login-sandbox-session.ts'
 import { accountsLine, warningsOf } from './messages.ts'
 import { authorFor, prepareInside } from './prepare-sandbox.ts'
 import { requireInbox } from './require-inbox.ts'
-import { addLoginOptions, askGitHub, choose, githubAccount, type SelectedSandbox } from './select-sandbox.ts'
+import {
+  addLoginOptions,
+  askGitHub,
+  githubAccount,
+  type SelectedSandbox,
+  selectSandbox,
+} from './select-sandbox.ts'
 import { type StartedLoginSandbox, startLoginSandbox } from './start-login-sandbox.ts'
 import { hasTerminal, isRemoved, openTerminal } from './terminal.ts'
 
-export interface UpOptions extends Typed {
+export interface UpOptions extends TypedOptions {
   readonly attach?: boolean
   readonly format?: string
 }
@@ -75,7 +81,7 @@ export const upCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action((options: UpOptions) => up(context, options))
 
-/** `more` is told with what else is to be noted. */
+/** `more` contains additional notes to print. */
 export async function up(
   context: CliContext,
   options: UpOptions,
@@ -83,7 +89,7 @@ export async function up(
 ): Promise<void> {
   refuse(context, options)
   const startedMs = performance.now()
-  const chosen = await choose(context, options)
+  const chosen = await selectSandbox(context, options)
   const accounts = await chosen.logins.accounts(context.signal)
   const problems = await chosen.logins.problems(context.signal)
   const github = await identify(context, chosen)
@@ -109,13 +115,13 @@ export async function up(
   )
   await beginSession(context, client, brought.sandbox, chosen, author, brought.how === 'running')
   if (options.attach === false || !hasTerminal(context)) return
-  await stay(context, client, brought.sandbox, chosen, accounts)
+  await openTerminalAndSave(context, client, brought.sandbox, chosen, accounts)
 }
 
-/** Before anything is looked at or asked: what is refused leaves no trace. */
-function refuse({ environment }: CliContext, options: Typed): void {
+/** Checks the environment before anything else, so that a refused command leaves no trace. */
+function refuse({ environment }: CliContext, options: TypedOptions): void {
   const settings = loadSettings(options, environment, process.cwd())
-  refuseHostVariables(environment, settings.refusePattern, craikAgain('up', settings, options))
+  refuseHostVariables(environment, settings.refusePattern, formatRepeatCommand('up', settings, options))
 }
 
 async function identify(
@@ -128,16 +134,16 @@ async function identify(
   return requested
 }
 
-export async function stay(
+export async function openTerminalAndSave(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
   chosen: SelectedSandbox,
   accounts: readonly Account[],
 ): Promise<void> {
-  const environment = insideEnvironment(sandbox, accounts, authorOf(context, chosen.login))
+  const environment = commandEnvironment(sandbox, accounts, authorOf(context, chosen.login))
   try {
-    await openTerminal(context, client, sandbox, environment, craikFor('up', chosen.settings))
+    await openTerminal(context, client, sandbox, environment, formatCommand('up', chosen.settings))
   } catch (error) {
     if (!isRemoved(error)) await endSession(context, chosen)
     throw error
@@ -177,13 +183,13 @@ function printSummary(
       ...(copiedFiles === undefined ? [] : [`copied ${copiedFiles.toLocaleString('en')} files`]),
       formatDuration(tookMs),
     ]
-    const next = [craikFor('enter', settings), `${craikFor('exec', settings)} -- claude -p "…"`]
+    const next = [formatCommand('enter', settings), `${formatCommand('exec', settings)} -- claude -p "…"`]
     const isAttached = options.attach !== false && hasTerminal(context)
     return [
       `  sandbox  ${printable(facts.join(' · '))}\n`,
       weak.length === 0 ? '' : `  limits   ${weak.join(' · ')}\n`,
       ...notes.map((note) => `  note     ${printable(note)}\n`),
-      isAttached ? '' : `  next     ${[...next, craikFor('down', settings)].join('   ')}\n`,
+      isAttached ? '' : `  next     ${[...next, formatCommand('down', settings)].join('   ')}\n`,
     ].join('')
   })
 }

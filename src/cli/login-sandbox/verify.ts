@@ -1,4 +1,4 @@
-/** `craik verify-llm-auth`: each agent that has a login is asked for an answer, in the sandbox, through the gateway. */
+/** `craik verify-llm-auth`: sends a test prompt to each agent that has a login, in the sandbox, through the gateway. */
 import { Command } from 'commander'
 import type { Account } from '../../accounts/account.ts'
 import { selectPreferredAccounts } from '../../accounts/sentinel-files.ts'
@@ -6,7 +6,7 @@ import { CraikError } from '../../errors.ts'
 import { HARNESSES } from '../../harnesses/all.ts'
 import { type Harness, loginFor } from '../../harnesses/harness.ts'
 import { formatDuration } from '../../lib/duration.ts'
-import type { Typed } from '../../login-sandbox/login-sandbox-settings.ts'
+import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { excludeSessions } from '../../transcripts/export/export-new.ts'
@@ -15,7 +15,7 @@ import { type Column, formatOption, printable, printRows, printText, resolveForm
 import { countingSeconds, Progress } from '../progress.ts'
 import { runPrompt } from '../prompt/run-prompt.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './select-sandbox.ts'
+import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
 import { transcriptDeps } from './transcript-deps.ts'
 
 const QUESTION = 'Answer with the one word: ready'
@@ -28,7 +28,7 @@ interface Row {
   readonly result: 'answers' | 'failed' | 'not logged in'
   readonly detail: string
   readonly took_ms: number | null
-  /** What to do, where it failed. */
+  /** The next step after a failure. */
   readonly next: string | null
 }
 
@@ -56,8 +56,8 @@ export const verifyLoginsCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('verify-llm-auth'))
     .addOption(formatOption())
     .addHelpText('after', HELP)
-    .action(async (options: Typed & { readonly format?: string }) => {
-      const chosen = await choose(context, options)
+    .action(async (options: TypedOptions & { readonly format?: string }) => {
+      const chosen = await selectSandbox(context, options)
       using client = await connect(context)
       const sandbox = await runningSandboxOf(context, client, chosen)
       const accounts = await chosen.logins.accounts(context.signal)
@@ -96,7 +96,7 @@ async function ask(
       result: 'not logged in',
       took_ms: null,
       next: null,
-      detail: `log in on the host:  ${harness.logIn}`,
+      detail: `log in on the host:  ${harness.loginCommand}`,
     }
   using progress = new Progress(context, `asking ${harness.name},`, ' s')
   using _ = countingSeconds(progress)
@@ -121,7 +121,7 @@ async function ask(
         model: undefined,
         permissions: 'deny',
         madeSandbox: false,
-        // The question is nobody's conversation.
+        // The test prompt is not a conversation of the user.
         onSession: (session) => excludeSessions({ records, scope }, harness.name, session),
       },
       (event) => {

@@ -1,4 +1,4 @@
-/** An agent as a job in a sandbox: what it is told and what it says survive a supervisor that dies in between. */
+/** Runs an agent as a job in a sandbox. Its input and output survive a crash of the supervisor. */
 import { PassThrough, Writable } from 'node:stream'
 import type { AgentEnd, AgentProcess } from '../../harnesses/acp/agent-process.ts'
 import { newId } from '../../lib/ids.ts'
@@ -10,7 +10,7 @@ export interface AgentJobSpec {
   readonly argv: readonly string[]
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
-  /** It is ended after this long, also when no supervisor is left to end it. */
+  /** The sandbox ends the agent after this time, even if no supervisor is left. */
   readonly timeoutMs: number
 }
 
@@ -20,8 +20,11 @@ export interface AgentJob extends AgentProcess {
 
 const MAX_COMPLAINT = 16 * 1024
 const KILL_PATIENCE_MS = 5_000
-/** Longer than a supervisor takes to be replaced and found again; nobody else can answer an agent. */
-const LEFT_MS = 10_000
+/**
+ * The sandbox ends the agent this long after its client has disconnected, because no other client can answer it.
+ * Replacing a supervisor and connecting to the new one takes less time.
+ */
+const DISCONNECT_TIMEOUT_MS = 10_000
 
 export function startAgentJob(
   client: ApiClient,
@@ -31,7 +34,7 @@ export function startAgentJob(
 ): AgentJob {
   const jobId = newId<string>('job', nowMs)
   const stdin = new PassThrough()
-  // Whatever it was told last may go nowhere any more.
+  // The agent may have ended before it read its last input.
   stdin.on('error', () => {})
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
   const output = writable.getWriter()
@@ -48,13 +51,13 @@ export function startAgentJob(
       env: { ...spec.env },
       stdin: true,
       timeout_ms: spec.timeoutMs,
-      ends_when_left_ms: LEFT_MS,
+      ends_when_left_ms: DISCONNECT_TIMEOUT_MS,
     },
     {
       jobId,
       stdin,
       signal: left.signal,
-      // A view of a larger buffer, which is used again.
+      // Copies the chunk, because it is a view of a larger buffer that is reused.
       onStdout: (chunk) => output.write(Uint8Array.from(chunk)).catch(() => {}),
       onStderr: (chunk) => {
         complaint = (complaint + chunk.toString()).slice(-MAX_COMPLAINT)
@@ -62,7 +65,7 @@ export function startAgentJob(
     },
   ).then(
     ({ result: { outcome, exitCode, signal, error } }): AgentEnd => ({
-      how:
+      endDescription:
         error !== undefined
           ? `could not be run: ${error}`
           : outcome === 'timeout'
@@ -70,11 +73,11 @@ export function startAgentJob(
             : signal === null || signal === undefined
               ? `exited with ${exitCode}`
               : `was killed by ${signal}`,
-      complaint: redactText(complaint).text,
+      errorOutput: redactText(complaint).text,
     }),
     (error: unknown): AgentEnd => ({
-      how: `lost its connection: ${error instanceof Error ? error.message : String(error)}`,
-      complaint: redactText(complaint).text,
+      endDescription: `lost its connection: ${error instanceof Error ? error.message : String(error)}`,
+      errorOutput: redactText(complaint).text,
     }),
   )
   void ended.then(() => output.close().catch(() => {}))

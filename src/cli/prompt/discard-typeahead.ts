@@ -1,12 +1,12 @@
-/** What was typed before a question stands on the screen is no answer to it. */
+/** Discards what the user typed before a question appeared, because it cannot be an answer to the question. */
 import type { CliContext } from '../context.ts'
 
-/** Nothing typed for so long, and all that was typed before has been read. */
+/** If no key arrives for this long, all earlier input has been read. */
 const QUIET_MS = 100
 const CTRL_C = 3
 
-/** Leaves the terminal to be read key by key: the question is asked at once, without a moment in between. */
-export async function dropTyped(
+/** Leaves the terminal in raw mode, so that the caller can ask the question without a gap. */
+export async function discardTypeahead(
   stdin: CliContext['stdin'],
   onInterrupt: () => void,
   until: AbortSignal,

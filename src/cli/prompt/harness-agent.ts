@@ -1,7 +1,7 @@
-/** A harness's agent, started in a sandbox with its settings there. */
+/** Starts the agent of a harness in a sandbox, with its settings there. */
 import { CraikError } from '../../errors.ts'
 import { AGENT_STOP_MS } from '../../harnesses/acp/agent-link.ts'
-import type { Harness, HarnessContext, HarnessLogin, SessionTerms } from '../../harnesses/harness.ts'
+import type { Harness, HarnessContext, HarnessLogin, SessionOptions } from '../../harnesses/harness.ts'
 import type { PermissionMode } from '../../run/prompts/permissions.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { GATEWAY_PORT, INSIDE, LIMITS } from '../../sidecar/protocol.ts'
@@ -15,11 +15,11 @@ export interface HarnessAgent {
   readonly model: string | undefined
   readonly permissions: PermissionMode
   readonly sandboxId: string
-  /** A session that it is to take up again. */
+  /** The session that the agent continues. */
   readonly session: string | null | undefined
 }
 
-/** What a project starts by itself nobody is asked about: it may only where everything may. */
+/** A harness runs some programs of a project without asking. It may trust the project only if everything is allowed. */
 const contextOf = ({ login, model, permissions }: HarnessAgent): HarnessContext => ({
   gateway: `http://127.0.0.1:${GATEWAY_PORT}`,
   login,
@@ -27,11 +27,11 @@ const contextOf = ({ login, model, permissions }: HarnessAgent): HarnessContext 
   trustsProject: permissions === 'allow',
 })
 
-export function sessionTerms(agent: HarnessAgent): SessionTerms {
+export function sessionTerms(agent: HarnessAgent): SessionOptions {
   return agent.harness.session?.(contextOf(agent)) ?? {}
 }
 
-export async function readyHarness(
+export async function prepareHarness(
   context: CliContext,
   client: ApiClient,
   agent: HarnessAgent,
@@ -39,7 +39,7 @@ export async function readyHarness(
   const { harness, sandboxId, session } = agent
   await refuseProject(context, client, agent)
   await putSettings(client, sandboxId, INSIDE.home, harness, contextOf(agent), context.signal)
-  const before = session && harness.beforeResume?.(session)
+  const before = session && harness.resumePreparationCommand?.(session)
   if (before) await client.sandboxes.exec(sandboxId, { argv: [...before] }, { signal: context.signal })
 }
 
@@ -56,21 +56,21 @@ export function startHarness(
   return startAgentJob(client, sandboxId, spec, context.clock.nowMs())
 }
 
-/** For the job of an agent that has this long: it may take longer to stop. */
+/** Returns the timeout for the job of an agent. It includes the time that the agent may take to stop. */
 export function jobTimeoutMs(timeoutMs: number): number {
   return Math.max(timeoutMs, Math.min(timeoutMs + AGENT_STOP_MS, LIMITS.maxTimeoutMs))
 }
 
-export function outOfTime({ name }: Harness, timeoutMs: number, command: 'prompt' | 'acp'): CraikError {
+export function timeoutError({ name }: Harness, timeoutMs: number, command: 'prompt' | 'acp'): CraikError {
   return new CraikError('timeout', `${name} did not finish within ${Math.round(timeoutMs / 1000)} s`, {
     hint: `allow more time:  craik ${command} --timeout 4h`,
   })
 }
 
-/** Looked for inside, by whoever works there; nothing of the project has run yet. */
+/** Searches in the sandbox, as its user. Nothing of the project has run yet. */
 async function refuseProject(context: CliContext, client: ApiClient, agent: HarnessAgent): Promise<void> {
   const { harness, sandboxId, permissions } = agent
-  const { startsAnyway = [] } = harness
+  const { alwaysLoadedFiles: startsAnyway = [] } = harness
   if (contextOf(agent).trustsProject || startsAnyway.length === 0) return
   const argv = ['/bin/sh', '-c', FIND_FIRST, 'sh', ...startsAnyway]
   const { exit_code, stdout } = await client.sandboxes.exec(
@@ -90,7 +90,9 @@ async function refuseProject(context: CliContext, client: ApiClient, agent: Harn
 }
 
 const NOTHING = 3
-/** An object with nothing in it is what stands in for a name that a sandbox in place may not take. */
+/**
+ * A mounted workspace has an empty JSON object in place of a missing protected file, so that content does not count.
+ */
 const FIND_FIRST = `
 for path; do
   if [ -L "$path" ]; then echo "$path"; exit 0; fi

@@ -1,4 +1,7 @@
-/** Which harness has a login on this machine, looked at before anything is started: two of them would wait for ever. */
+/**
+ * Finds the login of a harness on this host before anything starts, because two harnesses would wait forever without
+ * one.
+ */
 import type { Account } from '../../accounts/account.ts'
 import type { ProbeProblem } from '../../accounts/probe-result.ts'
 import { CraikError } from '../../errors.ts'
@@ -8,9 +11,12 @@ import type { CliContext } from '../context.ts'
 import { hostLogins } from '../host-logins.ts'
 
 export interface HarnessLogins {
-  /** What a sandbox would get, as it is now. */
+  /** The logins that a sandbox would get now. */
   readonly accounts: readonly Account[]
-  /** What seems to be a login, and why it is not used; looked up only when that is to be told. */
+  /**
+   * Returns what looks like a login but cannot be used, with the reason. Only messages need this, so it is read on
+   * demand.
+   */
   problems(): Promise<readonly ProbeProblem[]>
 }
 
@@ -25,7 +31,7 @@ export async function readHarnessLogins(context: CliContext): Promise<HarnessLog
   }
 }
 
-/** The login that the harness works with; undefined: it needs none. */
+/** Returns the login that the harness uses, or undefined if it needs none. */
 export async function requireHarnessLogin(
   harness: Harness,
   { accounts, problems }: HarnessLogins,
@@ -33,9 +39,9 @@ export async function requireHarnessLogin(
   if (harness.logins.length === 0) return undefined
   const login = loginFor(harness, accounts)
   if (login !== undefined) return login
-  const { name, logIn, keyName } = harness
+  const { name, loginCommand: logIn, keyName } = harness
   const key = keyName === undefined ? '' : `   or store a key:  craik secret set ${keyName}`
-  // Its own program keeps it under the same name.
+  // The harness's own program stores its login under the same name.
   const found = (await problems()).find(({ id }) => id === name)
   throw found === undefined
     ? new CraikError('no_login', `${name} has no login on this machine`, {
@@ -48,8 +54,15 @@ export async function requireHarnessLogin(
       })
 }
 
-/** A call that was refused for the login: whether that has ended is known by now, and says more. */
-export async function moreOfLogin(context: CliContext, harness: Harness, error: unknown): Promise<unknown> {
+/**
+ * Replaces an error about a login with a more specific one: after the failed call, Craik may know that the login has
+ * ended.
+ */
+export async function explainLoginError(
+  context: CliContext,
+  harness: Harness,
+  error: unknown,
+): Promise<unknown> {
   if (!(error instanceof CraikError) || error.code !== 'no_login') return error
   try {
     await requireHarnessLogin(harness, await readHarnessLogins(context))
@@ -59,7 +72,7 @@ export async function moreOfLogin(context: CliContext, harness: Harness, error: 
   }
 }
 
-/** Without a name, the first that has a login. */
+/** Returns the first harness that has a login, for a command that names no harness. */
 export function firstWithLogin({ accounts }: HarnessLogins): Harness {
   const found = Object.values(HARNESSES).find(
     (harness) => harness.logins.length > 0 && loginFor(harness, accounts) !== undefined,

@@ -1,11 +1,14 @@
-/** A harness's settings inside: put there when nothing is, or what we put there before; what somebody wrote stays. */
+/**
+ * Writes a harness's settings in a sandbox if there are none, or only those that Craik wrote before. Other settings
+ * stay.
+ */
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
-import { type Harness, type HarnessContext, ownContents } from '../../harnesses/harness.ts'
+import { generatedContents, type Harness, type HarnessContext } from '../../harnesses/harness.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { readFile, writeFile } from '../../sdk/transfer.ts'
 
-/** More than any settings of ours. */
+/** Larger than any settings that Craik writes. */
 const MAX_BYTES = 256 * 1024
 
 export async function putSettings(
@@ -20,7 +23,7 @@ export async function putSettings(
     const inside = `${homeInside}/${path}`
     const there = await contentOf(client, sandbox, inside, until)
     if (there === content) continue
-    if (there !== undefined && !ownContents(harness, harnessContext, path).has(there)) continue
+    if (there !== undefined && !generatedContents(harness, harnessContext, path).has(there)) continue
     const parent = inside.slice(0, inside.lastIndexOf('/'))
     await client.files.mkdir(sandbox, parent, { parents: true, signal: until })
     await writeFile(client, sandbox, inside, sourceOf(content), { signal: until })

@@ -1,4 +1,4 @@
-/** Prompts that were asked, as `craik run` shows them. */
+/** Lists and shows prompts for `craik run`. */
 import { CraikError } from '../../errors.ts'
 import { ownerState } from '../../lib/owner.ts'
 import type { PromptRun } from '../../run/prompts/prompt-record.ts'
@@ -10,7 +10,7 @@ interface Flags {
   readonly format?: string
 }
 
-/** One whose process is gone did not come to its end, whatever its record says. */
+/** Returns `interrupted` for a run whose process is gone, even if its record says that it is running. */
 export function promptStatus(run: PromptRun): string {
   return run.status === 'running' && ownerState(run.owner) === 'dead' ? 'interrupted' : run.status
 }
@@ -42,8 +42,8 @@ export async function listPrompts(context: CliContext, flags: Flags): Promise<vo
     printNote(context, `craik: runs not listed, because something outside Craik changed them: ${damaged}\n`)
 }
 
-/** One of the operator's own; undefined: none has that id. */
-export async function promptCalled(context: CliContext, id: string): Promise<PromptRun | undefined> {
+/** Returns one of the operator's own prompts, or undefined if none has that id. */
+export async function findPrompt(context: CliContext, id: string): Promise<PromptRun | undefined> {
   const deps = { store: await context.store(), home: context.home }
   return getPromptRun(deps, await context.operator(), id).catch((error: unknown) => {
     if (error instanceof CraikError && error.code === 'not_found') return undefined
@@ -51,7 +51,9 @@ export async function promptCalled(context: CliContext, id: string): Promise<Pro
   })
 }
 
-/** For a person who has prompts and looks among the other runs; a program gets the list and nothing else. */
+/**
+ * Tells users who list other runs that they also have prompts. It prints to stderr, so that programs get only the list.
+ */
 export async function printPrompts(context: CliContext): Promise<void> {
   const deps = { store: await context.store(), home: context.home }
   const { runs } = await listPromptRuns(deps, await context.operator())
@@ -60,9 +62,9 @@ export async function printPrompts(context: CliContext): Promise<void> {
   printNote(context, `  ${are} listed with:  craik run list --prompts\n`)
 }
 
-/** False: no prompt has that id. */
+/** Returns false if no prompt has that id. */
 export async function showPrompt(context: CliContext, flags: Flags, id: string): Promise<boolean> {
-  const run = await promptCalled(context, id)
+  const run = await findPrompt(context, id)
   if (run === undefined) return false
   printRecord(context, flags, jsonOf(run), () =>
     Object.entries(jsonOf(run))

@@ -1,4 +1,4 @@
-/** What models may cost in a sandbox, as it is typed with a prompt: once and for all, so that what it spends later counts too. */
+/** Limits what models may cost in a sandbox. The budget has no period, so later spending of the sandbox counts too. */
 import { setBudget } from '../../providers/ledger/budgets-and-quotas.ts'
 import { parseUsd } from '../../providers/ledger/money.ts'
 import type { CliContext } from '../context.ts'

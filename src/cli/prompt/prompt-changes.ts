@@ -1,4 +1,7 @@
-/** What a prompt changes in its copy of a folder: looked at before and after, and kept so that it can be brought over. */
+/**
+ * Finds what a prompt changes in its copy of a folder: compares before and after, and stores the changes so that the
+ * user can apply them.
+ */
 import { realpath } from 'node:fs/promises'
 import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { PromptRun } from '../../run/prompts/prompt-record.ts'
@@ -7,12 +10,12 @@ import type { CliContext } from '../context.ts'
 
 export interface PromptChanges {
   before(run: PromptRun): Promise<void>
-  /** Undefined: there is no folder here that it could be held against. */
+  /** Returns undefined if there is no host folder to compare with. */
   after(run: PromptRun): Promise<StoredChangeSet | undefined>
 }
 
-/** A prompt that was cancelled has changed things all the same: there is time to look. */
-const LOOK_MS = 5 * 60_000
+/** The time limit for reading the changes. A cancelled prompt may have changed files too. */
+const READ_CHANGES_TIMEOUT_MS = 5 * 60_000
 
 export function promptChanges(
   context: CliContext,
@@ -32,7 +35,7 @@ export function promptChanges(
     async before(run) {
       if (!isCopy(run)) return
       const { takeManifest, keepBaseline, readBaseline, inside } = await parts(run)
-      // What the runs before it changed and nobody brought over is still to be brought over.
+      // Changes of earlier runs that the user has not applied belong to this change set too.
       const now = await takeManifest(inside, context.signal)
       const first = resumes && (await readBaseline(context.home, resumes.id))
       if (first === undefined) return keepBaseline(context.home, run.id, now)
@@ -49,7 +52,7 @@ export function promptChanges(
       ])
       const before = await readBaseline(context.home, run.id)
       if (before === undefined) return undefined
-      const until = AbortSignal.any([AbortSignal.timeout(LOOK_MS), context.kill])
+      const until = AbortSignal.any([AbortSignal.timeout(READ_CHANGES_TIMEOUT_MS), context.kill])
       const changes = changesBetween(before, await takeManifest(inside, until))
       return storeChangeSet(
         {

@@ -1,4 +1,4 @@
-/** Leave for what an agent asks: as the prompt was typed, or by asking whoever is there. */
+/** Decides on the requests of an agent: by the mode of the prompt, or by asking the user. */
 import { createInterface } from 'node:readline/promises'
 import type { PendingTool } from '../../harnesses/acp/agent-events.ts'
 import { isDisplayable } from '../../harnesses/acp/tool-call-text.ts'
@@ -14,16 +14,16 @@ import {
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
 import { splitRows } from '../terminal-rows.ts'
-import { dropTyped } from './discard-typeahead.ts'
+import { discardTypeahead } from './discard-typeahead.ts'
 
 export interface Permissions {
-  /** `ask` is a question to a person, and is asked only where the mode says so. */
+  /** `ask` asks the user. It is called only if the mode requires a question. */
   decide(tool: PendingTool, ask: () => Promise<boolean>): Promise<ToolDecision>
-  /** What was given leave for ends with the prompt. */
+  /** Ends the permissions together with the prompt. */
   end(): Promise<void>
 }
 
-/** An answer is used at once. */
+/** The lifetime of a grant that follows an answer. The grant is used at once. */
 const ANSWER_MS = 2 * 60_000
 const MARK = '    │ '
 
@@ -37,8 +37,8 @@ export async function openPermissions(
   const grantId = await grantTools(deps, permitted, untilMs)
   let asking: Promise<unknown> = Promise.resolve()
   const askAndRecord = async (tool: PendingTool, ask: () => Promise<boolean>): Promise<ToolDecision> => {
-    // A yes to what nobody can read whole is a yes to anything.
-    if (!isDisplayable(tool.asks))
+    // Approving a request that the user cannot read in full would approve anything.
+    if (!isDisplayable(tool.requestText))
       return { ...(await decideTool(deps, tool, undefined)), why: 'it is too long to show in full' }
     const once = (await ask())
       ? await grantTools(deps, [tool.kind], context.clock.nowMs() + ANSWER_MS, true)
@@ -48,7 +48,7 @@ export async function openPermissions(
   return {
     decide(tool, ask) {
       if (permitted.includes(tool.kind) || mode !== 'ask') return decideTool(deps, tool, grantId)
-      // One question at a time.
+      // Asks one question at a time.
       const answer = asking.then(() => askAndRecord(tool, ask))
       asking = answer.catch(() => {})
       return answer
@@ -57,23 +57,23 @@ export async function openPermissions(
   }
 }
 
-/** Nobody at a terminal is nobody who could say yes. */
+/** Returns false if there is no terminal, because no user can approve then. */
 export async function askTerminal(
   context: CliContext,
-  tool: Pick<PendingTool, 'kind' | 'asks'>,
+  tool: Pick<PendingTool, 'kind' | 'requestText'>,
   until: AbortSignal,
 ): Promise<boolean> {
   const { stdin, stderr } = context
   if (!stdin.isTTY || !stderr.isTTY || context.signal.aborted) return false
   const signal = AbortSignal.any([until, context.signal])
-  // The terminal is read key by key meanwhile: Ctrl-C is a key, and means what it always means.
+  // The terminal is in raw mode meanwhile, so Ctrl-C arrives as a key. It must still interrupt the command.
   const interrupt = () => process.kill(process.pid, 'SIGINT')
-  await dropTyped(stdin, interrupt, signal)
+  await discardTypeahead(stdin, interrupt, signal)
   const lines = createInterface({ input: stdin, output: stderr })
   lines.on('SIGINT', interrupt)
   try {
     stderr.write(`\r\u001b[K${formatQuestion(tool, stderr.columns)}\n`)
-    const count = tool.asks.split('\n').length
+    const count = tool.requestText.split('\n').length
     const answer = await lines.question(`    allow ${count === 1 ? 'it' : `all ${count} lines`}? [y/N] `, {
       signal,
     })
@@ -85,8 +85,11 @@ export async function askTerminal(
   }
 }
 
-/** All of it, each row behind a mark: what is asked cannot look like the question, or like its end. */
-export function formatQuestion({ kind, asks }: Pick<PendingTool, 'kind' | 'asks'>, columns: number): string {
+/** Shows the whole request with a mark before each row, so that nothing in it can look like the question or its end. */
+export function formatQuestion(
+  { kind, requestText: asks }: Pick<PendingTool, 'kind' | 'requestText'>,
+  columns: number,
+): string {
   const lines = asks.split('\n').map(printable)
   const [only] = lines
   if (lines.length === 1 && splitRows(`  ? ${kind}: ${only}`, columns).length === 1)

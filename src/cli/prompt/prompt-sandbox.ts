@@ -1,4 +1,4 @@
-/** Where a prompt runs: a sandbox that is there, that of the run it goes on from, or a new one with a copy of the folder. */
+/** Opens the sandbox of a prompt: an existing one, that of the resumed run, or a new one with a copy of the folder. */
 import { resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import type { Harness } from '../../harnesses/harness.ts'
@@ -8,7 +8,7 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { printable, printNote } from '../output.ts'
 import { containerOf } from '../sandbox/container-options.ts'
-import { createWithParts, fill, sourceOf, workspaceOf } from '../sandbox/create.ts'
+import { copyWorkspaceIn, createWithParts, sourceOf, workspaceOf } from '../sandbox/create.ts'
 import { offerKeys } from '../sandbox/environment-keys.ts'
 import { resumeAndReport } from '../sandbox/resume.ts'
 
@@ -24,11 +24,11 @@ export interface PromptSandbox {
   readonly sandbox: SandboxBody
   readonly made: boolean
   readonly workspace: string | null
-  /** Files that were copied in. */
+  /** The number of files that were copied into the sandbox. */
   readonly copied: number | undefined
 }
 
-/** One that nobody comes back to is not kept for ever. */
+/** A sandbox that the user does not return to is not kept forever. */
 const KEEP_MS = 7 * 24 * 3600_000
 
 export async function openPromptSandbox(
@@ -42,8 +42,8 @@ export async function openPromptSandbox(
   const named = resumes?.sandbox_id ?? options.sandbox
   if (named !== undefined) {
     const sandbox = await (resumes === undefined
-      ? awake(context, client, named, harness)
-      : awakeAgain(context, client, resumes, harness))
+      ? ensureRunning(context, client, named, harness)
+      : ensureResumable(context, client, resumes, harness))
     const workspace =
       resumes?.workspace ?? (sandbox.workspace.mode === 'in-place' ? sandbox.workspace.folder : null)
     return { sandbox, made: false, workspace, copied: undefined }
@@ -69,18 +69,18 @@ export async function openPromptSandbox(
     },
     harnesses,
   )
-  const copied = source && (await fill(context, client, sandbox, source))
+  const copied = source && (await copyWorkspaceIn(context, client, sandbox, source))
   return { sandbox, made: true, workspace: resolve(requested.workspace), copied: copied?.files }
 }
 
-/** A session of an agent is in the home of its sandbox, and gone with it. */
-async function awakeAgain(
+/** An agent's session is in the home of its sandbox and is deleted with it. */
+async function ensureResumable(
   context: CliContext,
   client: ApiClient,
   { id, sandbox_id, changed_files }: PromptRun,
   harness: Harness,
 ): Promise<SandboxBody> {
-  return awake(context, client, sandbox_id, harness).catch((error: unknown) => {
+  return ensureRunning(context, client, sandbox_id, harness).catch((error: unknown) => {
     if (!(error instanceof CraikError) || error.code !== 'not_found') throw error
     const stored = changed_files ? `   show its saved changes:  craik run diff ${id}` : ''
     throw new CraikError(
@@ -91,8 +91,8 @@ async function awakeAgain(
   })
 }
 
-/** One that was stopped meanwhile is started again; one that runs has the logins as they are now. */
-export async function awake(
+/** Starts the sandbox again if it is stopped, or updates the logins of a running one. */
+export async function ensureRunning(
   context: CliContext,
   client: ApiClient,
   named: string,
@@ -109,14 +109,14 @@ export async function awake(
       },
     )
   if (found.state !== 'running') return resumeAndReport(context, client, named, { signal })
-  // What was forwarded is the sandbox's own since: its programs may have renewed it.
+  // Forwarded logins belong to the sandbox since its start, because its programs may have renewed them.
   if (harness.logins.length > 0 && found.credentials === 'broker') await updateLogins(context, client, found)
   return found
 }
 
 /**
- * Somebody may have logged in again since it was started. What could not be put in place is told; whether it is missed, the agent
- * finds out.
+ * The user may have logged in again since the sandbox started. If a login cannot be updated, Craik prints a note. The
+ * agent finds out whether it needs that login.
  */
 async function updateLogins(
   context: CliContext,

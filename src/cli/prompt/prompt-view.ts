@@ -1,4 +1,4 @@
-/** How a prompt is shown: lines for a person, or each event as a line of JSON for a program. */
+/** Shows a prompt: as lines for the user, or with each event as a line of JSON for programs. */
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { formatUsd } from '../../providers/ledger/money.ts'
 import { changeKind, type StoredChangeSet } from '../../run/changes/change-set.ts'
@@ -8,7 +8,7 @@ import type { CliContext } from '../context.ts'
 import { fitLines } from '../fit-lines.ts'
 import { formatName, printable } from '../output.ts'
 import { redraw } from '../progress.ts'
-import { filesOf } from '../sandbox/amounts.ts'
+import { formatFileCount } from '../sandbox/amounts.ts'
 import { describeIsolation } from '../sandbox/describe-sandbox.ts'
 import { countCells, truncateRow } from '../terminal-rows.ts'
 import type { PromptEvent } from './run-prompt.ts'
@@ -45,7 +45,7 @@ function programView({ stdout }: CliContext): PromptView {
         workspace_mode,
         resumed_from,
       }),
-    event: (event) => line(snake(event)),
+    event: (event) => line(eventJson(event)),
     async printEnd({ id, status, stop_reason }, usage, _, changeSet) {
       const changed =
         changeSet?.record.changes.map((change) => ({ path: change.path, change: changeKind(change) })) ?? null
@@ -54,11 +54,11 @@ function programView({ stdout }: CliContext): PromptView {
   }
 }
 
-function snake(event: PromptEvent): object {
+function eventJson(event: PromptEvent): object {
   if (event.type === 'tool') return { type: 'tool', ...toolFacts(event.tool) }
   if (event.type === 'permission') {
     const { allowed, rule, receiptId } = event.decision
-    const { asks: _, ...tool } = event.tool
+    const { requestText: _, ...tool } = event.tool
     return { type: 'permission', ...toolFacts(tool), allowed, rule, receipt_id: receiptId }
   }
   return event
@@ -113,7 +113,7 @@ function personView(context: CliContext): PromptView {
         `${harness} in ${printable(sandbox.name)}`,
         describeIsolation(sandbox),
         ...(workspace_mode === 'in-place' ? ['workspace in place'] : []),
-        ...(copied === undefined ? [] : [`workspace copied (${filesOf(copied)})`]),
+        ...(copied === undefined ? [] : [`workspace copied (${formatFileCount(copied)})`]),
         ...(resumed_from === null ? [] : [`resumes ${resumed_from}`]),
       ]
       view.line(fitLines(`  ${facts.join(' · ')}`, columnsOf(stdout)))
@@ -134,7 +134,7 @@ function personView(context: CliContext): PromptView {
       clear()
       const changed =
         changeSet === undefined
-          ? notLookedAt(run, name)
+          ? describeUnknownChanges(run, name)
           : await describeChanges(run, changeSet, isApplied, columnsOf(stdout), AbortSignal.timeout(PATCH_MS))
       stdout.write(`\n${summaryOf(run, usage, name, changed, columnsOf(stdout)).join('\n')}\n`)
     },
@@ -174,14 +174,14 @@ function summaryOf(
   ]
 }
 
-/** The command stands beside the fact, or below it where both do not fit in a line. */
+/** Puts the command beside the fact, or below it if both do not fit on one line. */
 function withCommand(fact: string, command: string, columns: number): string[] {
   const line = `${fact.padEnd(FACT_COLUMNS)}${command}`
   if (command === '') return [fact]
   return countCells(line) <= columns ? [line] : [fact, `${' '.repeat(LABEL_COLUMNS)}${command}`]
 }
 
-function notLookedAt({ workspace_mode, workspace }: PromptRun, sandboxName: string): string[] {
+function describeUnknownChanges({ workspace_mode, workspace }: PromptRun, sandboxName: string): string[] {
   if (workspace_mode === 'in-place')
     return ['  changed   the folder itself; review it there, for example with git']
   return workspace === null
@@ -194,7 +194,7 @@ function notLookedAt({ workspace_mode, workspace }: PromptRun, sandboxName: stri
 }
 
 const PATCH_MS = 30_000
-/** How many files are named. */
+/** The summary names this many files. */
 const NAMED = 8
 const LABEL_COLUMNS = 12
 const FACT_COLUMNS = 42

@@ -1,4 +1,7 @@
-/** The record of one prompt: begun before anything is asked, given leave, and ended with what it changed. */
+/**
+ * Records one prompt: begins the record before the agent gets the prompt, opens the permissions, and ends the record
+ * with the changes.
+ */
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import type { Harness } from '../../harnesses/harness.ts'
@@ -14,45 +17,45 @@ import { printNote } from '../output.ts'
 import { promptChanges } from './prompt-changes.ts'
 import { openPermissions, type Permissions } from './prompt-permissions.ts'
 
-export interface RunRequest {
-  /** What was typed, for the grant that comes of it. */
+export interface PromptRunRequest {
+  /** The typed command, for the grant that Craik creates. */
   readonly command: 'craik prompt' | 'craik acp'
   readonly harness: Harness
   readonly text: string
   readonly permissions: PermissionMode
   readonly timeoutMs: number
-  /** The run that this one goes on from. */
+  /** The run that this one resumes. */
   readonly resumes: PromptRun | undefined
-  /** Everything that it changed was brought over: what this one changes is looked at by itself. */
+  /** True if all changes of the resumed run were applied. The change set then contains only the changes of this run. */
   readonly isBroughtOver?: boolean
   readonly sandbox: SandboxBody
   readonly madeSandbox: boolean
-  /** The folder of the host that it is about. */
+  /** The folder of the host that the prompt works on. */
   readonly workspace: string | null
-  /** What the agent calls its session, where that is known already. */
+  /** The agent's own id of its session, if it is known already. */
   readonly agentSession: string | null
 }
 
 export interface RecordedRun {
   readonly begun: PromptRun
   readonly permissions: Permissions
-  end(status: 'completed' | 'cancelled' | 'failed', stopReason: string): Promise<EndedRun>
-  /** Of one that came to no end of its own. */
-  fail(error: unknown, isCancelled: boolean): Promise<EndedRun>
+  end(status: 'completed' | 'cancelled' | 'failed', stopReason: string): Promise<EndedPromptRun>
+  /** Ends a run whose agent did not end by itself. */
+  fail(error: unknown, isCancelled: boolean): Promise<EndedPromptRun>
 }
 
-export interface EndedRun {
+export interface EndedPromptRun {
   readonly run: PromptRun
   readonly kept: StoredChangeSet | undefined
 }
 
-/** What it still takes after its time: the agent is ended, its end is written. */
+/** The time after the timeout in which the agent is stopped and its end is recorded. */
 const MARGIN_MS = 60_000
 
 export async function beginRecordedRun(
   context: CliContext,
   client: ApiClient,
-  request: RunRequest,
+  request: PromptRunRequest,
 ): Promise<RecordedRun> {
   const { harness, sandbox } = request
   const [store, log, operator] = await Promise.all([context.store(), context.log(), context.operator()])
@@ -106,7 +109,7 @@ function wordsOf(error: unknown): string {
 function newRun(
   context: CliContext,
   operator: string,
-  { harness, sandbox, madeSandbox, workspace, resumes, text, agentSession }: RunRequest,
+  { harness, sandbox, madeSandbox, workspace, resumes, text, agentSession }: PromptRunRequest,
   owner: PromptRun['owner'],
 ): PromptRun {
   return {

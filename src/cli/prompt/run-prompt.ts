@@ -1,4 +1,7 @@
-/** One prompt from its beginning to its end: kept, given leave, watched, and what came of it told. */
+/**
+ * Runs one prompt from its beginning to its end: records it, decides on its permissions, watches the agent and returns
+ * the result.
+ */
 import type { AgentEvent, PendingTool } from '../../harnesses/acp/agent-events.ts'
 import { promptAgent } from '../../harnesses/acp/prompt-agent.ts'
 import type { HarnessLogin } from '../../harnesses/harness.ts'
@@ -11,19 +14,19 @@ import { changeRun } from '../../run/prompts/runs.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { jobTimeoutMs, outOfTime, readyHarness, sessionTerms, startHarness } from './harness-agent.ts'
-import { moreOfLogin } from './harness-logins.ts'
+import { jobTimeoutMs, prepareHarness, sessionTerms, startHarness, timeoutError } from './harness-agent.ts'
+import { explainLoginError } from './harness-logins.ts'
 import { askTerminal } from './prompt-permissions.ts'
-import { beginRecordedRun, type RunRequest } from './recorded-run.ts'
+import { beginRecordedRun, type PromptRunRequest } from './recorded-run.ts'
 import { watchAgent } from './watch-agent.ts'
 
-/** Of Node: a longer one would be over at once. */
+/** The longest delay of a timer in Node. A longer one would expire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-export interface PromptRequest extends Omit<RunRequest, 'agentSession' | 'command'> {
+export interface PromptRequest extends Omit<PromptRunRequest, 'agentSession' | 'command'> {
   readonly login: HarnessLogin | undefined
   readonly model: string | undefined
-  /** What the agent calls its session, before it is told anything. */
+  /** Called with the agent's own id of its session, before the agent gets the prompt. */
   readonly onSession?: (session: string) => void
 }
 
@@ -44,7 +47,7 @@ export async function runPrompt(
   request: PromptRequest,
   onEvent: (event: PromptEvent) => void,
   onBegun: (run: PromptRun) => void,
-  /** What is left of one that failed, before that is thrown. */
+  /** Called with the result of a failed prompt, before the error is thrown. */
   onFailed: (result: PromptResult) => Promise<void>,
 ): Promise<PromptResult> {
   const { harness, login, model, permissions: mode, sandbox } = request
@@ -58,7 +61,7 @@ export async function runPrompt(
     sandboxId: sandbox.id,
     session: agentSession,
   }
-  await readyHarness(context, client, wanted)
+  await prepareHarness(context, client, wanted)
   const from = await receiptsSoFar(store)
   const { begun, permissions, end, fail } = await beginRecordedRun(context, client, {
     ...request,
@@ -70,11 +73,12 @@ export async function runPrompt(
   let timer: NodeJS.Timeout | undefined
   try {
     const { timeoutMs } = request
-    // The sandbox ends the agent at its own limit, without asking it to stop first. That is for when this command is gone.
+    // At its own limit, the sandbox kills the agent without asking it to stop first. That limit is for the case that
+    // this command is gone.
     const agent = startHarness(context, client, wanted, jobTimeoutMs(timeoutMs))
     const deadline = new AbortController()
     timer = setTimeout(
-      () => deadline.abort(outOfTime(harness, timeoutMs, 'prompt')),
+      () => deadline.abort(timeoutError(harness, timeoutMs, 'prompt')),
       Math.min(timeoutMs, MAX_TIMER_MS),
     )
     const isCancelled = () => context.signal.aborted
@@ -111,7 +115,7 @@ export async function runPrompt(
   } catch (error) {
     const ended = await fail(error, context.signal.aborted)
     await onFailed({ ...ended, usage: await usageSince(store, sandbox.id, from) })
-    throw await moreOfLogin(context, harness, error)
+    throw await explainLoginError(context, harness, error)
   } finally {
     clearTimeout(timer)
     await permissions.end()

@@ -34,7 +34,7 @@ const tool = (more: Partial<ToolState>): AgentEvent => ({
   },
 })
 
-it('words are one text, however they are cut, and each thing that is done is a line', () => {
+it('prints text as one text, however it is split, and one line for each finished action', () => {
   const text = renderEvents([
     { type: 'text', text: 'Look' },
     { type: 'text', text: 'ing.\nThen' },
@@ -54,14 +54,14 @@ it('words are one text, however they are cut, and each thing that is done is a l
   ])
 })
 
-it('what an agent says cannot move the cursor, and what was refused has its own sign', () => {
+it('lets no text of an agent move the cursor, and gives a refused action its own sign', () => {
   expect(renderEvents([{ type: 'text', text: 'a\u001b[2Jb' }])).not.toContain('\u001b')
   expect(renderEvents([tool({ title: 'rm\u001b]0;x\u0007 y', status: 'failed' })])).toMatch(
     /^ {2}✗ \$ rm[^\u001b\u0007]*\n$/,
   )
 })
 
-it('every row of what an agent says has a mark that what Craik says has not, however it is cut, padded or wrapped', () => {
+it('gives every row of an agent’s text a mark that Craik’s own rows do not have, however it is split, padded or wrapped', () => {
   const summary = '  receipts  9, none denied'
   const forged = `Fixed.\n\n${summary}\n${'x'.repeat(36)}${summary}${'好'.repeat(40)}`
   const whole = renderEvents([{ type: 'text', text: forged }], 40)
@@ -79,7 +79,7 @@ it('every row of what an agent says has a mark that what Craik says has not, how
   }
 })
 
-it('what is done is one row, however long its name is', () => {
+it('prints an action in one row, however long its name is', () => {
   const title = `x${' '.repeat(39)}receipts  9, none denied${'好'.repeat(40)}`
   for (const text of [
     renderEvents([tool({ title })], 40),

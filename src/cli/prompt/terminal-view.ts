@@ -1,18 +1,21 @@
-/** An agent at work, for a person: its words as they come, and a line for each thing that it does. */
+/** Shows an agent's work to the user: its text as it arrives, and a line for each action. */
 import type { AgentEvent, ToolState } from '../../harnesses/acp/agent-events.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { printable } from '../output.ts'
 import { countCells, splitRows, truncateRow } from '../terminal-rows.ts'
 
 const TITLE_COLUMNS = 56
-/** Before every row of what an agent says: without it stands only what Craik says, which nothing inside can look like. */
+/**
+ * Every row of an agent's text begins with this. Only rows of Craik lack it, so no text from a sandbox can look like
+ * one of them.
+ */
 const GUTTER = '  │ '
-/** What an agent thinks is dim, too; without colours the dot alone tells it from an answer. */
+/** Thinking is also dim. Without colors, only the dot distinguishes it from an answer. */
 const THINKING_GUTTER = '  │ · '
 const MARK = '  ● '
 const MAX_KNOWN = 10_000
 const MAX_FACTS = 40
-/** How a command is written, and everything else. */
+/** The word or sign before each kind of action. */
 const VERBS: Readonly<Record<ToolState['kind'], string>> = {
   execute: '$',
   read: 'read',
@@ -27,10 +30,10 @@ const VERBS: Readonly<Record<ToolState['kind'], string>> = {
 
 export interface ViewOptions {
   readonly write: (text: string) => void
-  /** A line that the next thing written takes the place of; nothing where there is no terminal to redraw. */
+  /** Draws a line that the next output replaces. Does nothing if there is no terminal. */
   readonly draw: (line: string) => void
   readonly nowMs: () => number
-  /** How wide a row is now. */
+  /** Returns the current width of a row. */
   readonly columns: () => number
   readonly dim: (text: string) => string
 }
@@ -41,7 +44,7 @@ export class TerminalView {
   readonly #ended = new Set<string>()
   #speaks: 'text' | 'thinking' | undefined
   #atLineStart = true
-  /** Used of this row, behind the gutter. */
+  /** The cells of the current row that are used, without the gutter. */
   #cells = 0
 
   constructor(options: ViewOptions) {
@@ -72,14 +75,14 @@ export class TerminalView {
     }
   }
 
-  /** A whole line, wherever the words stood. */
+  /** Prints a whole line. Ends the agent's row first if it is incomplete. */
   line(text: string): void {
     this.#break()
     this.#speaks = undefined
     this.#options.write(`${text}\n`)
   }
 
-  /** Until there is something else to show. */
+  /** Shows why the agent waits, until the next output. */
   waits(why: string): void {
     this.#break()
     this.#draw(`  ${why} …`)
@@ -106,7 +109,7 @@ export class TerminalView {
     }
   }
 
-  /** What goes on in another row has the gutter there, too. */
+  /** Wraps the text and begins every row with the gutter. */
   #words(text: string, gutter: string): string {
     const used = this.#atLineStart ? 0 : this.#cells
     const rows = splitRows(text, Math.max(8, this.#options.columns() - gutter.length), used)
@@ -138,7 +141,7 @@ export class TerminalView {
     this.line(`${mark}${lineOf(tool, took, columns() - mark.length)}`)
   }
 
-  /** An agent that makes up calls without end would take all memory. */
+  /** Limits the memory, because an agent could invent tool calls without end. */
   #forget(): void {
     this.#ended.clear()
     this.#begun.clear()
@@ -150,7 +153,7 @@ export class TerminalView {
   }
 }
 
-/** One row, however long the agent's words for it are. */
+/** Formats an action in one row, however long the agent's title for it is. */
 function lineOf(tool: ToolState, tookMs: number, columns: number): string {
   const changes = tool.diffs.map(({ added, removed }) => `+${added} −${removed}`).join(' ')
   const facts = [

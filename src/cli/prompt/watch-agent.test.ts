@@ -13,9 +13,9 @@ const ABOUT = {
   links: { sandbox_id: 'sbx_one' },
 }
 
-it('tells of each try that was not answered, and gives up when there were too many', async () => {
+it('reports each try that was not answered, and gives up after too many', async () => {
   const store = inProcessStore(systemClock)
-  const watch = new ModelWatch(store, { name: 'codex', logIn: '' }, 'sbx_one', 0, systemClock)
+  const watch = new ModelWatch(store, { name: 'codex', loginCommand: '' }, 'sbx_one', 0, systemClock)
   const heard: Retrying[] = []
   const tries = async (count: number) => {
     for (let i = 0; i < count; i++)

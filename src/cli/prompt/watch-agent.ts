@@ -1,13 +1,13 @@
-/** An agent at work, with a look now and then at whether the models that it asks answer it at all. */
+/** Checks at intervals, while an agent works, whether the models that it calls answer at all. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ModelWatch, Retrying } from '../../run/prompts/model-watch.ts'
 
 const WATCH_MS = 500
 
 /**
- * `giveUp` aborts with the reason why the agent should not go on. What the agent makes of it is told in its own words, if at all: why
- * it was not answered says more, and is what is thrown, also when it calls it a success. Whoever cancels it wants to know of neither. `onRetry` hears of each try that was not answered, so that a
- * wait has a sign of life.
+ * `giveUp` aborts with the reason why the agent should stop. This reason explains more than the agent's own words, so
+ * it is thrown in any case, even if the agent reports a success. After a cancellation it is not thrown. `onRetry`
+ * receives each try that was not answered, so that the user sees why the prompt waits.
  */
 export async function watchAgent<T extends { readonly stopReason: string }>(
   watch: ModelWatch,

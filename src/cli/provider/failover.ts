@@ -1,4 +1,4 @@
-/** `craik provider failover`: which provider may stand in for which, and who is being left alone right now. */
+/** `craik provider failover`: shows which providers are fallbacks for which, and which ones are in cooldown. */
 import { Command, Option } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import { FAILURE_KINDS, type FailureKind } from '../../providers/adapters/adapter.ts'

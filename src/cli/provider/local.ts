@@ -1,10 +1,10 @@
-/** Asking a local model server, and switching live routing to it on and off. */
+/** Checks a local model server, and allows or stops live calls to it. */
 import { Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import { loadProviders } from '../../providers/load-providers.ts'
 import type { LocalHealth } from '../../providers/local/local-health.ts'
-import { type LocalPreset, localPreset } from '../../providers/local/local-presets.ts'
+import { findLocalPreset, type LocalPreset } from '../../providers/local/local-presets.ts'
 import type { ProviderSettingRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, JSON_FIRST_HELP, printable, printRecord } from '../output.ts'
@@ -119,9 +119,9 @@ async function prepare(context: CliContext, name: string, options: HealthOptions
   return { preset, setting, question: { baseUrl, timeoutMs, signal: context.signal, clock: context.clock } }
 }
 
-/** The user's own records are read only for a name that is no preset. */
+/** Reads the user's own records only for a name that is not a preset. */
 async function findPreset(context: CliContext, name: string): Promise<LocalPreset> {
-  return localPreset(name, name.startsWith('provider_') ? await loadProviders(context.home) : [])
+  return findLocalPreset(name, name.startsWith('provider_') ? await loadProviders(context.home) : [])
 }
 
 function baseUrlOption(): Option {
@@ -158,7 +158,7 @@ function settingJson(setting: ProviderSettingRow, receiptId: string, health?: Lo
   }
 }
 
-/** What is left to do once it answers. */
+/** Returns the next step for a server that answers. */
 function nextStep(
   { status, preset_id, base_url }: LocalHealth,
   setting: ProviderSettingRow | undefined,

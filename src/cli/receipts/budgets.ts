@@ -1,4 +1,4 @@
-/** What the replay of a log found out about budgets and calls, as JSON and as a line for a person. */
+/** Formats what the replay of a log found about budgets and calls, as JSON and as a line for the user. */
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CallReport } from '../../providers/ledger/call-pairing.ts'
 import { formatTokens, formatUsd } from '../../providers/ledger/money.ts'
@@ -16,7 +16,7 @@ export function budgetJson({ id, period, limitNanoUsd, limitTokens, peak, exceed
   }
 }
 
-/** `301 calls, each with its own hold · 2 not settled yet` */
+/** Formats calls, such as `301 calls, each with its own hold · 2 not settled yet`. */
 export function describeCalls({ begun, reserved, open }: CallReport): string {
   const calls = `${begun.toLocaleString('en')} call${begun === 1 ? '' : 's'}`
   const paired = reserved === begun ? 'each with' : `${reserved.toLocaleString('en')} with`
@@ -24,7 +24,7 @@ export function describeCalls({ begun, reserved, open }: CallReport): string {
   return `${calls}, ${paired} its own hold${unsettled}`
 }
 
-/** `budget team-eng: peak $48.20 of $50.00, never exceeded` */
+/** Formats a budget, such as `budget team-eng: peak $48.20 of $50.00, never exceeded`. */
 export function describeBudget({ id, peak, exceeded }: BudgetReport): string {
   const { nanoUsd, ofNanoUsd, tokens, ofTokens } = peak
   const parts = [

@@ -1,11 +1,14 @@
-/** The columns by which receipts are found, held against the sealed lines that they were taken from. */
+/** Compares the columns that find receipts with the sealed lines that they were taken from. */
 import type { Receipt } from '../../receipts/schema.ts'
 import type { VerifierReport } from '../../receipts/verifier/report.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
 
 const PAGE = 512
 
-/** The first receipt that a list would show as something else than it is. Its own line is known to be whole. */
+/**
+ * Returns the first receipt whose columns differ from its line, so that a list would show it incorrectly. The lines are
+ * verified already.
+ */
 export async function findEditedColumn(
   tables: Tables,
   onProgress: (receipts: number) => Promise<void>,

@@ -1,4 +1,4 @@
-/** One receipt as a person reads it: the answer first, then the facts, then how it is held in place. */
+/** Formats one receipt for the user: what it is and its status first, then the facts, then its seal. */
 import { formatDuration } from '../../lib/duration.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptRow } from '../../store/store.ts'
@@ -6,7 +6,7 @@ import { printable } from '../output.ts'
 
 type Line = readonly [string, string | undefined]
 
-/** `other` is the end of a begin, or the begin of an end. */
+/** `other` is the end of a begin receipt, or the begin of an end receipt. */
 export function describeReceipt(row: ReceiptRow, other: ReceiptRow | undefined): string {
   const { body, seal } = JSON.parse(row.line) as Receipt
   const begin = row.phase === 'end' && other ? (JSON.parse(other.line) as Receipt).body : undefined
@@ -48,7 +48,7 @@ function shellLines(shell: Receipt['body']['shell']): Line[] {
   ]
 }
 
-/** The first line, and where the rest is. */
+/** Returns the first line of the output, and the file that contains all of it. */
 function outputLines(
   name: string,
   { preview, bytes, sha256, complete }: { preview: string; bytes: number; sha256: string; complete: boolean },

@@ -1,4 +1,4 @@
-/** The filters that `list` and `tail` share, from flags to a parsed filter. */
+/** Parses the filters that `list` and `tail` share. */
 import { type Command, Option } from 'commander'
 import { parseTime } from '../../lib/duration.ts'
 import { parseReference } from '../../lib/ids.ts'

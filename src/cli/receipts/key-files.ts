@@ -1,4 +1,4 @@
-/** Files that a person names on the command line: keys, checkpoints; and the keys that are trusted here. */
+/** Reads files that the user names on the command line (keys and checkpoints), and the trusted keys of this home. */
 import type { KeyObject } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import type { CliContext } from '../context.ts'
 
 const MAX_BYTES = 64 * 1024
 const CHUNK_BYTES = 1 << 20
-/** Opening a pipe that nobody writes to would otherwise wait for ever, deaf to Ctrl-C. */
+/** Otherwise, opening a pipe without a writer would wait forever and ignore Ctrl-C. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK
 
 /** Reads a regular file of at most 64 KiB. */
@@ -21,7 +21,7 @@ export function readSmallFile(path: string, what: string): string {
   }
   try {
     if (!fstatSync(file).isFile()) throw irregular(path, what, 'save it to a file first')
-    // The size that a file states may be wrong, or grow: what counts is what is read.
+    // The file may have another size than `stat` reports, or grow. So this counts the bytes that it reads.
     const buffer = Buffer.alloc(MAX_BYTES + 1)
     let length = 0
     for (let read = -1; read !== 0 && length < buffer.length; length += read)
@@ -34,7 +34,7 @@ export function readSmallFile(path: string, what: string): string {
   }
 }
 
-/** Opens a regular file of any size, to be read with `chunksOf`. */
+/** Opens a regular file of any size, to be read with `fileChunks`. */
 export async function openRegularFile(path: string, what: string): Promise<FileHandle> {
   const file = await open(path, READ).catch((error) => Promise.reject(unreadable(path, what, error)))
   if ((await file.stat()).isFile()) return file
@@ -42,7 +42,7 @@ export async function openRegularFile(path: string, what: string): Promise<FileH
   throw irregular(path, what, 'pipe it in with -, or save it to a file first')
 }
 
-/** The file from its first byte on, each time: by position, so the descriptor can be read again. */
+/** Reads the file from its first byte in each call. It reads by position, so the descriptor can be read again. */
 export async function* fileChunks(file: FileHandle): AsyncGenerator<Buffer> {
   for (let position = 0; ; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position)
@@ -64,7 +64,7 @@ function irregular(path: string, what: string, hint: string): CraikError {
   return new CraikError('usage', `${what} is not a regular file: ${path}`, { hint })
 }
 
-/** One key a line. */
+/** Reads one key from each line. */
 export function readKeyFile(path: string): string[] {
   const lines = readSmallFile(path, 'the public key')
     .split('\n')
@@ -79,8 +79,8 @@ export function readKeyFile(path: string): string[] {
 }
 
 /**
- * Who is trusted for the live log: the key that was given, or this home's own keys, oldest first. They come from the
- * key files; the database only says in which order.
+ * Returns the trusted keys of the live log: the given key, or this home's own keys, oldest first. They come from the
+ * key files. The database only determines their order.
  */
 export async function readTrustedKeys(context: CliContext, publicKey: string | undefined): Promise<Trusted> {
   if (publicKey !== undefined) return { vkeys: readKeyFile(publicKey) }

@@ -1,4 +1,4 @@
-/** `receipts list`, `show` and `tail`: looking at the log. */
+/** `receipts list`, `show` and `tail`: print receipts of the log. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Command, InvalidArgumentError } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -90,7 +90,7 @@ export function tailCommand(context: CliContext): Command {
           )
         }
       }
-      // In one snapshot: what arrives in between must not fall between the two.
+      // Reads both in one snapshot, so that a receipt that arrives meanwhile is not lost.
       let [rows, seen] = await store.read(async ({ receipts }) => [
         await receipts.find(filter, flags.lines),
         (await receipts.last())?.seq ?? -1,
@@ -107,7 +107,7 @@ export function tailCommand(context: CliContext): Command {
     })
 }
 
-/** By id, or by number: `verify` names receipts by their number. */
+/** Finds a receipt by its id or by its number, because `verify` names receipts by their number. */
 export async function findReceipt(
   receipts: {
     get(id: string): Promise<ReceiptRow | undefined>
@@ -137,11 +137,13 @@ const COLUMNS: readonly Column<ReceiptRow>[] = [
   { title: 'capability', value: (row) => body(row).capability },
   { title: 'target', value: (row) => body(row).target ?? '–', canShorten: true },
   { title: 'rule', value: (row) => body(row).decision?.rule ?? '–', dropOrder: 3 },
-  // The number is as good.
+  // The number identifies a receipt too.
   { title: 'id', value: (row) => row.id, dropOrder: 1 },
 ]
 
-/** Lines that are printed one by one cannot wait for the widest cell, so `tail` gives each column a fixed width. */
+/**
+ * `tail` prints each line at once, so a column cannot have the width of its widest cell. Its columns have fixed widths.
+ */
 const WIDTHS = [6, 19, 20, 9, 16, 20, 24, 30]
 const padColumns = (resize: (text: string, width: number) => string) =>
   COLUMNS.map(
@@ -154,7 +156,7 @@ const padColumns = (resize: (text: string, width: number) => string) =>
 const FIXED_COLUMNS = padColumns(shortenCell)
 const WHOLE_COLUMNS = padColumns((text) => text)
 
-/** The flags that were typed, as they would be typed again. */
+/** Formats the flags of this call, so that the user can type them again. */
 function formatSelectedFlags(command: Command, except: readonly string[]): string {
   return command.options
     .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')

@@ -1,4 +1,4 @@
-/** `receipts prove`, `consistency`, `export`, `checkpoint` and `key`: what is handed to an auditor. */
+/** `receipts prove`, `consistency`, `export`, `checkpoint` and `key`: print what an auditor needs. */
 import { once } from 'node:events'
 import { createWriteStream, existsSync } from 'node:fs'
 import { finished } from 'node:stream/promises'
@@ -86,13 +86,13 @@ export function exportReceiptsCommand(context: CliContext): Command {
       const store = await context.store()
       await store.read(async (tables) => {
         using progress = new Progress(context, 'exporting')
-        // The file appears only if there is something to write into it.
+        // Creates the file only if there is something to write to it.
         const lines = exportLines(tables)
         let line = await lines.next()
         const sink =
           output === undefined ? context.stdout : createWriteStream(output, { flags: 'wx', mode: 0o600 })
         const ended = finished(sink).catch((error) => Promise.reject(cannotWrite(output, error)))
-        // Until it is waited for, a failure is nobody's.
+        // Prevents an unhandled rejection if this fails before it is awaited.
         ended.catch(() => {})
         for (let count = 0; !line.done; line = await lines.next()) {
           if (!sink.write(`${line.value}\n`))

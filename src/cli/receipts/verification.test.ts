@@ -24,7 +24,7 @@ async function verification(more: Partial<Verification> = {}): Promise<Verificat
   return { report: REPORT, replay, elapsedMs: 1, ...more }
 }
 
-test('names what cannot be recomputed by kind and count, and in JSON by the first receipts', async () => {
+test('names the decisions that cannot be recomputed by kind and count, and in JSON also by the first receipts', async () => {
   const result = await verification()
   expect(describeVerification(result)).toContain(
     '  9 decisions recomputed: 1 agree · 8 cannot be recomputed (6 shell_action, 2 denial)\n',
@@ -40,7 +40,7 @@ test('names what cannot be recomputed by kind and count, and in JSON by the firs
   })
 })
 
-test('rows that are not what the log comes to make it tampered, although the log itself is whole', async () => {
+test('reports a tampered log if rows differ from the replay, even if the log itself is intact', async () => {
   const rows = { compared: 3, differ: [{ id: 'budget_total', detail: 'the database says removed true' }] }
   const result = await verification({ rows })
   expect(verificationExitCode(result)).toBe(1)
@@ -51,7 +51,7 @@ test('rows that are not what the log comes to make it tampered, although the log
   )
 })
 
-test('what boundaries counted and receipts do not account for is a contradiction, named in words and in JSON', async () => {
+test('reports a contradiction, in text and in JSON, if boundaries counted operations without receipts', async () => {
   const differ = [
     { sandboxId: 'sbx_1', epoch: 'epoch_1', detail: 'sandbox sbx_1 epoch_1: the boundary opened 5 jobs' },
   ]

@@ -1,4 +1,4 @@
-/** What a verification found, as an exit code, as JSON and as the lines that a person reads. */
+/** Formats the result of a verification: as an exit code, as JSON and as lines for the user. */
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { RowCheck } from '../../providers/ledger/recorded-rows.ts'
@@ -13,14 +13,14 @@ import type { SandboxRowCheck } from './verify-sandboxes.ts'
 export interface Verification {
   readonly report: VerifierReport
   readonly sideLogs?: SideLogCheck
-  /** What the boundaries of sandboxes counted, held against the receipts. */
+  /** The counts of the sandboxes' boundaries, compared with the receipts. */
   readonly boundaries?: BoundaryCheck
-  /** Of the live log: the rows of sandboxes and their jobs, held against their seals. */
+  /** Only for the live log: the rows of sandboxes and their jobs, compared with their seals. */
   readonly sandboxRows?: SandboxRowCheck
   readonly replay?: LogReplay
-  /** Of the live log: the rows beside it, held against what was replayed. */
+  /** Only for the live log: the rows of budgets, balances and holds, compared with the replay. */
   readonly rows?: RowCheck
-  /** Of one receipt or two checkpoints: there is no chain then. */
+  /** True for a proof about one receipt or two checkpoints, which has no chain. */
   readonly isProof?: boolean
   readonly elapsedMs: number
 }
@@ -76,7 +76,7 @@ export function verificationJson(verification: Verification): Json {
 
 export function describeVerification(verification: Verification): string {
   const { report, sideLogs, boundaries, sandboxRows, replay, rows } = verification
-  const lines = report.finding ? describeTampering(report) : sound(verification)
+  const lines = report.finding ? describeTampering(report) : describeIntact(verification)
   for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
   for (const digest of sideLogs?.tampered ?? [])
     lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: its hash does not match`)
@@ -84,7 +84,7 @@ export function describeVerification(verification: Verification): string {
   if (hasFindings(boundaries) && !report.finding) lines.push(...describeBoundaries(boundaries))
   for (const { detail } of sandboxRows?.damaged ?? []) lines.push(`  ✗ ${detail}`)
   if (replay) {
-    const rest = replay.notReplayable > 0 ? ` · ${notRecomputed(replay)}` : ''
+    const rest = replay.notReplayable > 0 ? ` · ${formatNotReplayable(replay)}` : ''
     lines.push(
       `  ${formatCount(replay.decisions, 'decision')} recomputed: ${count(replay.agree)} agree${rest}`,
     )
@@ -119,8 +119,8 @@ function describeBoundaries({ epochs, operations, differ }: BoundaryCheck): stri
   ]
 }
 
-/** `8 cannot be recomputed (6 shell_action, 2 denial)` */
-function notRecomputed({ notReplayable, notReplayableKinds: kinds }: LogReplay): string {
+/** Formats counts, such as `8 cannot be recomputed (6 shell_action, 2 denial)`. */
+function formatNotReplayable({ notReplayable, notReplayableKinds: kinds }: LogReplay): string {
   const each = kinds.map((one) => `${count(one.count)} ${one.kind}`).join(', ')
   return `${count(notReplayable)} cannot be recomputed (${each})`
 }
@@ -133,7 +133,7 @@ function describeTampering({ finding, intact }: VerifierReport): string[] {
   return lines
 }
 
-function sound({ report, sideLogs, isProof, elapsedMs }: Verification): string[] {
+function describeIntact({ report, sideLogs, isProof, elapsedMs }: Verification): string[] {
   const { receipts, checkpoints, firstAt, lastAt } = report
   const [first, last] = [firstAt?.slice(0, 10), lastAt?.slice(0, 10)]
   const span = first === undefined ? '' : ` · ${first === last ? first : `${first} → ${last}`}`

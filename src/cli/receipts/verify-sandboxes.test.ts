@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseTyped } from '../../gateway/egress/rules.ts'
 import { addRule } from '../../gateway/egress/tokens.ts'
-import { ADA, hello, LifecycleStore } from '../../sandboxes/lifecycle/lifecycle.fixture.ts'
+import { ADA_USER, hello, LifecycleStore } from '../../sandboxes/lifecycle/lifecycle.fixture.ts'
 import { describeVerification, verificationExitCode, verificationJson } from './verification.ts'
 import { checkSandboxRows } from './verify-sandboxes.ts'
 
@@ -18,13 +18,13 @@ describe('the rows of sandboxes', () => {
     return { store, database: store.database, id, jobId: job.job!.id, check }
   }
 
-  test('that Craik wrote are sound', async () => {
+  test('pass the check if Craik wrote them', async () => {
     const { check } = await scene()
     expect(await check()).toEqual({ checked: 2, damaged: [] })
   })
 
   test.each([`document = json_set(document, '$.isolation', 'none')`, `seal = ''`, `seal = ${OTHER_KEY}`])(
-    'and %s is found',
+    'fail the check after this edit of a sandbox: %s',
     async (edit) => {
       const { database, id, check } = await scene()
       database.exec(`UPDATE sandboxes SET ${edit}`)
@@ -44,7 +44,7 @@ describe('the rows of sandboxes', () => {
   )
 
   test.each([`document = '{}'`, `owner = 'not json'`, `begin_id = 'rcpt_other'`, `seal = ${OTHER_KEY}`])(
-    'and a job with %s is found',
+    'fail the check after this edit of a job: %s',
     async (edit) => {
       const { database, id, jobId, check } = await scene()
       database.exec(`UPDATE sandbox_jobs SET ${edit}`)
@@ -53,9 +53,9 @@ describe('the rows of sandboxes', () => {
     },
   )
 
-  test('and a rule of egress that was changed is found', async () => {
+  test('fail the check after an edit of an egress rule', async () => {
     const { store, database, id, check } = await scene()
-    const terms = { ...parseTyped('a.example.com'), operator: ADA, approvedBy: ADA, preset: null }
+    const terms = { ...parseTyped('a.example.com'), operator: ADA_USER, approvedBy: ADA_USER, preset: null }
     const { rule } = await store.write(addRule, { ...terms, sandboxId: id })
     expect((await check()).damaged).toEqual([])
     database.exec(`UPDATE egress_rules SET document = replace(document, 'a.example', 'b.example')`)

@@ -1,4 +1,4 @@
-/** Of the live log: whether the rows of sandboxes, of their jobs and of what they may reach are as Craik sealed them. */
+/** Checks for the live log that the rows of sandboxes, of their jobs and of their egress rules match Craik's seals. */
 
 import { sealOfRule } from '../../gateway/egress/rule-reader.ts'
 import { type LogKeys, loadLogKeys } from '../../receipts/log-keys.ts'
@@ -14,7 +14,7 @@ const MAX_RULE_ROWS = 100_000
 
 export interface SandboxRowCheck {
   readonly checked: number
-  /** Those that were changed outside Craik, or cannot be read. */
+  /** The rows that were changed outside Craik, or cannot be read. */
   readonly damaged: readonly { readonly id: string; readonly detail: string }[]
 }
 
@@ -47,7 +47,7 @@ export async function checkSandboxRows(tables: Tables, home: Home): Promise<Sand
   return { checked, damaged }
 }
 
-/** Keys are read once. A seal by a key that is not here is none of ours. */
+/** Reads each key once. A seal with a key that this home does not have is not a seal of Craik. */
 function sealChecker(home: Home): (what: string, document: string, seal: string) => boolean {
   const known = new Map<string, LogKeys | undefined>()
   const keysOf = (kid: string) => {

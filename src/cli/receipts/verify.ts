@@ -1,4 +1,4 @@
-/** `receipts verify`: the live log, an exported file or a proof; offline, with the public key. */
+/** `receipts verify`: verifies the live log, an exported file or a proof. It works offline, with the public key. */
 import { createHash, type Hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { addAbortSignal } from 'node:stream'
@@ -96,7 +96,7 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
       ...replayed,
       ...(rows && { rows }),
       boundaries: boundaries.finish(),
-      // With a public key alone no seal can be checked.
+      // The public key alone cannot check seals.
       ...(macKey && { sandboxRows: await checkSandboxRows(tables, context.home) }),
       sideLogs: await sideLogs.finish((n) => progress.tick(n)),
     }
@@ -104,9 +104,9 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
 }
 
 /**
- * A supervisor that lives signs its newest receipts about a second after it wrote them, and after its start those that
- * another left. Who verifies right after a command would be told that they are not covered yet, so this waits for the
- * signature, a few seconds at most.
+ * A running supervisor signs its newest receipts about a second after it wrote them. After its start it signs those
+ * that another supervisor left. A verification right after a command would report that they are not covered yet, so
+ * this waits for the signature, a few seconds at most.
  */
 async function waitUntilSigned(store: Store, { home, signal }: CliContext): Promise<void> {
   const { runFolder } = await import('../../supervisor/run-folder.ts')
@@ -121,13 +121,13 @@ async function waitUntilSigned(store: Store, { home, signal }: CliContext): Prom
     await setTimeout(SIGNATURE_POLL_MS, undefined, { signal })
 }
 
-/** The rows of this very snapshot: others may go on writing both. */
+/** Reads the rows of the same snapshot, because other processes may continue to write both. */
 async function rowsOf(tables: Tables, { ledger }: LogReplay): Promise<RowCheck> {
   const { compareRows } = await import('../../providers/ledger/recorded-rows.ts')
   return compareRows(tables, ledger.book)
 }
 
-/** Where there are no receipts, there must be no rows either. */
+/** If there are no receipts, there must be no rows either. */
 async function replayNothing(tables: Tables): Promise<{ replay: LogReplay; rows: RowCheck }> {
   const { replayLog } = await import('../../run/replay-log.ts')
   const replay = await replayLog((async function* () {})(), async () => {})
@@ -148,7 +148,7 @@ async function verifyFile(
     throw new CraikError('usage', '--replay reads the log twice: use a file instead of stdin')
   const { isProof, verifyExport, verifyProof } = await import('../../receipts/verifier/verify-files.ts')
   const vkeys = readKeyFile(flags.publicKey)
-  // Opened once: what is replayed is the file that was verified, whatever its name leads to by then.
+  // Opens the file once, so that the replay reads the verified file even if its name leads elsewhere by then.
   await using opened = file === '-' ? undefined : await openRegularFile(file, 'the log')
   const { source, start } = await peek(opened ? fileChunks(opened) : stdinOf(context), context.signal)
   if (isProof(start)) {
@@ -193,7 +193,10 @@ function options(
   return { vkeys, onReceipt, ...(macKey && { macKey }), ...(against !== undefined && { against }) }
 }
 
-/** Recomputes the decisions of a log that was verified: of the same receipts, or the verification is worth nothing. */
+/**
+ * Recomputes the decisions of a verified log. The receipts must be the same, otherwise the verification says nothing
+ * about them.
+ */
 async function replayLines(
   lines: AsyncIterable<string>,
   report: VerifierReport,
@@ -211,7 +214,8 @@ async function replayLines(
     const replay = await replayLog(countReceipts(), (n) => progress.tick(n))
     return { report: receipts === report.receipts ? report : logChangedReport(report), replay }
   } catch (error) {
-    // The verifier hashes receipts and does not parse them: one that no checkpoint covers may hold anything.
+    // The verifier hashes receipts and does not parse them, so a receipt that no checkpoint covers may contain
+    // anything.
     if (!(error instanceof SyntaxError)) throw error
     const detail = `receipt ${receipts - 1} is not a valid receipt, or changed while it was read`
     return { report: withTamperFinding(report, { problem: 'malformed', detail }) }
@@ -234,12 +238,12 @@ async function* hashing(source: AsyncIterable<Buffer>, hash: Hash): AsyncGenerat
   }
 }
 
-/** Ends with Ctrl-C, even while nothing comes. */
+/** Ends on Ctrl-C, even while no input arrives. */
 function stdinOf({ stdin, signal }: CliContext): AsyncIterable<Buffer> {
   return addAbortSignal(signal, stdin)
 }
 
-/** The first bytes decide what the file is; nothing of it is lost. */
+/** Reads the first bytes, which determine the kind of file, and loses nothing. */
 async function peek(input: AsyncIterable<Buffer>, signal: AbortSignal) {
   const iterator = input[Symbol.asyncIterator]()
   const next = () =>
@@ -271,7 +275,7 @@ async function readAll(source: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-/** The header of a log without receipts: a checkpoint held elsewhere may know of some. */
+/** Returns the header of a log without receipts. A checkpoint from elsewhere may cover some. */
 function emptyLog(vkey: string): string {
   const origin = vkey.slice(0, vkey.indexOf('+'))
   return JSON.stringify({ _craik: { format: 'craik.receipts.export', origin, size: 0, version: 1, vkey } })

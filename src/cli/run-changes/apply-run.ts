@@ -1,4 +1,4 @@
-/** Brings the changes of a run over on the word of whoever typed it, and tells what became of each. */
+/** Applies the changes of a run when the user asks for it, and prints the result of each change. */
 import { ERRORS } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { ApplyResult } from '../../run/changes/apply-changes.ts'
@@ -26,7 +26,7 @@ interface AppliedRun {
   readonly result: ApplyResult
 }
 
-/** The typed command is the leave for it, once, for this run. */
+/** Applies the changes with one grant for this run, because the user typed the command. */
 export async function applyRun(
   context: CliContext,
   runId: string,
@@ -52,7 +52,7 @@ export async function applyRun(
   return { kept: changeSet, result }
 }
 
-/** Sets the exit code too: a conflict is no success. */
+/** Also sets the exit code, because a conflict is not a success. */
 export async function printApplied(
   context: CliContext,
   flags: ApplyFlags,
@@ -92,7 +92,7 @@ interface Fact {
   readonly reason: string | null
 }
 
-/** What went well is a number when there is much of it; what did not is always named. */
+/** Changes that went well are only counted beyond this number. All others are listed. */
 const LISTED = 50
 
 function describe(
@@ -122,7 +122,7 @@ function describe(
   ].join('')
 }
 
-/** What is in the way of a change stands beside it, or below it where the line would be too wide. */
+/** Prints the reason beside the change, or below it if the line would be too wide. */
 function describeFacts(facts: readonly Fact[], columns: number): string {
   const path: Column<Fact> = { title: 'path', value: (fact) => fact.path, canShorten: true }
   const others: readonly Column<Fact>[] = [
@@ -148,7 +148,7 @@ function statusName(status: string): string {
   return { left: 'held back', already: 'already applied' }[status] ?? status
 }
 
-/** What is never applied is held back, too. */
+/** Returns whether `--include-unsafe` would apply the change. Some held back changes are never applied. */
 function canInclude({ path, status }: Fact): boolean {
   return status === 'left' && findHeldBack(path)?.kind === 'settings'
 }

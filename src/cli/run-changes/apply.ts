@@ -1,4 +1,4 @@
-/** `craik run apply`: brings what a run changed in its copy over into the workspace on this machine. */
+/** `craik run apply`: applies what a run changed in its copy to the workspace on this host. */
 import { Command, Option } from 'commander'
 import type { CliContext } from '../context.ts'
 import { formatOption } from '../output.ts'

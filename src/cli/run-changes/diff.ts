@@ -1,4 +1,4 @@
-/** `craik run diff`: what a run changed in its copy of the workspace, as a patch. */
+/** `craik run diff`: prints what a run changed in its copy of the workspace, as a patch. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { StoredChangeSet } from '../../run/changes/change-set.ts'
@@ -54,7 +54,7 @@ async function printStat(context: CliContext, flags: DiffFlags, changeSet: Store
   context.stderr.write(describeRemaining(changeSet))
 }
 
-/** File by file: all patches together may be large. */
+/** Prints file by file, because all patches together may be large. */
 async function printJson(context: CliContext, flags: DiffFlags, changeSet: StoredChangeSet): Promise<void> {
   const { patchOf } = await import('../../run/changes/patch.ts')
   const { run_id, sandbox_id, workspace, left, left_count } = changeSet.record

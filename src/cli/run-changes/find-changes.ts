@@ -1,10 +1,10 @@
-/** The kept changes of a run, for its own operator. */
+/** Finds the saved changes of a run, for its own operator. */
 import { CraikError } from '../../errors.ts'
 import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
 
-/** Those of another operator are refused, with a receipt. */
+/** Refuses the changes of another operator, with a receipt. */
 export async function ownChanges(
   context: CliContext,
   runId: string,
@@ -20,9 +20,12 @@ export async function ownChanges(
   return changeSet
 }
 
-/** Of a prompt on a copy whose end has not come, or never will; undefined: it is none. */
+/**
+ * Returns an error for a prompt on a copy that still runs, or that ended before its changes were saved. Returns
+ * undefined for every other run.
+ */
 async function isNotStoredYet(context: CliContext, runId: string): Promise<CraikError | undefined> {
-  const { promptCalled, promptStatus } = await import('../prompt/list.ts')
+  const { findPrompt: promptCalled, promptStatus } = await import('../prompt/list.ts')
   const run = await promptCalled(context, runId)
   if (run?.workspace_mode !== 'copy') return undefined
   if (promptStatus(run) === 'running')
@@ -34,7 +37,7 @@ async function isNotStoredYet(context: CliContext, runId: string): Promise<Craik
   })
 }
 
-/** What differs inside and is in no patch. */
+/** Formats the differences in the sandbox that no patch contains. */
 export function describeRemaining({ record: { left, left_count } }: StoredChangeSet): string {
   const lines = left.map(({ path, reason }) => `  left      ${printable(path)}: ${printable(reason)}\n`)
   const more = left_count - left.length

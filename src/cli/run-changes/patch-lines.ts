@@ -1,8 +1,8 @@
-/** A patch whose content a sandbox wrote, as a terminal may show it. */
+/** Formats a patch whose content comes from a sandbox, so that it is safe to print to a terminal. */
 import type { FilePatch } from '../../run/changes/patch.ts'
 import { printable } from '../output.ts'
 
-/** Line by line, with tabs as they are: nothing that moves the cursor, hides or turns text round. */
+/** Replaces characters that move the cursor, hide text or change its direction. Works line by line and keeps tabs. */
 export function fitForTerminal(patch: string): string {
   return patch
     .split('\n')
@@ -16,7 +16,7 @@ const CYAN = '\u001b[36m'
 const BOLD = '\u001b[1m'
 const PLAIN = '\u001b[0m'
 
-/** Only of what was made fit before: colours are control characters too. */
+/** Only for a patch that is safe to print already, because colors are control characters too. */
 export function colourPatch(patch: string, { NO_COLOR }: NodeJS.ProcessEnv): string {
   if (NO_COLOR !== undefined && NO_COLOR !== '') return patch
   return patch
@@ -35,7 +35,7 @@ function colourOf(line: string): string {
   return line.startsWith('-') ? RED : ''
 }
 
-/** `+4 −1`, as it is told of one file. */
+/** Formats the line counts of one file, such as `+4 −1`. */
 export function patchLines({
   addedLines,
   removedLines,

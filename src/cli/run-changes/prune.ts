@@ -1,4 +1,4 @@
-/** `craik run prune`: what is kept of runs and nobody needs any more; removed only when that is said. */
+/** `craik run prune`: lists saved changes that are no longer needed, and removes them only with `--delete`. */
 import { Command, Option } from 'commander'
 import type { ChangeSetFolder } from '../../run/changes/prune-change-sets.ts'
 import type { CliContext } from '../context.ts'

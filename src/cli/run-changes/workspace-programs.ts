@@ -1,4 +1,7 @@
-/** The workspace of a sandbox, by the API: programs of ours run there as any other command does, with a receipt. */
+/**
+ * Runs Craik's programs in the workspace of a sandbox through the API. Each one gets a receipt, like any other command
+ * there.
+ */
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
@@ -7,7 +10,7 @@ import type { ApiClient } from '../../sdk/client.ts'
 import { runJob } from '../../sdk/run-job.ts'
 import { ErrorLines, giveUpJob, jobFailure } from '../sandbox/job-failure.ts'
 
-/** Where every sandbox has the Node that its sidecar runs on. */
+/** The path in every sandbox of the Node that runs its sidecar. */
 const NODE_INSIDE = '/opt/craik/node'
 
 /** `sandbox` is an id or a name. */

@@ -11,11 +11,11 @@ describe('sizes', () => {
     [2 ** 20, '1m'],
     [1.21 * 2 ** 30, '1.3g'],
     [99.1 * 2 ** 30, '100g'],
-  ])('%i bytes are let through by %s', (bytes, text) => {
+  ])('of %i bytes fit into the option value %s', (bytes, text) => {
     expect(formatBytesOptionUp(bytes)).toBe(text)
   })
 
-  it('of a hint are always enough, and hardly more', () => {
+  it('in a hint are always enough, and at most slightly more', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 2 ** 50 }), (bytes) => {
         const allowed = parseBytes(formatBytesOptionUp(bytes), '--max-copy')
@@ -52,7 +52,7 @@ describe('sizes', () => {
     '٢g',
     '1,5g',
     'Infinityg',
-  ])('refuses %j, and says how one is written', (text) => {
+  ])('refuses %j, with the form of a size in the hint', (text) => {
     expect(() => parseBytes(text, '--memory')).toThrow(
       expect.objectContaining({ code: 'usage', hint: expect.stringContaining('512m') }),
     )
@@ -62,7 +62,7 @@ describe('sizes', () => {
     ['1k', 'too small'],
     ['127.9m', 'too small'],
     ['1000t', 'too large'],
-  ])('of a limit are within its bounds: %s is %s', (text, why) => {
+  ])('outside the bounds of a limit are refused: %s is %s', (text, why) => {
     expect(() => parseBytes(text, '--memory', LIMIT_BOUNDS.memoryBytes)).toThrow(
       expect.objectContaining({
         code: 'usage',
@@ -72,7 +72,7 @@ describe('sizes', () => {
     )
   })
 
-  it('are whole numbers of bytes, whatever was typed', () => {
+  it('are whole numbers of bytes for any input', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1000 }),
@@ -117,7 +117,7 @@ describe('cores, counts and ports', () => {
       )
   })
 
-  it('reads a port inside, and one here', () => {
+  it('reads a port in the sandbox, and one on the host', () => {
     expect(parsePorts('8080')).toEqual({ inside: 8080, host: 0 })
     expect(parsePorts('8080:3000')).toEqual({ inside: 8080, host: 3000 })
     for (const text of ['0', '65536', '80:65536', ':80', '80:', 'x', '1:2:3', '-80'])

@@ -1,4 +1,4 @@
-/** Amounts as people type and read them: bytes, cores, counts, ports. */
+/** Parses and formats amounts: bytes, cores, counts, times and ports. */
 import { CraikError } from '../../errors.ts'
 import { formatDuration, parseDuration } from '../../lib/duration.ts'
 import type { Bounds } from '../../sandboxes/limit-bounds.ts'
@@ -6,21 +6,25 @@ import type { Bounds } from '../../sandboxes/limit-bounds.ts'
 const UNIT_BYTES: Readonly<Record<string, number>> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 }
 const MAX_BYTES = 2 ** 50
 
-/** A number and one unit, such as `512m`, `2g` or `1.5g`, in bytes. A number alone is nobody's guess. */
+/**
+ * Parses a number and one unit, such as `512m`, `2g` or `1.5g`, to bytes. A number without a unit is ambiguous, so it
+ * is refused.
+ */
 export function parseBytes(text: string, flag: string, bounds?: Bounds): number {
   const match = /^(\d{1,6}(?:\.\d{1,3})?)([kmgt])(?:i?b)?$/i.exec(text)
   const bytes = match === null ? 0 : Math.floor(Number(match[1]) * UNIT_BYTES[match[2]!.toLowerCase()]!)
-  if (bytes > 0 && bounds !== undefined) return within(bytes, text, flag, bounds, formatBytesOption)
+  if (bytes > 0 && bounds !== undefined) return requireInBounds(bytes, text, flag, bounds, formatBytesOption)
   if (bytes > 0 && bytes <= MAX_BYTES) return bytes
   throw new CraikError('usage', `${flag} ${quoteText(text)} is not a size`, {
     hint: 'write a number and one unit, such as 512m, 2g or 1.5g',
   })
 }
 
-/** Cores, such as `2` or `0.5`, in thousandths. */
+/** Parses cores, such as `2` or `0.5`, to thousandths. */
 export function parseCpus(text: string, flag: string, bounds: Bounds): number {
   const millis = /^\d{1,4}(?:\.\d{1,3})?$/.test(text) ? Math.round(Number(text) * 1000) : -1
-  if (millis >= 0) return within(millis, text, flag, bounds, (amount) => (amount / 1000).toLocaleString('en'))
+  if (millis >= 0)
+    return requireInBounds(millis, text, flag, bounds, (amount) => (amount / 1000).toLocaleString('en'))
   throw new CraikError('usage', `${flag} ${quoteText(text)} is not a number of cores`, {
     hint: 'write a number such as 2 or 1.5',
   })
@@ -28,23 +32,23 @@ export function parseCpus(text: string, flag: string, bounds: Bounds): number {
 
 export function parseCount(text: string, flag: string, bounds: Bounds): number {
   if (/^\d{1,10}$/.test(text))
-    return within(Number(text), text, flag, bounds, (amount) => amount.toLocaleString('en'))
+    return requireInBounds(Number(text), text, flag, bounds, (amount) => amount.toLocaleString('en'))
   throw new CraikError('usage', `${flag} ${quoteText(text)} is not a whole number`, {
     hint: `write a whole number from ${bounds.least} to ${bounds.most.toLocaleString('en')}`,
   })
 }
 
-/** A length of time in milliseconds, or null for `never`. */
+/** Parses a length of time to milliseconds, or `never` to null. */
 export function parseSpan(text: string, flag: string, bounds: Bounds): number | null {
   if (text === 'never') return null
   if (text === '0')
     throw new CraikError('usage', `${flag} 0 is ambiguous: it could mean immediately or never`, {
       hint: `use ${flag} never`,
     })
-  return within(parseDuration(text, flag), text, flag, bounds, formatDuration)
+  return requireInBounds(parseDuration(text, flag), text, flag, bounds, formatDuration)
 }
 
-function within(
+function requireInBounds(
   amount: number,
   text: string,
   flag: string,
@@ -58,28 +62,28 @@ function within(
   })
 }
 
-/** As it is typed: `128m`. */
+/** Formats bytes as the user types them: `128m`. */
 function formatBytesOption(bytes: number): string {
   for (const [unit, size] of Object.entries(UNIT_BYTES).reverse())
     if (bytes >= size) return `${Math.round((bytes / size) * 10) / 10}${unit}`
   return String(bytes)
 }
 
-/** As it is typed, and never less: the size that an option has to be given. */
+/** Formats bytes as the user types them, rounded up, so that an option with this value is large enough. */
 export function formatBytesOptionUp(bytes: number): string {
   const [unit, size] = Object.entries(UNIT_BYTES).findLast(([, least]) => bytes >= least) ?? ['k', 2 ** 10]
   const value = bytes / size
   return `${value < 10 ? Math.ceil(value * 10) / 10 : Math.ceil(value)}${unit}`
 }
 
-/** The option that lets a copy of so much through. */
+/** Returns the option that allows a copy of this size. */
 export function allowCopy(bytes: number): string {
   return bytes <= MAX_BYTES
     ? `--max-copy ${formatBytesOptionUp(bytes)}`
     : 'not possible, the maximum is 1024t'
 }
 
-/** `8080`, or `8080:3000`: port 8080 inside, 3000 on this machine. 0 on this machine: any free one. */
+/** Parses `8080`, or `8080:3000`: port 8080 in the sandbox, 3000 on the host. Port 0 on the host means any free one. */
 export function parsePorts(text: string): { readonly inside: number; readonly host: number } {
   const match = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text)
   const inside = Number(match?.[1] ?? 0)
@@ -90,7 +94,10 @@ export function parsePorts(text: string): { readonly inside: number; readonly ho
   })
 }
 
-/** Short and rounded, for people: `512 B`, `1.5 KB`, `212 MB`. A unit is 1,024 of the one before, as in what is typed. */
+/**
+ * Formats bytes short and rounded, for people: `512 B`, `1.5 KB`, `212 MB`. A unit is 1,024 of the one before, as in
+ * options.
+ */
 export function formatBytes(bytes: number): string {
   let value = bytes
   for (const unit of ['B', 'KB', 'MB', 'GB', 'TB']) {
@@ -106,11 +113,11 @@ function oneDecimalBelowTen(value: number): number {
   return tenths < 10 ? tenths : Math.round(value)
 }
 
-export function filesOf(count: number): string {
+export function formatFileCount(count: number): string {
   return count === 1 ? '1 file' : `${count.toLocaleString('en')} files`
 }
 
-/** What was typed, short enough to repeat. */
+/** Quotes what the user typed, short enough for a message. */
 export function quoteText(text: string): string {
   return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
 }

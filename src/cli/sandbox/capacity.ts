@@ -1,8 +1,11 @@
-/** How much all sandboxes have together of what they may have: for `craik doctor`, and below a list when it gets tight. */
+/**
+ * Describes how much of the limits all sandboxes together use: for `craik doctor`, and below a list when a limit is
+ * near.
+ */
 import type { CapacityBody } from '../../operator/api/bodies.ts'
 import { formatBytes } from './amounts.ts'
 
-/** From here on it is worth a word. */
+/** The used part of a limit from which Craik mentions it. */
 const NEAR = 0.8
 
 const DESCRIBED: Readonly<Record<CapacityBody['limit'], (amount: number) => string>> = {
@@ -20,7 +23,7 @@ const CALLED: Readonly<Record<CapacityBody['limit'], string>> = {
   disk_bytes: 'disk',
 }
 
-/** Such as `3 of 256 sandboxes, 2 of 100 running`. */
+/** Formats limits, such as `3 of 256 sandboxes, 2 of 100 running`. */
 export function describeCapacity(capacities: readonly CapacityBody[]): string {
   return capacities
     .map(({ limit, in_use, most }) => {
@@ -30,7 +33,7 @@ export function describeCapacity(capacities: readonly CapacityBody[]): string {
     .join(', ')
 }
 
-/** Those that the next sandbox may not fit in any more. */
+/** Returns the limits that may not have enough capacity for another sandbox. */
 export function nearCapacity(capacities: readonly CapacityBody[]): readonly CapacityBody[] {
   return capacities.filter(({ in_use, most }) => in_use >= NEAR * most)
 }

@@ -2,8 +2,8 @@ import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { containerOf, parseMount } from './container-options.ts'
 
-describe('what is said of a container', () => {
-  it('is everything, also when nothing was typed', () => {
+describe('the container options of a request', () => {
+  it('are complete, even without any flag', () => {
     expect(containerOf({ backend: 'docker' })).toEqual({
       backend: 'docker',
       network: 'none',
@@ -23,7 +23,7 @@ describe('what is said of a container', () => {
     })
   })
 
-  it('is what was typed where a snapshot says the rest, or there is no container', () => {
+  it('contain only the given flags if a snapshot has the others, or without a container', () => {
     expect(containerOf({})).toEqual({})
     expect(containerOf({ backend: 'process', network: 'none' })).toEqual({
       backend: 'process',
@@ -36,14 +36,14 @@ describe('what is said of a container', () => {
     })
   })
 
-  it.each(['bridge', 'host', 'restricted', ''])('is never the network %j', (network) => {
+  it.each(['bridge', 'host', 'restricted', ''])('never accept the network %j', (network) => {
     expect(() => containerOf({ backend: 'docker', network })).toThrow(
       expect.objectContaining({ code: 'usage', hint: expect.stringContaining('boundary') }),
     )
   })
 })
 
-describe('a folder to show', () => {
+describe('a folder to mount', () => {
   it.each([
     ['/srv/library', '/srv/library', '/mnt/library'],
     ['/srv/library/', '/srv/library', '/mnt/library'],
@@ -51,12 +51,12 @@ describe('a folder to show', () => {
     ['/srv/a:b/library', '/srv/a:b/library', '/mnt/library'],
     ['/srv/a:b:c', '/srv/a:b', '/mnt/c'],
     ['/srv/../etc', '/etc', '/mnt/etc'],
-  ])('%s is %s at %s', (typed, folder, at) => {
+  ])('typed as %s is %s at %s', (typed, folder, at) => {
     expect(parseMount(typed)).toEqual({ folder, at, mode: 'read_only' })
   })
 
   it.each(['', ':name', '/', '/srv/my library', '/srv/x:', '/srv/x:..', '/srv/x:.hidden'])(
-    '%j is told what to type instead',
+    'typed as %j is refused with a hint',
     (typed) => {
       expect(() => parseMount(typed)).toThrow(
         expect.objectContaining({ code: 'usage', hint: expect.stringContaining('--mount') }),

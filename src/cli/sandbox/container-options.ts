@@ -1,4 +1,4 @@
-/** What is typed about a container, and what is said of one when nothing is typed: the request leaves nothing out. */
+/** Builds the container options of a request from flags and defaults. A request for a new container omits nothing. */
 import { basename, resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { quoteText } from './amounts.ts'
@@ -73,7 +73,7 @@ export function containerOf(options: ContainerOptions): ContainerFlags {
   return { ...typed, ...(backend === 'process' && { backend }) }
 }
 
-/** `FOLDER`, which is called what it is called here, or `FOLDER:NAME`. */
+/** Parses `FOLDER`, which keeps its name in the container, or `FOLDER:NAME`. */
 export function parseMount(text: string): Mount {
   const [, folder = '', typed] = /^(.*?)(?::([^/:]*))?$/s.exec(text)!
   if (folder === '')

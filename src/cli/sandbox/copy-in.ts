@@ -1,4 +1,6 @@
-/** From this machine into a sandbox: a file whole or not at all, a folder as an archive that is unpacked inside. */
+/**
+ * Copies from the host into a sandbox: a file completely or not at all, a folder as an archive that is unpacked there.
+ */
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, open } from 'node:fs/promises'
 import { basename, posix, resolve } from 'node:path'
@@ -26,7 +28,7 @@ export interface FolderCopy {
   readonly skippedCount: number
 }
 
-/** Sockets, pipes and devices are left out; links stay links. */
+/** Skips sockets, pipes and devices. Links stay links. */
 export async function copyFolderIn(
   context: CliContext,
   client: ApiClient,
@@ -59,7 +61,7 @@ export async function copyFolderIn(
   return { files, bytes, skippedCount, skipped: skipped.map(({ path, reason }) => `${path} (${reason})`) }
 }
 
-/** Where it went inside. */
+/** Returns the path of the copy in the sandbox. */
 export async function copyFileIn(
   context: CliContext,
   client: ApiClient,
@@ -90,7 +92,10 @@ export async function copyFileIn(
   return { to, bytes: stats.size }
 }
 
-/** Not a stream of the handle itself: one that is given up would close it, and the copy could not go on. */
+/**
+ * Reads by position, not through a stream of the handle. Such a stream closes the handle when it is destroyed, and then
+ * the copy could not continue.
+ */
 async function* contentOf(file: FileHandle, start: number): AsyncGenerator<Buffer> {
   for (let at = start; ; ) {
     const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, at)
@@ -111,7 +116,7 @@ async function openLocal(path: string): Promise<FileHandle> {
   }
 }
 
-/** What is to be copied: a file or a folder of this machine, not what a link leads to. */
+/** Returns whether the source on the host is a file or a folder. Does not follow links. */
 export async function kindOfLocal(path: string): Promise<'file' | 'folder'> {
   const found = await lstat(resolve(path)).catch((cause) => {
     throw new CraikError('not_found', 'no such file or folder on this machine', {
@@ -128,7 +133,7 @@ export async function kindOfLocal(path: string): Promise<'file' | 'folder'> {
   throw notCopied()
 }
 
-/** The path that a copy gets: in a folder that is there, or as it was written. */
+/** Returns the path of the copy: in an existing folder, or as the user wrote it. */
 export async function insideName(
   client: ApiClient,
   sandbox: string,
@@ -142,7 +147,7 @@ export async function insideName(
 }
 
 function noFolder(sandbox: string, path: string, cause?: CraikError): CraikError {
-  // Quoted, because it is to be typed.
+  // Quoted, because the user types it.
   const folder = quoteArgument(posix.dirname(path))
   return new CraikError('not_found', `no folder ${folder} in the sandbox`, {
     hint: `create it first:  craik sandbox exec ${sandbox} -- mkdir -p ${folder}`,
@@ -150,7 +155,7 @@ function noFolder(sandbox: string, path: string, cause?: CraikError): CraikError
   })
 }
 
-/** A link inside may well lead to a folder: following it there harms nobody here. */
+/** A link in the sandbox may lead to a folder. Following it there does not endanger the host. */
 async function isFolder(
   client: ApiClient,
   sandbox: string,

@@ -1,4 +1,4 @@
-/** From a sandbox to this machine. What comes out is hostile: it is written where it was asked for and nowhere else. */
+/** Copies from a sandbox to the host. The content is hostile, so Craik writes it only where the user asked for it. */
 import { posix } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { CraikError } from '../../errors.ts'
@@ -33,20 +33,20 @@ import { writeTo } from './write-output.ts'
 const MAX_ENTRIES = 2_000_000
 
 export interface Copied {
-  /** Where the copy is, in the form in which its destination was written. */
+  /** The path of the copy, in the form in which the user wrote the destination. */
   readonly to: string
   readonly files: number
   readonly bytes: number
   readonly skipped: readonly string[]
   readonly skippedCount: number
-  /** The first hundred paths that stayed inside because programs of this machine run or trust them. */
+  /** The first hundred paths that were held back because programs on the host run or trust them. */
   readonly heldBack: readonly string[]
   readonly heldBackCount: number
 }
 
 export interface CopyOutOptions {
   readonly maxBytes: number
-  /** Also what programs of this machine run or trust. */
+  /** Also copies files that programs on the host run or trust. */
   readonly includeUnsafe: boolean
 }
 
@@ -72,13 +72,13 @@ export async function copyOut(
   if (found.type === 'folder') return copyFolderOut(context, client, sandbox, spec, options)
   if (found.type !== 'file' && found.type !== 'link')
     throw new CraikError('usage', `cannot copy a ${found.type}: only files and folders can be copied`)
-  if (found.bytes > maxBytes) throw largerThan(maxBytes, `allow more: ${allowCopy(found.bytes)}`)
+  if (found.bytes > maxBytes) throw tooLargeError(maxBytes, `allow more: ${allowCopy(found.bytes)}`)
   const { bytes, mode } = found.type === 'file' ? found : { bytes: 0, mode: 0o644 }
   if (spec.local === STDOUT) return printFile(context, client, sandbox, spec.inside, maxBytes)
   return copyFileOut(context, client, sandbox, spec, { bytes, mode, ...options })
 }
 
-/** Of a link inside, what it leads to inside; how long that is shows when it is read. */
+/** A link is read as its target in the sandbox, so its size is known only after reading it. */
 async function copyFileOut(
   context: CliContext,
   client: ApiClient,
@@ -100,7 +100,7 @@ async function copyFileOut(
     let copied = 0
     for await (const chunk of readFile(client, sandbox, inside, { signal })) {
       copied += chunk.length
-      if (copied > maxBytes) throw largerThan(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
+      if (copied > maxBytes) throw tooLargeError(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
       await file.write(chunk)
       bar.set(copied)
     }
@@ -121,7 +121,7 @@ async function printFile(
   let bytes = 0
   for await (const chunk of readFile(client, sandbox, inside, { signal: context.signal })) {
     bytes += chunk.length
-    if (bytes > maxBytes) throw largerThan(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
+    if (bytes > maxBytes) throw tooLargeError(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
     await writeTo(context.stdout, chunk)
   }
   return { to: STDOUT, files: 1, bytes, ...NOTHING_LEFT }
@@ -134,7 +134,7 @@ async function copyFolderOut(
   { inside, local }: CopySpec,
   { maxBytes, includeUnsafe }: CopyOutOptions,
 ): Promise<Copied> {
-  // `folder/.` is what is in the folder, as for cp.
+  // As for cp, `folder/.` means the contents of the folder.
   const contentsOnly = inside === '.' || inside.endsWith('/.')
   const destination = await (contentsOnly ? openFolderAt(local) : openDestination(local, nameOf(inside)))
   let target: OpenFolder
@@ -158,7 +158,7 @@ async function copyFolderOut(
       limits,
       complaints,
     ).catch((error) => {
-      throw beyondLimit(error, maxBytes, free, formatSizeCommand(sandbox, inside, '-sh'))
+      throw toLimitError(error, maxBytes, free, formatSizeCommand(sandbox, inside, '-sh'))
     })
     const { files, bytes, skipped, skippedCount, heldBack, heldBackCount } = report
     const left = skipped.map(({ path, reason }) => `${path} (${reason})`)
@@ -176,7 +176,7 @@ async function copyFolderOut(
   }
 }
 
-/** The archive goes straight into the folder. Either end's failure ends the other. */
+/** Unpacks the archive directly into the folder. A failure on either side ends the other. */
 async function unpack(
   context: CliContext,
   client: ApiClient,
@@ -195,9 +195,9 @@ async function unpack(
   const archive = new PassThrough({ highWaterMark: 1024 * 1024 })
   using bar = new TransferBar(context, 'copying', 0)
   const unpacking = unpackInto(target.path, archive, limits, signal, {
-    // Everything is below the name of the folder that was packed.
+    // All entries are below the name of the packed folder.
     strip: 1,
-    shownAs: local,
+    displayName: local,
     ...(holdBack && { holdBack }),
     onProgress: (bytes) => bar.set(bytes),
   })
@@ -234,8 +234,8 @@ async function unpack(
   }
 }
 
-/** What was unpacked before the limit stays, so the person has to know. */
-function beyondLimit(error: unknown, maxBytes: number, free: number, hint: string): unknown {
+/** Files that were unpacked before the limit stay, so the error has to say so. */
+function toLimitError(error: unknown, maxBytes: number, free: number, hint: string): unknown {
   if (!(error instanceof CraikError) || error.details?.beyond !== 'bytes') return error
   const stay = 'files already written remain'
   const what = `with ${error.details.entry}, the folder is larger than`
@@ -249,21 +249,21 @@ function beyondLimit(error: unknown, maxBytes: number, free: number, hint: strin
   })
 }
 
-function largerThan(maxBytes: number, hint: string): CraikError {
+function tooLargeError(maxBytes: number, hint: string): CraikError {
   return new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, { hint })
 }
 
-/** Where only the inside could tell. */
+/** Returns the command for a size that only the sandbox can measure. */
 function formatSizeCommand(sandbox: string, inside: string, how: '-sh' | '-shL'): string {
   return `check its size, then raise --max-copy:  craik sandbox exec ${sandbox} -- du ${how} ${quoteArgument(inside)}`
 }
 
-/** A folder that exists takes the copy under its own name; otherwise the copy is what was written. */
+/** Returns the path of the copy: below an existing folder, or as the user wrote it. */
 function displayPath(local: string, { name, isIn }: LocalDestination): string {
   return isIn ? `${local.replace(/\/+$/, '')}/${name}` : local
 }
 
-/** The last part of a path inside; what has none needs a name of its own here. */
+/** Returns the last part of a path in the sandbox. A path without one needs a name on the host. */
 function nameOf(inside: string): string {
   return posix.basename(posix.resolve('/workspace', inside))
 }

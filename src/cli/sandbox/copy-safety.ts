@@ -1,4 +1,4 @@
-/** Applies the rule for files that leave a sandbox to the destination that a person typed for `craik sandbox cp`. */
+/** Applies the rule for files that leave a sandbox to the destination of `craik sandbox cp`. */
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
@@ -15,14 +15,14 @@ import { printable } from '../output.ts'
 import type { LocalDestination } from './local-file.ts'
 
 /**
- * Refuses a destination that programs of this machine run or trust: the name that a copy gets counts, and every folder
- * above it, by their real names. Returns the rule for what is below that name.
+ * Refuses a destination that programs on the host run or trust. It checks the name of the copy and every folder above
+ * it, by their real names. Returns the rule for everything below that name.
  */
 export async function requireSafe(
   { folder, name }: LocalDestination,
   { home, environment }: Pick<CliContext, 'home' | 'environment'>,
 ): Promise<HoldBack> {
-  // On Linux this is the folder that is held open, whatever its path leads to by now.
+  // On Linux this is the open folder itself, even if its path leads elsewhere by now.
   const at = join(await realpath(folder.path), name)
   const own = await Promise.all(
     [home.root, userCache(environment)].map((path) => realpath(path).catch(() => path)),

@@ -21,7 +21,7 @@ describe('the two sides of a copy', () => {
       'sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD:up',
       { direction: 'in', sandbox: 'sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD' },
     ],
-  ])('%j to %j', (source, destination, expected) => {
+  ])('are accepted: %j to %j', (source, destination, expected) => {
     expect(parseCopy(source, destination)).toMatchObject(expected)
   })
 
@@ -34,11 +34,11 @@ describe('the two sides of a copy', () => {
     ['x', `${'b'.repeat(300)}:y`, 'usage'],
     ['x', `b:${'y'.repeat(5000)}`, 'too_large'],
     ['C:\\a', 'C:\\b', 'usage'],
-  ])('refuses %j to %j', (source, destination, code) => {
+  ])('are refused: %j to %j', (source, destination, code) => {
     expect(() => parseCopy(source, destination)).toThrow(expect.objectContaining({ code }))
   })
 
-  it('takes no absolute path, and none that begins with a dot, for a sandbox', () => {
+  it('do not take an absolute path, or one that begins with a dot, for a sandbox', () => {
     fc.assert(
       fc.property(
         fc.constantFrom('/', './', '../'),

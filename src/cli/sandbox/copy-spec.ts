@@ -1,4 +1,4 @@
-/** What `craik sandbox cp` was told: a side inside a sandbox, and a side on this machine. */
+/** Parses the arguments of `craik sandbox cp`: one side in a sandbox, and one side on the host. */
 import { CraikError } from '../../errors.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
 import { quoteText } from './amounts.ts'
@@ -6,18 +6,18 @@ import { quoteText } from './amounts.ts'
 export interface CopySpec {
   readonly direction: 'in' | 'out'
   readonly sandbox: string
-  /** Inside; the workspace when nothing stands after the colon. */
+  /** The path in the sandbox, or the workspace if nothing follows the colon. */
   readonly inside: string
-  /** On this machine. */
+  /** The path on the host. */
   readonly local: string
 }
 
-/** In place of a file of this machine: standard output. A file of that name is written ./- */
+/** Means standard output instead of a file on the host. Users write a file of that name as `./-`. */
 export const STDOUT = '-'
 
 /**
- * A name or id before the first colon. With a slash before it, or a dot in front, it is a path of this machine, and so
- * is `C:\notes.txt`.
+ * A name or id before the first colon. With a slash before the colon, or a dot in front, it is a path on the host, and
+ * so is `C:\notes.txt`.
  */
 const REMOTE = /^(?![A-Za-z]:\\)([A-Za-z0-9][A-Za-z0-9._@-]*):([\s\S]*)$/
 

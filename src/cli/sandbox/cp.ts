@@ -1,4 +1,4 @@
-/** `craik sandbox cp`: files and folders into a sandbox and out of it. */
+/** `craik sandbox cp`: copies files and folders into a sandbox and out of it. */
 import { basename, posix, resolve } from 'node:path'
 import { Command } from 'commander'
 import { CraikError, ERRORS } from '../../errors.ts'
@@ -7,7 +7,7 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printNote, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { allowCopy, filesOf, formatBytes, parseBytes } from './amounts.ts'
+import { allowCopy, formatBytes, formatFileCount, parseBytes } from './amounts.ts'
 import { connect } from './connect-supervisor.ts'
 import { copyFileIn, copyFolderIn, insideName, kindOfLocal, statInside } from './copy-in.ts'
 import { type Copied, copyOut } from './copy-out.ts'
@@ -57,18 +57,18 @@ export function cpCommand(context: CliContext): Command {
     })
 }
 
-/** Hints name the sandbox as the person did. */
+/** Names the sandbox in hints as the user did. */
 function asTyped(error: unknown, id: string, typed: string): unknown {
   if (!(error instanceof CraikError) || !error.hint.includes(id)) return error
   return new CraikError(error.code, error.message, {
-    // A grant names the sandbox itself.
+    // A hint about a grant has to name the sandbox by its id.
     hint: error.code === 'denied' ? error.hint : error.hint.replaceAll(id, typed),
     ...(error.details && { details: error.details }),
     cause: error.cause,
   })
 }
 
-/** A sandbox may get any file. */
+/** Nothing is held back, because a sandbox may get any file. */
 const NOTHING_HELD = { heldBack: [], heldBackCount: 0 } as const
 
 async function copyIn(
@@ -105,7 +105,7 @@ function displaySandboxPath({ sandbox }: CopySpec, path: string): string {
   return `${sandbox}:${path}`
 }
 
-/** As for cp: into a folder that is there under its own name, otherwise under the name that was written. */
+/** As for cp, uses the folder's own name in an existing folder, otherwise the name that the user wrote. */
 async function folderInside(
   context: CliContext,
   client: ApiClient,
@@ -124,7 +124,7 @@ async function folderInside(
   return insideName(client, sandbox, inside, name, context.signal)
 }
 
-/** How many names a line shows. */
+/** A line shows this many names. */
 const SHOWN = 3
 
 function print(
@@ -146,7 +146,7 @@ function print(
   }
   printRecord(context, options, record, () => {
     const what = `${printable(source)} → ${printable(destination)}`
-    return `  copied   ${what} · ${filesOf(files)} · ${formatBytes(bytes)} · ${formatDuration(durationMs)}\n`
+    return `  copied   ${what} · ${formatFileCount(files)} · ${formatBytes(bytes)} · ${formatDuration(durationMs)}\n`
   })
   if (skippedCount > 0) {
     const entries = skippedCount === 1 ? '1 entry' : `${skippedCount.toLocaleString('en')} entries`

@@ -1,9 +1,9 @@
-/** What is told of a sandbox that was just created. */
+/** Prints a sandbox that was just created. */
 import { formatDuration } from '../../lib/duration.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
 import { printable, printRecord } from '../output.ts'
-import { filesOf } from './amounts.ts'
+import { formatFileCount } from './amounts.ts'
 import type { FolderCopy } from './copy-in.ts'
 import { beginningLines, describeIsolation, listUnenforcedLimits } from './describe-sandbox.ts'
 
@@ -27,7 +27,7 @@ export function printCreated(
       printable(sandbox.name),
       describeIsolation(sandbox),
       formatDuration(createdMs),
-      ...(copied === undefined ? [] : [`copied ${filesOf(copied.files)}`]),
+      ...(copied === undefined ? [] : [`copied ${formatFileCount(copied.files)}`]),
       ...(sandbox.workspace.mode === 'in-place' ? ['workspace in place'] : []),
       ...(sandbox.harnesses.length === 0 ? [] : [sandbox.harnesses.map(({ name }) => name).join(', ')]),
     ]
@@ -42,7 +42,7 @@ export function printCreated(
   })
 }
 
-/** How many names a line shows. */
+/** A line shows this many names. */
 const SHOWN = 3
 
 function formatSkipped(copied: FolderCopy | undefined): string {

@@ -4,14 +4,14 @@ import type { CliContext } from '../context.ts'
 import { allowWorkspace, createCommand, workspaceOf } from './create.ts'
 
 describe('the workspace of a new sandbox', () => {
-  it('is a copy, or the folder itself where that is asked for by name', () => {
+  it('is a copy, or the folder itself only with --in-place', () => {
     expect(workspaceOf({})).toEqual({ mode: 'copy' })
     expect(workspaceOf({ workspace: '.' })).toEqual({ mode: 'copy' })
     expect(workspaceOf({ workspace: '.', inPlace: true })).toEqual({ mode: 'in-place', folder: resolve('.') })
   })
 
   it.each([{ workspace: '' }, { workspace: '', inPlace: true }, { inPlace: true }])(
-    'is never this folder because nothing was said: %j',
+    'is never this folder without its name: %j',
     (options) => {
       expect(() => workspaceOf(options)).toThrow(
         expect.objectContaining({ code: 'usage', hint: expect.stringContaining('--workspace .') }),
@@ -27,7 +27,7 @@ describe('a workspace that is too large', () => {
     [2 * GIB, 1 * GIB, 4 * GIB, '--max-copy 2g'],
     [6 * GIB, 4 * GIB, 4 * GIB, '--max-copy 6g --disk 7.5g'],
     [2 * GIB, 4 * GIB, 1 * GIB, '--disk 2.5g'],
-  ])('of %i bytes is let through by what is named', (bytes, copyBytes, diskBytes, options) => {
+  ])('of %i bytes is allowed by the suggested options', (bytes, copyBytes, diskBytes, options) => {
     expect(allowWorkspace(bytes, copyBytes, diskBytes)).toBe(options)
   })
 })
@@ -39,7 +39,7 @@ describe('the transport of a container', () => {
     return command.parse(typed, { from: 'user' }).opts()
   }
 
-  it('is --transport in the help, and --line is accepted but not shown', () => {
+  it('is --transport in the help, and --line is accepted but hidden', () => {
     const help = createCommand({} as CliContext).helpInformation()
     expect(help).toContain('--transport <kind>')
     expect(help).not.toContain('--line')
@@ -48,7 +48,7 @@ describe('the transport of a container', () => {
   })
 
   it.each([[['--transport', 'tcp']], [['--line', 'tcp']], [['--line', 'relay', '--transport', 'socket']]])(
-    'is refused as %j',
+    'is refused for %j',
     (typed) => {
       expect(() => parseCommand(...typed)).toThrow()
     },

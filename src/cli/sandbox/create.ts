@@ -1,4 +1,4 @@
-/** `craik sandbox create`: a place of its own, with a copy of a folder in it, or the folder itself. */
+/** `craik sandbox create`: creates a sandbox with a copy of a folder, or with the folder itself. */
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -48,7 +48,7 @@ interface CreateOptions extends ContainerOptions {
   readonly format?: string
 }
 
-/** Of `--transport`, and of `--line`, its earlier name. */
+/** The values of `--transport`, and of `--line`, its earlier name. */
 const TRANSPORTS = ['socket', 'relay'] as const
 
 const IN_PLACE =
@@ -122,10 +122,11 @@ export function createCommand(context: CliContext): Command {
       const startedMs = performance.now()
       if (body.backend === 'docker') await requireSameEngine(context, client)
       if (body.credentials !== 'none') await offerKeys(context, client)
-      if (harnesses.length > 0 && isOnThisMachine(body)) await installHarnesses(context, withTools(harnesses))
+      if (harnesses.length > 0 && mountsHostHarnesses(body))
+        await installHarnesses(context, withTools(harnesses))
       const sandbox = await createWithParts(context, client, body, harnesses)
       const createdMs = performance.now() - startedMs
-      const copied = source && (await fill(context, client, sandbox, source))
+      const copied = source && (await copyWorkspaceIn(context, client, sandbox, source))
       if (sandbox.credentials !== 'none') await setUpHarnesses(context, client, sandbox)
       printCreated(context, options, sandbox, createdMs, copied)
       if (body.workspace?.mode === 'in-place') printNote(context, IN_PLACE)
@@ -165,7 +166,7 @@ function bodyOf(options: CreateOptions): CreateBody {
     },
     ...(options.volume && { volumes: options.volume.map(parseVolume) }),
     environment: parseEnvironment(options.env),
-    // What runs on this machine itself has its logins anyway.
+    // A sandbox that runs directly on the host can read its logins anyway.
     credentials: options.credentials ?? (isolation === 'none' ? 'none' : 'broker'),
     ends: endsOf(options),
   }
@@ -183,7 +184,7 @@ function endsOf({ idleTimeout, maxLifetime, keep }: CreateOptions): NonNullable<
   }
 }
 
-/** A folder is named or not: an empty name is a variable that was not set, and not this folder. */
+/** An empty name comes from a variable that is not set, and does not mean this folder. */
 export function workspaceOf({
   workspace,
   inPlace,
@@ -213,10 +214,10 @@ export async function sourceOf(
   return await measureWorkspace(context, options.workspace, limit, (entries) => progress.tick(entries))
 }
 
-/** A file system needs room of its own besides what is in it. */
+/** A file system needs additional space for its own data. */
 const DISK_OVERHEAD = 1.25
 
-/** What a copy of so much needs, of the options that say how much may be. */
+/** Returns the options that allow a copy of this size. */
 export function allowWorkspace(bytes: number, copyBytes: number, diskBytes: number): string {
   return [
     ...(bytes > copyBytes ? [allowCopy(bytes)] : []),
@@ -224,7 +225,7 @@ export function allowWorkspace(bytes: number, copyBytes: number, diskBytes: numb
   ].join(' ')
 }
 
-/** Packages are in an image or nowhere: the root of a container is read-only, and nobody is root in it. */
+/** Packages can only be in an image: the root of a container is read-only, and no process in it is root. */
 async function withPackages(
   context: CliContext,
   { apt, image, backend, runtime }: CreateOptions,
@@ -241,7 +242,10 @@ async function withPackages(
   return { ...body, container: { ...body.container, image: made.name } }
 }
 
-/** What it is made of is made first when it is not there, where it can be watched and stopped. */
+/**
+ * Builds the image or installs the harnesses first if they are missing. This happens in the command, where the user can
+ * watch and stop it.
+ */
 export async function createWithParts(
   context: CliContext,
   client: ApiClient,
@@ -259,13 +263,16 @@ export async function createWithParts(
   return create(context, client, body)
 }
 
-/** npm comes along with whatever is asked for. */
+/** Adds npm, which comes with every harness. */
 function withTools(names: readonly PackageName[]): readonly PackageName[] {
   return [...new Set([...TOOL_NAMES, ...names])]
 }
 
-/** Shown what is installed here; a container has it in its image, and a snapshot may be of either. */
-function isOnThisMachine({ backend, isolation, from }: CreateBody): boolean {
+/**
+ * Returns whether the sandbox mounts the harnesses of this host. A container has them in its image, and a snapshot may
+ * be of either kind.
+ */
+function mountsHostHarnesses({ backend, isolation, from }: CreateBody): boolean {
   return backend !== 'docker' && from === undefined && isolation !== 'none'
 }
 
@@ -291,11 +298,11 @@ async function create(context: CliContext, client: ApiClient, body: CreateBody):
       (grantId) => client.sandboxes.create(body, { signal: context.signal, grantId }),
     )
   } catch (error) {
-    throw withWayOut(await withOtherEngine(error, context, client), body)
+    throw withAlternativeHint(await withOtherEngine(error, context, client), body)
   }
 }
 
-/** Whoever makes a sandbox with logins gives leave for them. */
+/** Grants the use of the logins, because the user asked for a sandbox with logins. */
 function loginsOf(
   { credentials = 'none' }: CreateBody,
   common: Pick<CommandGrant, 'target' | 'command'>,
@@ -303,7 +310,7 @@ function loginsOf(
   return credentials === 'none' ? [] : [{ capability: 'login.use', operation: credentials, ...common }]
 }
 
-/** Whoever names a folder gives leave for it. */
+/** Grants the use of each folder that the user named. */
 function foldersOf({ workspace, mounts = [] }: CreateBody): Pick<CommandGrant, 'operation' | 'path'>[] {
   return [
     ...(workspace?.mode === 'in-place' ? [{ operation: 'write', path: workspace.folder }] : []),
@@ -311,8 +318,10 @@ function foldersOf({ workspace, mounts = [] }: CreateBody): Pick<CommandGrant, '
   ]
 }
 
-/** A refusal for want of an engine or of bubblewrap also names the way without it, which nobody falls into by accident. */
-function withWayOut(error: unknown, body: CreateBody): unknown {
+/**
+ * If an engine or bubblewrap is missing, adds the alternative to the hint. Craik never uses the alternative by itself.
+ */
+function withAlternativeHint(error: unknown, body: CreateBody): unknown {
   if (!(error instanceof CraikError) || error.code !== 'unavailable') return error
   const isDocker = body.backend === 'docker'
   if (isDocker ? error.details?.none !== true : error.hint.includes('--isolation none')) return error
@@ -326,8 +335,11 @@ function withWayOut(error: unknown, body: CreateBody): unknown {
   })
 }
 
-/** A sandbox without the files it was to begin with is not what was asked for: it is removed again. */
-export async function fill(
+/**
+ * Copies the files into a new sandbox. If that fails, deletes the sandbox, because the user did not ask for one without
+ * these files.
+ */
+export async function copyWorkspaceIn(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
@@ -336,7 +348,7 @@ export async function fill(
   try {
     return await copyFolderIn(context, client, sandbox.id, '.', source)
   } catch (error) {
-    // Not with the signal, which may be why it failed.
+    // Does not pass the signal, because its abort may be the cause of the failure.
     await client.sandboxes.delete(sandbox.id).catch(() => {
       printNote(
         context,

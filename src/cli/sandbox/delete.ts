@@ -1,4 +1,4 @@
-/** `craik sandbox delete`: ends what runs in sandboxes, and removes them with everything in them. */
+/** `craik sandbox delete`: stops sandboxes, and deletes them with everything in them. */
 import type { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -36,7 +36,7 @@ export function deleteSandboxCommand(context: CliContext): Command {
     })
 }
 
-/** One whose record is damaged is not shown, but it is listed. */
+/** A sandbox whose record is damaged cannot be shown, but the list contains it. */
 async function find({ signal }: CliContext, client: ApiClient, idOrName: string): Promise<Deletable> {
   try {
     return await client.sandboxes.get(idOrName, { signal })

@@ -31,7 +31,7 @@ const SANDBOX: SandboxBody = {
   notice: null,
 }
 
-it('names each limit that the sandbox as a whole is not held to', () => {
+it('names each limit that is not enforced for the sandbox as a whole', () => {
   expect(listUnenforcedLimits(SANDBOX.limits, SANDBOX.enforced)).toEqual([
     'memory: per-process',
     'cpu: not-enforced',
@@ -40,12 +40,12 @@ it('names each limit that the sandbox as a whole is not held to', () => {
   expect(listUnenforcedLimits(SANDBOX.limits, held)).toEqual([])
 })
 
-it('says nothing of a limit that nobody asked for', () => {
+it('omits a limit that the user did not set', () => {
   const { cpu_millis: _, ...limits } = SANDBOX.limits
   expect(listUnenforcedLimits(limits, SANDBOX.enforced)).toEqual(['memory: per-process'])
 })
 
-it('shows limits with how they are held', () => {
+it('shows how each limit is enforced', () => {
   const page = describeSandbox(SANDBOX, 60_000)
   expect(page).toContain('  parser · sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD · running\n')
   expect(page).toMatch(/^ {2}memory {6}2 GB · per-process$/m)
@@ -53,7 +53,7 @@ it('shows limits with how they are held', () => {
   expect(page).toMatch(/^ {2}disk {8}no limit$/m)
 })
 
-it('shows when it is stopped and removed by itself, and in how long', () => {
+it('shows when the sandbox is stopped and deleted automatically, and the time until then', () => {
   const page = describeSandbox(SANDBOX, 60_000)
   expect(page).toMatch(/^ {2}ends {8}stopped when idle for 30 min · deleted 7 d after it stopped$/m)
   expect(page).toMatch(/^ {2}stops in {4}30 min$/m)
@@ -61,7 +61,7 @@ it('shows when it is stopped and removed by itself, and in how long', () => {
   expect(describeSandbox({ ...SANDBOX, ends: never, stops_at_ms: null }, 0)).toMatch(/never automatically/)
 })
 
-it('says which logins it has, and where none could be put in place, what is wrong', () => {
+it('shows the logins, or the notice if they could not be written', () => {
   const accounts = [
     { id: 'codex', who: 'ada@example.test' },
     { id: 'env/ANTHROPIC_API_KEY', who: null },

@@ -1,4 +1,4 @@
-/** How a sandbox is shown: rows, a page, and what of its limits does not hold. */
+/** Formats a sandbox: as a row, as a page, and the limits that are not enforced. */
 import { formatDuration } from '../../lib/duration.ts'
 import type {
   EndsBody,
@@ -21,11 +21,11 @@ export const SANDBOX_COLUMNS = (nowMs: number): readonly Column<ListedSandboxBod
     value: whenReadable(({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms))),
     dropOrder: 4,
   },
-  // The name is as good.
+  // The name identifies a sandbox too.
   { title: 'id', value: ({ id }) => id, dropOrder: 1 },
 ]
 
-/** Of one whose record is damaged nothing but its id and name is told. */
+/** A sandbox whose record is damaged shows only its id and name. */
 function whenReadable(value: (sandbox: SandboxBody) => string): (sandbox: ListedSandboxBody) => string {
   return (sandbox) => (sandbox.state === 'damaged' ? '–' : value(sandbox))
 }
@@ -69,7 +69,7 @@ export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
   return `  ${printable(sandbox.name)} · ${sandbox.id} · ${stateOf(sandbox)}\n${shown.join('')}`
 }
 
-/** What a person is told when it begins to run: the logins that went in, and what is wrong with it. */
+/** Formats what the user sees when a sandbox starts: the logins that it got, and its notice. */
 export function beginningLines({ credentials, accounts, notice }: SandboxBody): string {
   const logins = accounts === null || accounts.length === 0 ? 'none:  craik accounts' : accountNames(accounts)
   return [
@@ -78,12 +78,12 @@ export function beginningLines({ credentials, accounts, notice }: SandboxBody): 
   ].join('')
 }
 
-/** `codex ada@example.test · env/OPENAI_API_KEY`. */
+/** Formats accounts, such as `codex ada@example.test · env/OPENAI_API_KEY`. */
 function accountNames(accounts: NonNullable<SandboxBody['accounts']>): string {
   return accounts.map(({ id, who }) => (who === null ? id : `${id} ${who}`)).join(' · ')
 }
 
-/** How they are given, and where it is known, which. */
+/** Formats the credential mode and, if they are known, the accounts. */
 function loginsOf({ credentials, accounts }: SandboxBody): string {
   const names = credentials === 'none' || accounts === null ? '' : accountNames(accounts)
   return names === '' ? LOGINS[credentials] : `${LOGINS[credentials]}: ${names}`
@@ -95,7 +95,7 @@ const LOGINS: Readonly<Record<SandboxBody['credentials'], string>> = {
   none: 'none',
 }
 
-/** All of them are only to be read. */
+/** All mounts are read-only. */
 function mountsOf({ mounts }: SandboxBody): string | undefined {
   return mounts.length === 0 ? undefined : mounts.map(({ folder, at }) => `${folder} → ${at}`).join(', ')
 }
@@ -114,7 +114,7 @@ function ago(atMs: number, nowMs: number): string {
   return `${formatDuration(Math.max(0, nowMs - atMs))} ago`
 }
 
-/** When it is stopped or removed without being told to. */
+/** Formats when Craik stops or deletes the sandbox automatically. */
 function endsOf({ idle_ms, lifetime_ms, keep_ms }: EndsBody): string {
   const ends = [
     ...(idle_ms === null ? [] : [`stopped when idle for ${formatDuration(idle_ms)}`]),
@@ -124,7 +124,7 @@ function endsOf({ idle_ms, lifetime_ms, keep_ms }: EndsBody): string {
   return ends.length === 0 ? 'never automatically' : ends.join(' · ')
 }
 
-/** `process (bubblewrap)`: what the isolation is made of. */
+/** Formats the isolation and what implements it, such as `process (bubblewrap)`. */
 export function describeIsolation({ isolation, container }: SandboxBody): string {
   if (container !== null) return `container (${container.runtime}) · no network`
   if (isolation === 'process') return 'process (bubblewrap) · no network'
@@ -132,7 +132,7 @@ export function describeIsolation({ isolation, container }: SandboxBody): string
   return isolation
 }
 
-/** Each limit that is held less than by the whole sandbox, by name; nothing when all are. */
+/** Returns each limit that is not enforced for the sandbox as a whole, by name. Returns nothing if all are. */
 export function listUnenforcedLimits(limits: LimitsBody, enforced: EnforcedBody | null): string[] {
   if (enforced === null) return []
   const requested: Record<keyof EnforcedBody, boolean> = {

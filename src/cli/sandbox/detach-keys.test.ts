@@ -13,18 +13,18 @@ function typeKeys(...chunks: readonly string[]): { data: string; detached: boole
   return { data, detached: false }
 }
 
-it('leaves at Ctrl-] d, wherever the chunks are cut', () => {
+it('detaches at Ctrl-] d, wherever the chunks are split', () => {
   expect(typeKeys('ls\r\x1dd')).toEqual({ data: 'ls\r', detached: true })
   expect(typeKeys('ls\r\x1d', 'd', 'more')).toEqual({ data: 'ls\r', detached: true })
 })
 
-it('sends Ctrl-] when it is typed twice, and with any other key after it', () => {
+it('sends Ctrl-] if it is typed twice, or if another key follows it', () => {
   expect(typeKeys('\x1d\x1d')).toEqual({ data: '\x1d', detached: false })
   expect(typeKeys('\x1dx')).toEqual({ data: '\x1dx', detached: false })
   expect(typeKeys('\x1d', '\x1d', 'd')).toEqual({ data: '\x1dd', detached: false })
 })
 
-it('passes on everything else as it is', () => {
+it('forwards everything else unchanged', () => {
   const chunk = fc
     .uint8Array({ maxLength: 20 })
     .map((bytes) => Buffer.from(bytes.filter((byte) => byte !== 0x1d)).toString('latin1'))

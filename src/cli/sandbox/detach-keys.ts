@@ -1,4 +1,4 @@
-/** Ctrl-] then d leaves a terminal and lets what runs in it go on. Ctrl-] twice sends one Ctrl-]. */
+/** Ctrl-] then d detaches from a terminal and keeps its program running. Ctrl-] twice sends one Ctrl-]. */
 
 const PREFIX = 0x1d
 const DETACH = 'd'.charCodeAt(0)
@@ -6,9 +6,9 @@ const DETACH = 'd'.charCodeAt(0)
 export class DetachKeys {
   #prefixed = false
 
-  /** What of the typed bytes is for the terminal, and whether the person leaves. Nothing after leaving is passed on. */
+  /** Returns the bytes for the terminal, and whether the user detaches. Drops everything after that. */
   push(chunk: Buffer): { readonly data: Buffer; readonly detached: boolean } {
-    // One more than typed: a prefix may be held since the last chunk.
+    // One byte more than the chunk, because a prefix from the last chunk may be pending.
     const data = Buffer.allocUnsafe(chunk.length + 1)
     let length = 0
     for (const byte of chunk) {

@@ -11,7 +11,7 @@ function supervisorOf(engine: string | null): Pick<ApiClient, 'supervisor'> {
   return { supervisor: { status } as ApiClient['supervisor'] }
 }
 
-it('takes the supervisor’s engine when none is named, and the named one only when it is the same', async () => {
+it('accepts the supervisor’s engine if none is named, and a named one only if it is the same', async () => {
   const same = (environment: NodeJS.ProcessEnv, engine: string | null) =>
     requireSameEngine({ environment, signal }, supervisorOf(engine))
   await same({}, 'unix:///a')
@@ -25,7 +25,7 @@ it('takes the supervisor’s engine when none is named, and the named one only w
   await expect(same({ CRAIK_ENGINE: 'unix:///a' }, null)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-it('tells whoever names none that a silent engine is the one that the supervisor was told of', async () => {
+it('explains a silent engine as the one that the supervisor was started with, if none is named', async () => {
   const silent = new CraikError('unavailable', 'it does not answer', { details: { engine: 'silent' } })
   const explainError = (error: unknown, engine: string | null) =>
     withOtherEngine(error, { environment: {}, signal }, supervisorOf(engine))

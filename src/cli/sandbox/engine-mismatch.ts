@@ -1,4 +1,7 @@
-/** Commands look for an engine in their own environment, the supervisor in that of whoever started it: the two may differ. */
+/**
+ * Commands find the engine through their own environment, and the supervisor through that of the command that started
+ * it. The two may differ.
+ */
 import { CraikError } from '../../errors.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
@@ -7,7 +10,10 @@ const NAMES = ['CRAIK_ENGINE', 'DOCKER_HOST'] as const
 const HINT =
   'stop the supervisor; sandboxes keep running, and the next command restarts it:  craik supervisor stop'
 
-/** Whoever names an engine here gets that one, or is told why not. Who names none gets the supervisor's. */
+/**
+ * Fails if the environment names another engine than that of the supervisor. If it names none, the supervisor's engine
+ * is used.
+ */
 export async function requireSameEngine(
   { environment, signal }: Pick<CliContext, 'environment' | 'signal'>,
   client: Pick<ApiClient, 'supervisor'>,
@@ -24,7 +30,10 @@ export async function requireSameEngine(
   )
 }
 
-/** The same for who names none, when the one that the supervisor was started with does not answer. */
+/**
+ * Explains an error if the environment names no engine, and the one that the supervisor was started with does not
+ * answer.
+ */
 export async function withOtherEngine(
   error: unknown,
   { environment, signal }: Pick<CliContext, 'environment' | 'signal'>,

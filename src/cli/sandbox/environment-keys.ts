@@ -1,4 +1,7 @@
-/** API keys in the environment of whoever types a command: the supervisor has none of it, and is told over its socket. */
+/**
+ * Sends the API keys in the environment of a command to the supervisor over its socket, because the supervisor does not
+ * have that environment.
+ */
 import { API_KEYS, isHeaderSafe } from '../../accounts/api-keys.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
@@ -12,7 +15,7 @@ export function keysIn(environment: NodeJS.ProcessEnv): Readonly<Record<string, 
   )
 }
 
-/** Where there are none, those of another terminal stay. */
+/** If there are none, the keys from another terminal stay. */
 export async function offerKeys({ environment, signal }: CliContext, client: ApiClient): Promise<void> {
   const keys = keysIn(environment)
   if (Object.keys(keys).length > 0) await client.accounts.offer(keys, { signal })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { parseEnvironment } from './environment-option.ts'
 
-it('reads names and values, in which everything after the first = belongs to the value', () => {
+it('reads names and values, and keeps everything after the first = in the value', () => {
   expect(parseEnvironment(['A=1', 'B=x=y', 'C=', 'A=2', 'D=two\nlines'])).toEqual({
     A: '2',
     B: 'x=y',
@@ -25,7 +25,7 @@ it('never repeats a value', () => {
   }
 })
 
-it('refuses more than the inside takes', () => {
+it('refuses more than the sandbox accepts', () => {
   const many = Array.from({ length: 257 }, (_, at) => `A${at}=x`)
   expect(() => parseEnvironment(many)).toThrow(
     expect.objectContaining({ code: 'too_large', message: '--env sets 257 variables' }),

@@ -1,4 +1,4 @@
-/** `--env NAME=VALUE`: variables for what runs inside. */
+/** Parses `--env NAME=VALUE`: variables for programs in the sandbox. */
 import { CraikError } from '../../errors.ts'
 import { API_LIMITS } from '../../operator/api/api-constants.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
@@ -6,7 +6,10 @@ import { quoteText } from './amounts.ts'
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
 
-/** The last of two with one name counts. A value never appears in an error: it may be a secret typed by mistake. */
+/**
+ * If a name appears twice, the last one counts. A value never appears in an error, because it may be a secret that was
+ * typed by mistake.
+ */
 export function parseEnvironment(pairs: readonly string[] = []): Record<string, string> {
   const environment: Record<string, string> = Object.create(null)
   let bytes = 0

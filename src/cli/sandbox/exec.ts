@@ -1,4 +1,4 @@
-/** `craik sandbox exec`: one command inside, with its own output, input and exit code. */
+/** `craik sandbox exec`: runs one command in a sandbox, with its own output, input and exit code. */
 import { fstatSync } from 'node:fs'
 import { Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -108,7 +108,7 @@ function timeoutOf(text: string): number {
   throw new CraikError('usage', '--timeout is longer than a week', { hint: 'use at most 7d' })
 }
 
-/** A pipe or a file that somebody put there; nothing is taken from a terminal unasked. */
+/** Returns true for a pipe, a file or a socket. Craik reads from a terminal only if the user asks for it. */
 export function hasInput({ stdin }: CliContext, requested: boolean | undefined): boolean {
   if (requested !== undefined) return requested
   try {
@@ -127,7 +127,7 @@ export function jobIdOf(context: CliContext, requested: string | undefined): str
   })
 }
 
-/** Started is what counts; from there on it needs nobody. */
+/** Returns as soon as the command has started, because it needs no client from then on. */
 async function detach(
   context: CliContext,
   client: ApiClient,

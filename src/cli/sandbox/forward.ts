@@ -1,4 +1,4 @@
-/** `craik sandbox forward`: a port of this machine that leads to one inside. */
+/** `craik sandbox forward`: forwards a port of the host to a port in a sandbox. */
 import { createServer, type Server, type Socket } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
@@ -10,7 +10,7 @@ import { reportError } from '../report-error.ts'
 import { parsePorts } from './amounts.ts'
 import { connect } from './connect-supervisor.ts'
 
-/** More at once wait to be accepted. */
+/** Node closes connections above this number. */
 const MAX_CONNECTIONS = 128
 const LOOPBACK = '127.0.0.1'
 
@@ -28,7 +28,7 @@ export function forwardCommand(context: CliContext): Command {
       const ports = parsePorts(portText)
       using client = await connect(context)
       const sandbox = await client.sandboxes.get(id, { signal: context.signal })
-      // Told now, and not to whoever connects first.
+      // Checks the port now, so that the user gets the error and not the first client.
       await client.sandboxes.checkPort(sandbox.id, ports.inside, { signal: context.signal })
       const server = serve(context, client, sandbox.id, ports.inside)
       const port = await listen(server, ports.host)
@@ -49,7 +49,7 @@ function serve(context: CliContext, client: ApiClient, sandbox: string, port: nu
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
     join(context, client, sandbox, port, socket).catch(async (error) => {
       socket.destroy()
-      // A connection that either end breaks off is their business; that none comes about is worth a line.
+      // A connection that either side closes is not an error. A connection that cannot be opened is reported.
       if (error instanceof CraikError && !context.signal.aborted) await reportError(context, error)
     })
   })

@@ -1,4 +1,7 @@
-/** `craik sandbox stats`, `ps`, `signal` and `logins`: what a sandbox uses, what runs in it, a word to it, and its logins. */
+/**
+ * `craik sandbox stats`, `ps`, `signal` and `logins`: show what a sandbox uses and which processes run in it, send a
+ * signal, and update its logins.
+ */
 import { constants } from 'node:os'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -66,7 +69,7 @@ export function loginsCommand(context: CliContext): Command {
     )
     .action(async (id: string, options: FormatOptions) => {
       using client = await connect(context)
-      // As they are now: keys that are in no variable any more end here too.
+      // Sends all present keys, so that keys that are no longer in a variable end here too.
       const keys = keysIn(context.environment)
       await client.accounts.offer(keys, { signal: context.signal })
       const logins = await client.sandboxes.putLogins(id, { signal: context.signal })
@@ -106,7 +109,7 @@ export function signalCommand(context: CliContext): Command {
     })
 }
 
-/** `TERM`, `SIGTERM`, `term` or `15`. */
+/** Parses `TERM`, `SIGTERM`, `term` or `15`. */
 export function parseSignalName(text: string): NodeJS.Signals {
   const named = `SIG${text.toUpperCase().replace(/^SIG/, '')}`
   for (const [name, number] of Object.entries(constants.signals))

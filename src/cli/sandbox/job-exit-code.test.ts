@@ -16,12 +16,12 @@ it.each([
   expect(jobExitCode(result)).toBe(code)
 })
 
-it('says which folder is not there', () => {
+it('names the folder that does not exist', () => {
   const result = { outcome: 'not_started', exitCode: null, signal: null, error: 'ENOTDIR' } as const
   expect(explanationOf(result, 'parser', { cwd: '/nope' })).toBe('no folder /nope in the sandbox')
 })
 
-it('explains every end but an exit code', () => {
+it('explains every outcome except an exit code', () => {
   for (const outcome of JOB_OUTCOMES) {
     const output = explanationOf({ outcome, exitCode: null, signal: null }, 'parser')
     expect(output === undefined).toBe(outcome === 'exited')

@@ -1,10 +1,13 @@
-/** How a command inside ended, as an exit code of ours and, where that does not say it, a line. */
+/** Converts the end of a command in a sandbox to an exit code of Craik and, if that does not say enough, to a line. */
 import { constants } from 'node:os'
 import { ERRORS } from '../../errors.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
 import { printable } from '../output.ts'
 
-/** The command's own code. 128 and the number of a signal; 124 when time ran out; 126 and 127 when it did not start. */
+/**
+ * Returns the command's own code: 128 plus the number of a signal, 124 after a timeout, 126 or 127 if the command did
+ * not start.
+ */
 export function jobExitCode({ outcome, exitCode, signal, error }: Ended): number {
   switch (outcome) {
     case 'exited':
@@ -24,7 +27,7 @@ export function jobExitCode({ outcome, exitCode, signal, error }: Ended): number
   }
 }
 
-/** Undefined when the exit code says it all. */
+/** Returns undefined if the exit code says enough. */
 export function explanationOf(
   { outcome, signal, error }: Ended,
   sandbox: string,
@@ -50,7 +53,7 @@ export function explanationOf(
 
 type Ended = Pick<JobResult, 'outcome' | 'exitCode' | 'signal' | 'error'>
 
-/** As it was typed, as far as that is known. */
+/** The folder and the program as the user typed them, if they are known. */
 interface Asked {
   readonly cwd?: string | undefined
   readonly program?: string | undefined

@@ -1,4 +1,4 @@
-/** Why an archive could not be packed or unpacked inside, in words of the program that tried. */
+/** Explains why an archive could not be packed or unpacked in a sandbox, in the words of the program that tried. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import { quoteName } from '../../lib/safe-tar/entry-names.ts'
@@ -7,13 +7,13 @@ import type { JobResult } from '../../sidecar/protocol.ts'
 import { explanationOf } from './job-exit-code.ts'
 
 const KEPT_BYTES = 4096
-/** `main` waits longer than this for a command that was interrupted. */
+/** `main` waits longer than this for an interrupted command. */
 const GIVE_UP_MS = 3_000
 const PAUSE_MS = 50
 
 /**
- * An archive that nobody wants the rest of is ended inside too. One that is over, or was never begun, is left.
- * `isUnanswered`: it was asked for and may still be about to begin.
+ * Cancels the job of an archive that is no longer needed. Ignores a job that has ended or never started. `isUnanswered`
+ * means that the job was requested and may still start.
  */
 export async function giveUpJob(
   client: ApiClient,
@@ -21,7 +21,7 @@ export async function giveUpJob(
   jobId: string,
   isUnanswered: boolean,
 ): Promise<void> {
-  // Not with the command's own signal, which may be why it is given up.
+  // Does not use the command's own signal, because its abort may be the reason for giving up.
   const signal = AbortSignal.timeout(GIVE_UP_MS)
   for (;;) {
     try {
@@ -34,16 +34,16 @@ export async function giveUpJob(
   }
 }
 
-/** What tar says of a file that no archive can hold, and which it leaves out. */
+/** tar prints this about a file that no archive can contain, and skips the file. */
 const IGNORED = /^(?:\S*tar: )?(.+): socket ignored$/
 const LISTED = 100
 
-/** What a program complained of: the beginning, and what it left out; the rest is dropped as it comes. */
+/** Collects what a program reports on stderr: the first error, and the files that it skipped. Drops the rest. */
 export class ErrorLines {
   readonly #ignored: string[] = []
   #ignoredCount = 0
   #first: string | undefined
-  /** The line that has begun. */
+  /** The line that is not complete yet. */
   #line = ''
 
   readonly push = (chunk: Buffer): void => {
@@ -52,12 +52,12 @@ export class ErrorLines {
     for (const line of lines) this.#take(line)
   }
 
-  /** The first line that tells of a fault. */
+  /** The first line that reports an error. */
   get first(): string | undefined {
     return this.#first ?? (this.#line.trim() === '' ? undefined : this.#line)
   }
 
-  /** Names with the reason, as in a copy's report. */
+  /** The names with the reason, as in the report of a copy. */
   get ignored(): readonly string[] {
     return this.#ignored
   }
@@ -77,7 +77,7 @@ export class ErrorLines {
   }
 }
 
-/** Undefined when it did what it was to do. */
+/** Returns undefined if the job succeeded. */
 export function jobFailure(
   doing: string,
   sandbox: string,

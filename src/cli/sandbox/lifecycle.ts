@@ -1,4 +1,4 @@
-/** `craik sandbox stop`, `resume` and `pause`: of one sandbox or several. */
+/** `craik sandbox stop`, `resume` and `pause`: change one sandbox or several. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { parseDuration } from '../../lib/duration.ts'
@@ -73,7 +73,7 @@ function graceOf(text = '5s'): number {
   })
 }
 
-/** One that cannot be changed does not keep the others. The exit code is that of the first failure. */
+/** Continues after a failure. The exit code is that of the first failure. */
 async function changeEach(
   context: CliContext,
   ids: readonly string[],
@@ -106,7 +106,7 @@ async function changeEach(
   if (failed !== 0) context.setExitCode(failed)
 }
 
-/** Of one that runs, what it got; of one that was stopped or paused, nothing that it was not told. */
+/** Returns what a running sandbox got. A stopped or paused sandbox has nothing to report. */
 function formatBeginning(sandbox: SandboxBody): string {
   return sandbox.state === 'running' ? beginningLines(sandbox) : ''
 }

@@ -1,4 +1,4 @@
-/** `craik sandbox list` and `show`. */
+/** `craik sandbox list` and `show`: print sandboxes. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { ListedSandboxBody } from '../../operator/api/bodies.ts'
@@ -46,7 +46,7 @@ export function showSandboxCommand(context: CliContext): Command {
     })
 }
 
-/** As the API says it. */
+/** Returns the facts as the API reports them. */
 function sandboxJson(sandbox: ListedSandboxBody): Json {
   return sandbox as unknown as Json
 }

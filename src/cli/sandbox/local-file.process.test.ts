@@ -37,7 +37,7 @@ async function put(typed: string, name: string, text: string, mode = 0o644): Pro
 }
 
 describe('a file', () => {
-  it('goes into a folder that exists, or gets the name that was typed', async () => {
+  it('is written to an existing folder, or gets the name that was typed', async () => {
     await put(folder, 'a.txt', '1')
     await put(`${folder}/`, 'b.txt', '2')
     await put(at('c.txt'), 'x', '3')
@@ -46,7 +46,7 @@ describe('a file', () => {
     expect(readFileSync(at('c.txt'), 'utf8')).toBe('4')
   })
 
-  it('is what was written, in whatever chunks', async () => {
+  it('contains what was written, whatever the size of the chunks', async () => {
     const sizes = fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.integer({ min: 0, max: 1_500_000 })), {
       maxLength: 12,
     })
@@ -66,13 +66,13 @@ describe('a file', () => {
     )
   })
 
-  it('has its mode without setuid, and leaves nothing beside it', async () => {
+  it('gets its mode without setuid, and leaves no temporary file', async () => {
     await put(at('a'), 'a', 'text', 0o4755)
     expect(lstatSync(at('a')).mode & 0o7777).toBe(0o755 & ~process.umask())
     expect(readdirSync(folder)).toEqual(['a'])
   })
 
-  it('that is not finished is not there', async () => {
+  it('does not replace the old file if it is not completed', async () => {
     writeFileSync(at('a'), 'old')
     const destination = await openDestination(at('a'), 'a')
     {
@@ -84,9 +84,9 @@ describe('a file', () => {
     expect(readdirSync(folder)).toEqual(['a'])
   })
 
-  it('replaces a link that was put in its way, and does not write through it', async () => {
+  it('replaces a link that has its name, and does not write through it', async () => {
     writeFileSync(at('victim'), 'untouched')
-    // What a plain write would do.
+    // Shows what a plain write would do.
     symlinkSync(at('victim'), at('naive'))
     writeFileSync(at('naive'), 'overwritten')
     expect(readFileSync(at('victim'), 'utf8')).toBe('overwritten')
@@ -98,7 +98,7 @@ describe('a file', () => {
     expect(lstatSync(at('link')).isSymbolicLink()).toBe(false)
   })
 
-  it('goes where it was meant to, also when a link takes the place of its folder meanwhile', async () => {
+  it('is written to the intended folder, even if a link replaces that folder meanwhile', async () => {
     mkdirSync(at('inside'))
     mkdirSync(at('elsewhere'))
     const destination = await openDestination(at('inside'), 'a')
@@ -118,10 +118,10 @@ describe('a file', () => {
     expect(readdirSync(folder)).toEqual(['a'])
   })
 
-  it('never replaces a pipe, a socket or a device, also one that comes meanwhile', async () => {
+  it('never replaces a pipe, a socket or a device, even one that appears meanwhile', async () => {
     const server = createServer().listen(at('socket'))
     execFileSync('mkfifo', [at('pipe')])
-    // A device of our own: as root, that of the machine would be gone.
+    // Creates a separate device, because a failing test as root would remove the device of the host.
     if (process.getuid?.() === 0) execFileSync('mknod', [at('device'), 'c', '1', '3'])
     const before = readdirSync(folder)
     const modes = () => readdirSync(folder).map((name) => lstatSync(at(name)).mode)
@@ -145,7 +145,7 @@ describe('a file', () => {
     await destination.folder.close()
   })
 
-  it('larger than the disk is refused before it begins', async () => {
+  it('is refused before it begins if it is larger than the disk', async () => {
     const destination = await openDestination(folder, 'a')
     await expect(LocalFile.create(destination, 2 ** 52)).rejects.toMatchObject({ code: 'disk_full' })
     await destination.folder.close()
@@ -154,7 +154,7 @@ describe('a file', () => {
 })
 
 describe('a destination', () => {
-  it('is not behind a link', async () => {
+  it('is refused behind a link', async () => {
     mkdirSync(at('real'))
     symlinkSync(at('real'), at('link'))
     await expect(openDestination(at('link'), 'a')).rejects.toMatchObject({ code: 'usage' })
@@ -164,17 +164,17 @@ describe('a destination', () => {
     await destination.folder.close()
   })
 
-  it('takes no name that leads elsewhere', async () => {
+  it('is refused with a name that leads elsewhere', async () => {
     for (const name of ['', '.', '..', '../x', 'a/b', 'a\0'])
       await expect(openDestination(folder, name)).rejects.toMatchObject({ code: 'usage' })
   })
 
-  it('with a slash at its end has to exist, and so has its folder', async () => {
+  it('must exist if it ends with a slash, and the folder around it must exist in any case', async () => {
     await expect(openDestination(`${at('none')}/`, 'a')).rejects.toMatchObject({ code: 'usage' })
     await expect(openDestination(at('none', 'a'), 'a')).rejects.toMatchObject({ code: 'usage' })
   })
 
-  it('for a folder is made, and is no file', async () => {
+  it('is created as a folder, and is refused if it is a file', async () => {
     const destination = await openDestination(folder, 'new')
     const made = await enterFolder(destination)
     await made.close()

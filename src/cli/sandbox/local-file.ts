@@ -1,6 +1,6 @@
 /**
- * Where on this machine something from inside a sandbox is written to. Folders are held open and entered by name, never
- * through a link, because in a workspace that is used in place the inside can exchange one at any moment.
+ * Writes content from a sandbox to the host. Folders stay open and are entered by name, never through a link: in a
+ * workspace in place, programs in the sandbox can replace a folder at any moment.
  */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -10,26 +10,26 @@ import { CraikError } from '../../errors.ts'
 import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { formatBytes } from './amounts.ts'
 
-/** At most two lots are in memory: one that is written and one that is gathered. */
-const LOT_BYTES = 1024 * 1024
+/** At most two batches are in memory: one that is being written and one that is being collected. */
+const BATCH_BYTES = 1024 * 1024
 
-/** A name in a folder; nothing may be there yet. */
+/** A name in an open folder. The name may be unused. */
 export interface LocalDestination {
   readonly folder: OpenFolder
   readonly name: string
-  /** Whether the folder is the path that was written, and the name one below it. */
+  /** True if the typed path is the folder, and the name is below it. */
   readonly isIn?: boolean
 }
 
-/** What a person typed leads to: a folder that exists, in which `name` goes, or the very name that it gets. */
+/** Resolves a typed path: an existing folder that `name` goes into, or the exact path of the copy. */
 export async function openDestination(typed: string, name: string): Promise<LocalDestination> {
   const path = resolve(typed)
-  if (path === '/') return { folder: await openFolder(path), name: oneName(name), isIn: true }
+  if (path === '/') return { folder: await openFolder(path), name: requireSingleName(name), isIn: true }
   const parent = await openFolder(dirname(path))
   try {
     const folder = await parent.enter(basename(path))
     await parent.close()
-    return { folder, name: oneName(name), isIn: true }
+    return { folder, name: requireSingleName(name), isIn: true }
   } catch (error) {
     const problem = await explain(error, parent, basename(path), typed)
     if (problem === undefined) return { folder: parent, name: basename(path) }
@@ -38,16 +38,16 @@ export async function openDestination(typed: string, name: string): Promise<Loca
   }
 }
 
-/** The very folder that a person typed; it need not exist yet. */
+/** Resolves a typed path as the folder itself, which does not have to exist. */
 export async function openFolderAt(typed: string): Promise<LocalDestination> {
   const path = resolve(typed)
   return { folder: await openFolder(dirname(path)), name: path === '/' ? '.' : basename(path) }
 }
 
-/** The folder of that name, made where there is none. */
+/** Opens the folder of that name, and creates it if it is missing. */
 export async function enterFolder({ folder, name }: LocalDestination): Promise<OpenFolder> {
   try {
-    return await folder.enterOrMake(name)
+    return await folder.enterOrCreate(name)
   } catch (error) {
     const found = await lstat(folder.at(name)).catch(() => undefined)
     if (found?.isSymbolicLink()) throw isLink()
@@ -76,8 +76,8 @@ async function explain(
   return undefined
 }
 
-/** A name that comes from inside is one name, and nothing that leads elsewhere. */
-function oneName(name: string): string {
+/** Accepts a name from a sandbox only if it is a single name that cannot lead elsewhere. */
+function requireSingleName(name: string): string {
   if (name !== '' && name !== '.' && name !== '..' && !name.includes('/') && !name.includes('\0')) return name
   throw new CraikError('usage', 'the destination needs a file name', { hint: 'write a name, such as ./copy' })
 }
@@ -95,7 +95,9 @@ export async function freeBytes(folder: OpenFolder): Promise<number> {
   return bavail * bsize
 }
 
-/** Takes the bytes in a file beside the final one, which then takes its name, in place of a file or link of that name only. */
+/**
+ * Writes the bytes to a file beside the final one and then renames it. It replaces only a file or link of that name.
+ */
 export class LocalFile implements AsyncDisposable {
   readonly #at: LocalDestination
   readonly #temporary: string
@@ -103,7 +105,7 @@ export class LocalFile implements AsyncDisposable {
   #gathered: Buffer[] = []
   #gatheredBytes = 0
   #isWriting = false
-  /** Of the lot before; once one has failed, for good. */
+  /** The write of the previous batch. It stays rejected after a failure. */
   #written: Promise<void> = Promise.resolve()
   #done = false
 
@@ -113,7 +115,7 @@ export class LocalFile implements AsyncDisposable {
     this.#file = file
   }
 
-  /** Refuses to replace what is no file, and to begin what the disk has no room for. */
+  /** Refuses to replace anything but a file or a link, and refuses content that does not fit on the disk. */
   static async create(at: LocalDestination, bytes: number): Promise<LocalFile> {
     const { folder } = at
     await requireReplaceable(at)
@@ -128,14 +130,17 @@ export class LocalFile implements AsyncDisposable {
     }
   }
 
-  /** May be done before it is written: what fails is told by the next call, `commit` at the latest. */
+  /** May return before the bytes are written. The next call reports a failed write, at the latest `commit`. */
   async write(chunk: Buffer): Promise<void> {
     this.#gathered.push(chunk)
     this.#gatheredBytes += chunk.length
-    if (!this.#isWriting || this.#gatheredBytes >= LOT_BYTES) await this.#writeGathered()
+    if (!this.#isWriting || this.#gatheredBytes >= BATCH_BYTES) await this.#writeGathered()
   }
 
-  /** Chunks are small, and a write takes the same time for many: while one lot is written, the next is gathered. */
+  /**
+   * Collects chunks while the previous batch is written. Chunks are small, and one write of many takes as long as one
+   * of a single chunk.
+   */
   async #writeGathered(): Promise<void> {
     await this.#written
     const lot = Buffer.concat(this.#gathered)
@@ -151,13 +156,13 @@ export class LocalFile implements AsyncDisposable {
         throw translate(error)
       },
     )
-    // Whoever waits for it next hears of it.
+    // The next call that awaits it gets the error.
     this.#written.catch(() => {})
   }
 
   /**
-   * From here on the file has its name. Of `mode`, what could give rights away is left out. `keep`: whatever has the
-   * name by now stays, and this fails.
+   * Gives the file its final name. Removes the bits of `mode` that could grant privileges. With `keep`, an existing
+   * entry of that name stays and this fails.
    */
   async commit(mode: number, keep = false): Promise<void> {
     await this.#writeGathered()
@@ -184,7 +189,7 @@ export class LocalFile implements AsyncDisposable {
   }
 }
 
-/** Nothing, a file, or a link. A device of the machine that becomes a file breaks it. */
+/** Accepts an unused name, a file or a link. Replacing a device with a file would break the device. */
 async function requireReplaceable({ folder, name }: LocalDestination): Promise<void> {
   const found = await lstat(folder.at(name)).catch(() => undefined)
   if (found === undefined || found.isFile() || found.isSymbolicLink()) return

@@ -1,4 +1,4 @@
-/** `craik sandbox logs`: what happened to a sandbox, or what one of its commands wrote. */
+/** `craik sandbox logs`: prints the events of a sandbox, or the output of one of its commands. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import { FRAME_HEADER_BYTES } from '../../lib/frames.ts'
@@ -52,7 +52,7 @@ async function events(
     for await (const event of client.sandboxes.events(id, { signal, follow: options.follow ?? false }))
       context.stdout.write(line(event))
   } catch (error) {
-    // Ctrl-C is how following ends.
+    // Ctrl-C is the normal end of following.
     if (!(options.follow && signal.aborted)) throw error
   }
 }
@@ -66,7 +66,7 @@ function describeEvent({ at_ms, type, job, message }: SandboxEventBody): string 
 const eventJson = (event: SandboxEventBody): Json => event as unknown as Json
 const eventLine = (event: SandboxEventBody) => `${JSON.stringify(event)}\n`
 
-/** Without `follow`, what is there now and no more. */
+/** Without `follow`, prints only the output that exists now. */
 async function output(
   context: CliContext,
   client: ApiClient,

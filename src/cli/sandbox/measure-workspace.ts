@@ -1,4 +1,4 @@
-/** The folder that a new sandbox gets a copy of: looked through first, so that too large a copy never begins. */
+/** Measures the folder that a new sandbox gets a copy of, so that a copy that is too large never begins. */
 import type { Dirent } from 'node:fs'
 import { lstat, readdir, realpath } from 'node:fs/promises'
 import { join, relative, resolve } from 'node:path'
@@ -7,24 +7,24 @@ import { resolveWorkspace } from '../../sandboxes/backends/process/workspace.ts'
 import type { CliContext } from '../context.ts'
 import { formatBytes } from './amounts.ts'
 
-/** More files than this is no project. */
+/** A folder with more files is not a project. */
 const MAX_ENTRIES = 2_000_000
 
 export interface CopySource {
   readonly folder: string
   readonly files: number
   readonly bytes: number
-  /** Craik's own home, where the folder holds it. */
+  /** Matches Craik's own home, if the folder contains it. */
   readonly exclude: (path: string) => boolean
 }
 
 export interface CopyLimit {
   readonly maxBytes: number
-  /** The options that would let so much through. */
+  /** Returns the options that would allow this size. */
   readonly allow: (bytes: number) => string
 }
 
-/** Refuses a folder that holds more than a project, and one that is larger than its limit. */
+/** Refuses a folder that contains more than a project, and one that is larger than its limit. */
 export async function measureWorkspace(
   context: CliContext,
   requested: string,
@@ -35,7 +35,7 @@ export async function measureWorkspace(
   return measureFolder(context, folder, limit, progress)
 }
 
-/** What is in a folder, without Craik's own home where that is part of it. Links are not followed. */
+/** Measures a folder without Craik's own home, if that is part of it. Does not follow links. */
 export async function measureFolder(
   context: CliContext,
   folder: string,
@@ -62,7 +62,7 @@ export async function measureFolder(
       bytes += await sizeOf(path)
     }
   }
-  // Looked through to its end all the same, so that the answer says what would be enough.
+  // Measures the whole folder before it fails, so that the hint names a sufficient limit.
   if (bytes > maxBytes)
     throw new CraikError(
       'too_large',
@@ -87,7 +87,7 @@ async function entriesOf(folder: string): Promise<Dirent[]> {
   try {
     return await readdir(folder, { withFileTypes: true })
   } catch (error) {
-    // Gone meanwhile. What may not be read is told when it is packed.
+    // The folder may be gone by now. Packing reports a folder that cannot be read.
     if (['ENOENT', 'EACCES', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
     throw error
   }

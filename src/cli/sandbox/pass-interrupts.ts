@@ -1,14 +1,17 @@
-/** What interrupts a command here reaches the job that it waits for: Ctrl-C, and a reader of its output that leaves. */
+/** Forwards interruptions of this command to its job: Ctrl-C, and the exit of the program that reads its output. */
 import { constants } from 'node:os'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 
-/** What a program dies of whose reader has left, as a shell tells it. */
+/** The exit code that a shell reports for a program that SIGPIPE has ended. */
 export const UNREAD_EXIT_CODE = 128 + constants.signals.SIGPIPE
 
-/** After the first word the job has this long; `main` waits a little longer. */
+/** The time that the job has after the first signal. `main` waits a little longer. */
 const PATIENCE_MS = 8_000
-/** A program that does not take SIGPIPE would have learned from its next write. Ours cannot fail, so it is asked. */
+/**
+ * A program that ignores SIGPIPE would normally fail at its next write. A write in a sandbox does not fail, so the
+ * program gets SIGTERM after this time.
+ */
 const UNREAD_PATIENCE_MS = 1_000
 
 type Step = readonly [signal: NodeJS.Signals, afterMs: number]
@@ -22,7 +25,7 @@ const UNREAD: readonly Step[] = [
   ['SIGKILL', PATIENCE_MS],
 ]
 
-/** A second Ctrl-C, or no end in time, ends the job by force. `left` aborts when it cannot be reached. */
+/** Kills the job at a second Ctrl-C, or if it does not end in time. `left` aborts if the job cannot be reached. */
 export function passInterrupts(
   context: CliContext,
   client: ApiClient,
@@ -32,7 +35,7 @@ export function passInterrupts(
 ): Disposable {
   const timers: NodeJS.Timeout[] = []
   const send = (signal: NodeJS.Signals) => {
-    // What is not running, or cannot be reached, is left.
+    // The command stops waiting for a job that does not run or cannot be reached.
     client.jobs.signal(sandbox, jobId, signal).catch(() => left.abort(context.signal.reason))
   }
   const onInterrupt = () => {

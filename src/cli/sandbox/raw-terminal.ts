@@ -1,12 +1,15 @@
-/** The terminal that a person sits at, handed over to a program inside, and given back whatever happens. */
+/** Connects the user's terminal to a program in a sandbox in raw mode, and restores it in any case. */
 import { spawnSync } from 'node:child_process'
 import { CraikError } from '../../errors.ts'
 import { findSystemProgram } from '../../lib/host-programs.ts'
 import { SYSTEM_PATH } from '../../sandboxes/backends/process/required-programs.ts'
 import type { CliContext } from '../context.ts'
 
-/** What a program may have left on: the other screen, mouse reports, bracketed paste, a hidden cursor, colours. */
-const AS_BEFORE =
+/**
+ * Resets what a program may have left on: the alternate screen, mouse reports, bracketed paste, a hidden cursor,
+ * colors.
+ */
+const RESET_MODES =
   '\u001b[?1049l\u001b[?1000l\u001b[?1002l\u001b[?1003l\u001b[?1006l\u001b[?2004l\u001b[?25h\u001b[0m'
 
 export interface TerminalSize {
@@ -29,11 +32,11 @@ export class RawTerminal implements Disposable {
 
   constructor(context: CliContext) {
     this.#context = context
-    // Also when the process is ended from elsewhere in it.
+    // Also restores the terminal if other code ends the process.
     process.once('exit', this.#giveBack)
     context.stdin.setRawMode(true)
-    // Node's raw mode still turns each line feed into two characters, which the terminal inside has done already.
-    // Where there is no `stty`, that stays as it is.
+    // Node's raw mode still converts each line feed to two characters, which the terminal in the sandbox has done
+    // already. Without `stty`, the conversion stays on.
     const stty = findSystemProgram('stty', SYSTEM_PATH)
     if (stty === undefined) return
     spawnSync(stty, ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'], timeout: 2000, env: {} })
@@ -49,9 +52,12 @@ export class RawTerminal implements Disposable {
     this.#listeners.push(() => this.#context.stdout.off('resize', notify))
   }
 
-  /** For a program that is left running: it does not put the screen back, and stands anywhere in a line. */
+  /**
+   * For a program that continues after the user detaches: it does not restore the screen, and its cursor can be
+   * anywhere in a line.
+   */
   clear(): void {
-    this.#context.stdout.write(`${AS_BEFORE}\r\n`)
+    this.#context.stdout.write(`${RESET_MODES}\r\n`)
   }
 
   [Symbol.dispose](): void {
@@ -64,7 +70,7 @@ export class RawTerminal implements Disposable {
   }
 }
 
-/** A terminal that does not tell its size has the one that programs expect then. */
+/** A terminal that does not report its size gets the size that programs expect in that case. */
 function sizeOf({ stdout }: CliContext): TerminalSize {
   return { cols: clamp(stdout.columns ?? 80), rows: clamp(stdout.rows ?? 24) }
 }

@@ -1,9 +1,9 @@
 /**
- * What a terminal sends while the past of another is played to it is not typed by a person: old output holds
- * questions (where is the cursor, what are you), and the terminal answers them once more.
+ * Drops input from a terminal while old output is printed to it, because the user has not typed that input. Old output
+ * contains questions (where is the cursor, what are you), and the terminal answers them again.
  */
 
-/** An answer to the last of the old output arrives within this time. */
+/** The answer to the last question of the old output arrives within this time. */
 const ANSWER_MS = 500
 const ESC = 0x1b
 
@@ -13,7 +13,7 @@ export class ReplayBuffer {
   #position = 0
   #openedAtMs: number | undefined
 
-  /** `end`: the position in the job's log up to which output is old. */
+  /** `end` is the position in the job's log up to which output is old. */
   constructor(end: number, nowMs: () => number = () => performance.now()) {
     this.#end = end
     this.#nowMs = nowMs
@@ -21,17 +21,17 @@ export class ReplayBuffer {
     this.#openedAtMs = Number.NEGATIVE_INFINITY
   }
 
-  /** So many bytes of the log were shown, or are not kept. */
+  /** Counts bytes of the log that were printed, or that are no longer stored. */
   advance(logBytes: number): void {
     this.#position += logBytes
     if (this.#position >= this.#end) this.#openedAtMs ??= this.#nowMs()
   }
 
-  /** What of a chunk from the terminal is for the program inside. */
+  /** Returns the part of a chunk from the terminal that is for the program in the sandbox. */
   admit(chunk: Buffer): Buffer {
     if (this.#openedAtMs === undefined) return chunk.subarray(0, 0)
     if (this.#nowMs() - this.#openedAtMs > ANSWER_MS) return chunk
-    // An answer begins with ESC; what was typed before it stands before it.
+    // An answer begins with ESC. The user typed what comes before it.
     const answer = chunk.indexOf(ESC)
     return answer === -1 ? chunk : chunk.subarray(0, answer)
   }

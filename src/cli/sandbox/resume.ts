@@ -1,4 +1,4 @@
-/** Starts a stopped sandbox, and installs the agents' packages first when this machine lacks them. */
+/** Starts a stopped sandbox. Installs the agents' packages first if this host lacks them. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { harnessesFolder, harnessName, isHarnessId } from '../../sandboxes/harness-package.ts'
@@ -7,8 +7,8 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 
 /**
- * A home of an earlier version has the packages in itself. They are not used: anyone who had the home could have changed
- * them. npm installs them again, checked against the lock of this build.
+ * The home of an earlier version contains the packages. Craik does not use them, because anyone with access to the home
+ * could have changed them. npm installs them again, and Craik checks them with the lock of this build.
  */
 export async function resumeAndReport(
   context: CliContext,

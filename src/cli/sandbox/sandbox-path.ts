@@ -1,4 +1,4 @@
-/** `--cwd FOLDER`: a folder inside, which only the inside can say more of than whether it is a path at all. */
+/** Parses `--cwd FOLDER`: a folder in the sandbox. Only the sandbox can check more than whether it is a path at all. */
 import { CraikError } from '../../errors.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
 

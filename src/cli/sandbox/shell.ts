@@ -1,4 +1,4 @@
-/** `craik sandbox shell`: a terminal inside, in the terminal here. */
+/** `craik sandbox shell`: opens a terminal in a sandbox, in the user's terminal. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { parseReference } from '../../lib/ids.ts'

@@ -1,4 +1,4 @@
-/** `craik sandbox snapshot`, `restore` and `fork`. */
+/** `craik sandbox snapshot`, `restore` and `fork`: save, replace and copy the disk of a sandbox. */
 import { Command } from 'commander'
 import { formatDuration } from '../../lib/duration.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
@@ -12,8 +12,8 @@ import { formatBytes } from './amounts.ts'
 import { connect } from './connect-supervisor.ts'
 import { beginningLines, describeIsolation } from './describe-sandbox.ts'
 
-/** A large disk is read before anything is created. */
-const FORK_LEAVE_MS = 3600_000
+/** The lifetime of the grant. Craik reads the disk, which may be large, before it creates anything. */
+const FORK_GRANT_MS = 3600_000
 
 interface SnapshotOptions {
   readonly name?: string
@@ -33,7 +33,7 @@ export function takeSnapshotCommand(context: CliContext): Command {
     .action(async (id: string, options: SnapshotOptions) => {
       using client = await connect(context)
       const startedMs = performance.now()
-      const snapshot = await waiting(context, `reading the disk of ${printable(id)},`, () =>
+      const snapshot = await withProgress(context, `reading the disk of ${printable(id)},`, () =>
         client.snapshots.make(
           id,
           options.name === undefined ? {} : { name: options.name },
@@ -68,7 +68,7 @@ export function restoreCommand(context: CliContext): Command {
     .action(async (id: string, snapshot: string, options: SnapshotOptions) => {
       using client = await connect(context)
       const startedMs = performance.now()
-      const sandbox = await waiting(context, `restoring ${printable(id)},`, () =>
+      const sandbox = await withProgress(context, `restoring ${printable(id)},`, () =>
         client.snapshots.restore(id, snapshot, callOf(context, options)),
       )
       printSandbox(context, options, 'restored', sandbox, startedMs)
@@ -92,9 +92,9 @@ export function forkCommand(context: CliContext): Command {
         operation: 'create',
         ...(name !== undefined && { target: `sandbox/${name}` }),
         command: 'craik sandbox fork',
-        lifetimeMs: FORK_LEAVE_MS,
+        lifetimeMs: FORK_GRANT_MS,
       } as const
-      const sandbox = await waiting(context, `forking ${printable(id)},`, () =>
+      const sandbox = await withProgress(context, `forking ${printable(id)},`, () =>
         withCommandGrant(context, grant, (grantId) =>
           client.snapshots.fork(
             id,
@@ -111,7 +111,7 @@ function callOf(context: CliContext, { grant }: SnapshotOptions): CallOptions {
   return { signal: context.signal, ...(grant !== undefined && { grantId: grant }) }
 }
 
-async function waiting<T>(context: CliContext, label: string, work: () => Promise<T>): Promise<T> {
+async function withProgress<T>(context: CliContext, label: string, work: () => Promise<T>): Promise<T> {
   using progress = new Progress(context, label, ' s')
   using _ = countingSeconds(progress)
   return await work()

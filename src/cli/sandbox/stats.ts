@@ -1,4 +1,7 @@
-/** What a sandbox uses: what the host sees, what the inside says, what it may, and how that is held. */
+/**
+ * Formats what a sandbox uses: as the host observes it, as the sandbox reports it, its limits, and how they are
+ * enforced.
+ */
 
 import { formatDuration } from '../../lib/duration.ts'
 import type { StatsBody } from '../../operator/api/bodies.ts'
@@ -14,10 +17,10 @@ interface StatsRow {
   readonly held: string
 }
 
-/** Titles that differ from the row's field. */
+/** The titles that differ from the row's field. */
 const TITLES: Readonly<Record<string, string>> = { what: '', held: 'enforced' }
 
-/** `observed` is the host's own figure; `claimed` is what the sandbox says of itself, and decides nothing. */
+/** `observed` is the host's own figure. `claimed` is what the sandbox reports about itself, and it decides nothing. */
 export function describeStats({ observed, claimed, limits, enforced }: StatsBody): string {
   const rows: StatsRow[] = [
     {
@@ -59,7 +62,10 @@ export function describeStats({ observed, claimed, limits, enforced }: StatsBody
   return `${table(columns, rows)}${ended}  sandbox (claimed)  ${busy}\n${noteOf(enforced)}`
 }
 
-/** Why the two columns differ although nobody lies: a control group counts more than processes tell of themselves. */
+/**
+ * Explains why the two columns differ even if the sandbox is honest: a control group counts more than processes report
+ * about themselves.
+ */
 function noteOf({ memory, processes }: StatsBody['enforced']): string {
   const notes = [
     ...(memory === 'cgroup' ? ['memory with file cache'] : []),

@@ -1,4 +1,4 @@
-/** A terminal inside, joined to the one here. */
+/** Connects a terminal in a sandbox to the user's terminal. */
 import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
@@ -14,18 +14,18 @@ import { RawTerminal } from './raw-terminal.ts'
 import { ReplayBuffer } from './replay-buffer.ts'
 import { writeTo } from './write-output.ts'
 
-/** Bash where the sandbox has one. */
+/** Starts bash if the sandbox has it. */
 export const LOGIN_SHELL: readonly string[] = [
   '/bin/sh',
   '-c',
   'command -v bash >/dev/null && exec bash -l; exec sh -l',
 ]
 
-/** How long leaving waits for what was typed before. */
-const LEAVE_MS = 2_000
+/** Detaching waits this long for the input that the user typed before. */
+const DETACH_TIMEOUT_MS = 2_000
 const POLL_MS = 20
 
-/** The terminal here and the one inside, joined until one of them ends or the person leaves. */
+/** Connects the two terminals until one of them ends or the user detaches. */
 export class TerminalSession {
   readonly #context: CliContext
   readonly #client: ApiClient
@@ -34,9 +34,9 @@ export class TerminalSession {
   readonly #left = new AbortController()
   readonly #typed = new PassThrough()
   #gate = new ReplayBuffer(0)
-  /** Whether something of the terminal inside is on the screen. */
+  /** True if output of the sandbox is on the screen. */
   #shown = false
-  /** Where in the terminal's whole input begins what is typed here; undefined until that is known. */
+  /** The offset at which this client's input begins in all input of the terminal. Undefined until it is known. */
   #inputBase: number | undefined
   #typedBytes = 0
 
@@ -61,7 +61,7 @@ export class TerminalSession {
     }
   }
 
-  /** Undefined when the person left. Without a spec it goes to a terminal that runs. */
+  /** Returns undefined if the user detached. Without a spec, attaches to a running terminal. */
   async run(spec: ((cols: number, rows: number) => JobRequestBody) | undefined): Promise<JobEnd | undefined> {
     if (spec === undefined) {
       this.#gate = new ReplayBuffer((await this.#status()).position)
@@ -69,7 +69,7 @@ export class TerminalSession {
     using terminal = new RawTerminal(this.#context)
     const { cols, rows } = terminal.size
     const resize = (size: { readonly cols: number; readonly rows: number }) => {
-      // A size that did not arrive is made up for by the next.
+      // The next resize corrects a size that did not arrive.
       this.#client.jobs.resize(this.#sandbox, this.#options.jobId, size.cols, size.rows).catch(() => {})
     }
     terminal.onResize(resize)
@@ -97,13 +97,13 @@ export class TerminalSession {
     })
   }
 
-  /** What was typed before the keys that leave still gets there, unless that takes too long. */
+  /** Waits until the input before the detach keys has arrived, unless that takes too long. */
   async #end(): Promise<void> {
-    const deadline = AbortSignal.timeout(LEAVE_MS)
+    const deadline = AbortSignal.timeout(DETACH_TIMEOUT_MS)
     try {
       while (!deadline.aborted && !(await this.#hasArrived())) await sleep(POLL_MS)
     } catch {
-      // Whoever cannot be asked will not be told either.
+      // A supervisor that does not answer does not accept the input either.
     }
     this.#left.abort()
   }
@@ -116,7 +116,7 @@ export class TerminalSession {
 
   #status(): Promise<JobBody> {
     return this.#client.jobs.get(this.#sandbox, this.#options.jobId, {
-      signal: AbortSignal.timeout(LEAVE_MS),
+      signal: AbortSignal.timeout(DETACH_TIMEOUT_MS),
     })
   }
 
@@ -124,7 +124,7 @@ export class TerminalSession {
     const { stdin } = this.#context
     const keys = new DetachKeys()
     const onData = (chunk: Buffer) => {
-      // The keys that leave count at any time.
+      // The detach keys work at any time, even while input is dropped.
       const { data, detached } = keys.push(chunk)
       const admitted = this.#gate.admit(data)
       if (admitted.length > 0 && !this.#typed.destroyed) this.#typed.write(admitted)

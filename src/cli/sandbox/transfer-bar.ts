@@ -1,4 +1,4 @@
-/** A bar on stderr that appears when a copy takes longer than a second, and disappears when it is done. */
+/** Shows a bar on stderr when a copy takes longer than a second, and removes it at the end. */
 import type { CliContext } from '../context.ts'
 import { redraw } from '../progress.ts'
 import { formatBytes } from './amounts.ts'
@@ -10,7 +10,7 @@ const WIDTH = 24
 export class TransferBar implements Disposable {
   readonly #context: CliContext
   readonly #label: string
-  /** 0: not known. */
+  /** 0 if the total is unknown. */
   readonly #ofBytes: number
   readonly #started = performance.now()
   #drawn = 0
@@ -30,7 +30,7 @@ export class TransferBar implements Disposable {
     redraw(this.#context.stderr, `  ${this.#label} ${barOf(bytes, this.#ofBytes)}${formatBytes(bytes)}`)
   }
 
-  /** Looks now and then how far it is. */
+  /** Reads the progress at intervals. */
   watch(bytes: () => number): void {
     this.#timer = setInterval(() => this.set(bytes()), REDRAW_MS)
   }

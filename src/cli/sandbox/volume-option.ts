@@ -1,4 +1,4 @@
-/** What is typed about the volumes of a new sandbox, and the leave that typing it gives. */
+/** Parses the volumes of a new sandbox, and returns the grants for them. */
 import { Option } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
@@ -12,7 +12,7 @@ export function volumeOption(): Option {
   ).argParser((one: string, before: readonly string[] = []) => [...before, one])
 }
 
-/** `NAME:PATH`; what they may be is for whoever makes the sandbox to say. */
+/** Parses `NAME:PATH`. The supervisor validates both when it creates the sandbox. */
 export function parseVolume(text: string): NonNullable<CreateBody['volumes']>[number] {
   const [, name, at] = /^([^:]+):([^:]+)$/s.exec(text) ?? []
   if (name !== undefined && at !== undefined) return { name, at: at.replace(/^~\//, '') }
@@ -21,7 +21,7 @@ export function parseVolume(text: string): NonNullable<CreateBody['volumes']>[nu
   })
 }
 
-/** Whoever names a volume gives leave for it. */
+/** Grants the use of each volume that the user named. */
 export function volumeGrants({ volumes = [] }: Pick<CreateBody, 'volumes'>): CommandGrant[] {
   return volumes.map(({ name }) => ({
     capability: 'sandbox.mount',

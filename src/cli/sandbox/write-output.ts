@@ -1,8 +1,8 @@
-/** Output of a sandbox onto a stream of ours, no faster than that takes it. */
+/** Writes output of a sandbox to a stream of this process, no faster than the stream accepts it. */
 
 /**
- * Settles when the chunk is out; also when its reader has left, which the command learns elsewhere. A stream that is
- * destroyed may forget the write that it is busy with, so its end counts too.
+ * Settles when the chunk is written, or when the reader of the stream has exited, which the command detects elsewhere.
+ * A destroyed stream may never report its pending write, so its `close` counts too.
  */
 export function writeTo(stream: NodeJS.WritableStream, chunk: Buffer): Promise<void> {
   return new Promise((done) => {

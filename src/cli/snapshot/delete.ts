@@ -1,4 +1,4 @@
-/** `craik snapshot delete`: the only way in which a snapshot goes. */
+/** `craik snapshot delete`: deletes snapshots. Nothing else deletes one. */
 import type { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -39,7 +39,7 @@ export function deleteSnapshotCommand(context: CliContext): Command {
     })
 }
 
-/** One whose record is damaged is not shown, but it is listed: by its id alone. */
+/** A snapshot whose record is damaged cannot be shown, but the list contains it, by its id alone. */
 async function find({ signal }: CliContext, client: ApiClient, idOrName: string): Promise<Deletable> {
   try {
     return await client.snapshots.get(idOrName, { signal })

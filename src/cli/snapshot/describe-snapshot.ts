@@ -1,8 +1,8 @@
-/** How a snapshot is shown: rows and a page. */
+/** Formats a snapshot: as a row and as a page. */
 import { formatDuration } from '../../lib/duration.ts'
 import type { ListedSnapshotBody, SnapshotBody } from '../../operator/api/bodies.ts'
 import { type Column, printable } from '../output.ts'
-import { filesOf, formatBytes } from '../sandbox/amounts.ts'
+import { formatBytes, formatFileCount } from '../sandbox/amounts.ts'
 import { cpuOf } from '../sandbox/describe-sandbox.ts'
 
 export const SNAPSHOT_COLUMNS = (nowMs: number): readonly Column<ListedSnapshotBody>[] => [
@@ -15,20 +15,20 @@ export const SNAPSHOT_COLUMNS = (nowMs: number): readonly Column<ListedSnapshotB
     value: whenReadable(({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms))),
     dropOrder: 4,
   },
-  // The name is as good.
+  // The name identifies a snapshot too.
   { title: 'id', value: ({ id }) => id, dropOrder: 1 },
 ]
 
-/** Of one whose record is damaged nothing but its id is told. */
+/** A snapshot whose record is damaged shows only its id. */
 function whenReadable(value: (snapshot: SnapshotBody) => string): (snapshot: ListedSnapshotBody) => string {
   return (snapshot) => ('state' in snapshot ? 'damaged' : value(snapshot))
 }
 
 export function describeContent({ content }: SnapshotBody): string {
-  return `${filesOf(content.files)}, ${formatBytes(content.bytes)}`
+  return `${formatFileCount(content.files)}, ${formatBytes(content.bytes)}`
 }
 
-/** Undefined when nothing was. */
+/** Returns undefined if nothing was skipped. */
 export function describeLeftOut({ content }: Pick<SnapshotBody, 'content'>): string | undefined {
   if (content.skipped === 0) return undefined
   const reasons = content.skipped_for?.map(({ reason, count }) => `${reason} (${count.toLocaleString('en')})`)

@@ -1,4 +1,4 @@
-/** `craik snapshot export`: to a file here, or to a destination outside. */
+/** `craik snapshot export`: writes a snapshot to a file on this host, or sends it to a remote destination. */
 import { lstat } from 'node:fs/promises'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -62,7 +62,7 @@ export function exportSnapshotCommand(context: CliContext): Command {
         () =>
           `  exported ${formatBytes(exported.bytes)} to ${printable(exported.to)}\n  digest   ${exported.digest}\n`,
       )
-      // Whoever gets it can read them; a secret belongs into a reference.
+      // Everybody who gets the file can read the values. A secret should be a reference instead.
       if (variables.length > 0)
         printNote(
           context,
@@ -71,7 +71,7 @@ export function exportSnapshotCommand(context: CliContext): Command {
     })
 }
 
-/** The supervisor sends it: what it may reach, and with which secret, is decided and on record there. */
+/** The supervisor sends it. It decides which destination and which secret the request may use, and records that. */
 async function send(
   context: CliContext,
   client: ApiClient,
@@ -112,7 +112,7 @@ async function writeFile(
       () => true,
       () => false,
     )
-    if (isThere && !options.force) throw inTheWay()
+    if (isThere && !options.force) throw fileExistsError()
     const { bytes, digest, chunks } = await client.snapshots.read(id, callOf(context, options))
     await using file = await LocalFile.create(at, bytes)
     using bar = new TransferBar(context, 'writing', bytes)
@@ -123,7 +123,7 @@ async function writeFile(
       bar.set(written)
     }
     await file.commit(0o600, !options.force).catch((error) => {
-      throw error instanceof CraikError && error.code === 'conflict' ? inTheWay() : error
+      throw error instanceof CraikError && error.code === 'conflict' ? fileExistsError() : error
     })
     return { to: destination, bytes, digest }
   } finally {
@@ -135,7 +135,7 @@ function callOf(context: CliContext, { grant }: ExportOptions) {
   return { signal: context.signal, ...(grant !== undefined && { grantId: grant }) }
 }
 
-function inTheWay(): CraikError {
+function fileExistsError(): CraikError {
   return new CraikError('conflict', 'a file of that name already exists', {
     hint: 'choose another name, or replace it with --force',
   })

@@ -1,4 +1,4 @@
-/** `craik snapshot import`: a file that was exported here or elsewhere becomes a snapshot, once all of it was checked. */
+/** `craik snapshot import`: imports an exported file as a snapshot, after checking all of it. */
 import { constants, createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Command } from 'commander'

@@ -1,4 +1,4 @@
-/** `craik snapshot list` and `show`. */
+/** `craik snapshot list` and `show`: print snapshots. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { ListedSnapshotBody } from '../../operator/api/bodies.ts'
@@ -38,7 +38,7 @@ export function showSnapshotCommand(context: CliContext): Command {
     })
 }
 
-/** As the API says it. */
+/** Returns the facts as the API reports them. */
 function snapshotJson(snapshot: ListedSnapshotBody): Json {
   return snapshot as unknown as Json
 }

@@ -1,4 +1,4 @@
-/** `craik transcripts export`: conversations as Markdown files in the user's inbox. */
+/** `craik transcripts export`: saves conversations as Markdown files in the user's inbox. */
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'

@@ -1,4 +1,4 @@
-/** `craik transcripts list`. */
+/** `craik transcripts list`: lists conversations. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import { type Conversation, nameOf } from '../../transcripts/conversation.ts'
@@ -8,7 +8,7 @@ import { type Column, formatMinute, formatOption, printRows } from '../output.ts
 import { Progress } from '../progress.ts'
 import { addWhere, type WhereOptions, withTranscriptSource } from './where.ts'
 
-/** All that is kept of a conversation while others are read. */
+/** The part of a conversation that stays in memory while others are read. */
 interface Row extends Omit<Conversation, 'turns'> {
   readonly name: string
   readonly turnCount: number

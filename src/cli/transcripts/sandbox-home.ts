@@ -1,4 +1,6 @@
-/** The home of a running sandbox, through its boundary. All of it is what the inside says, numbers and names included. */
+/**
+ * Reads the home of a running sandbox through its boundary. The sandbox reports all of it, including numbers and names.
+ */
 import { CraikError, type ErrorCode } from '../../errors.ts'
 import type { FileBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -36,14 +38,14 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
       const below = `${folder}/${name}`
       const file = { path: below, bytes: whole(bytes), modifiedAtMs: whole(modified_at_ms) }
       if (type === 'file') yield file
-      else if (type !== 'folder') yield { ...file, unfit: UNFIT.get(type) ?? 'is not a file' }
+      else if (type !== 'folder') yield { ...file, unreadableReason: UNFIT.get(type) ?? 'is not a file' }
       else if (depth > 0) yield* listFiles(below, depth - 1)
     }
   }
 
   async function* entriesOf(folder: string): AsyncGenerator<FileBody> {
     let after: string | undefined
-    // A page without a next one is the last, and an inside that never comes to an end is not listened to for ever.
+    // A page without a next one is the last. The limit stops a sandbox that reports pages without end.
     for (let page = 0; page * PAGE_ENTRIES < TRANSCRIPT_LIMITS.folderEntries; page++) {
       const requested = { signal, limit: PAGE_ENTRIES, ...(after !== undefined && { after }) }
       const found = await client.files.list(sandbox, `${INSIDE.home}/${folder}`, requested).catch((error) => {
@@ -59,7 +61,7 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
 
 const NOT_THERE: readonly ErrorCode[] = ['not_found', 'conflict', 'refused_inside', 'usage', 'too_large']
 
-/** Gone, something else by now, or not to be read by the user inside. */
+/** Returns whether the file is gone, is another kind of entry now, or cannot be read by the user of the sandbox. */
 function isNotThere(error: unknown): error is CraikError {
   return error instanceof CraikError && NOT_THERE.includes(error.code)
 }

@@ -1,4 +1,4 @@
-/** `craik transcripts search`. */
+/** `craik transcripts search`: finds text in conversations. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { TranscriptHarness } from '../../transcripts/conversation.ts'

@@ -1,4 +1,4 @@
-/** `craik transcripts show`: one conversation as Markdown. */
+/** `craik transcripts show`: prints one conversation as Markdown. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
@@ -36,7 +36,7 @@ export function showTranscriptCommand(context: CliContext): Command {
     })
 }
 
-/** By its whole id, or by the only one that begins so. */
+/** Finds a conversation by its whole id, or by the start of it if only one matches. */
 async function findConversation(
   context: CliContext,
   selection: TranscriptSelection,

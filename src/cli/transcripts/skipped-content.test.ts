@@ -1,8 +1,8 @@
-/** What is told of transcripts that were not read: a line for each reason, however many there are. */
+/** Tests the messages about transcripts that were not read. */
 import { expect, it } from 'vitest'
 import { SkippedContent } from './skipped-content.ts'
 
-it('is a line for each reason with the first file and how many more, once each', () => {
+it('prints a line for each reason, with the first file and the number of others, and counts each file once', () => {
   const skipped = new SkippedContent()
   skipped.problem('.codex', 'is a symbolic link; Craik does not follow it')
   for (const name of ['a', 'b', 'c', 'b'])
@@ -12,7 +12,7 @@ it('is a line for each reason with the first file and how many more, once each',
   )
 })
 
-it('is a few lines of however many reasons, with no control character of a name', () => {
+it('prints a few lines for any number of reasons, without control characters from names', () => {
   const skipped = new SkippedContent()
   for (let at = 0; at < 2000; at++) skipped.problem(`\x1b[31m${at}`, `has problem ${at}`)
   expect(skipped.lines().split('\n')).toHaveLength(7)
@@ -20,6 +20,6 @@ it('is a few lines of however many reasons, with no control character of a name'
   expect(skipped.lines()).not.toContain('\x1b')
 })
 
-it('is nothing when there is nothing', () => {
+it('prints nothing if nothing was skipped', () => {
   expect(new SkippedContent().lines()).toBe('')
 })

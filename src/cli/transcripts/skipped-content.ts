@@ -1,17 +1,19 @@
-/** What was not read of transcripts, or not all of it: a line for each reason. */
+/** Reports transcripts that were not read, or not completely, with a line for each reason. */
 import type { SkippedTranscript } from '../../transcripts/find-transcripts.ts'
 import { printable } from '../output.ts'
 
-/** Reasons that get a line, and files that are kept: an inside may have any number of them. */
+/**
+ * The reasons that get a line, and the files and reasons that stay in memory. A sandbox can have any number of them.
+ */
 const LINES = 5
 const KEPT = 1000
 
 export class SkippedContent {
-  /** By the reason: the first file, and how many. */
+  /** The first file and the number of files, by reason. */
   readonly #reasons = new Map<string, { readonly path: string; count: number }>()
   readonly #known = new Set<string>()
 
-  /** Once for each file and reason, as often as it is come upon. */
+  /** Counts each file once for each reason, however often it appears. */
   readonly problem = (path: string, problem: string): void => {
     if (!this.#isNew(path, problem)) return
     const reason = this.#reasons.get(problem)
@@ -29,7 +31,7 @@ export class SkippedContent {
     return true
   }
 
-  /** For standard error. */
+  /** Returns the lines for stderr. */
   lines(): string {
     const lines = [...this.#reasons].map(([reason, { path, count }]) => {
       const more = count === 1 ? '' : ` (and ${(count - 1).toLocaleString('en')} more)`

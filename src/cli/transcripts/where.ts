@@ -1,4 +1,4 @@
-/** Which transcripts a command is about: those of a sandbox, of a folder, or of whoever types it. */
+/** Selects the transcripts of a command: those of a sandbox, of a folder, or of the user. */
 import { realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
@@ -25,7 +25,7 @@ export interface WhereOptions {
 }
 
 export interface TranscriptSelection extends FindOptions {
-  /** A sandbox's id, or a folder. */
+  /** A sandbox's id, `login/NAME` for a login sandbox, or a folder. */
   readonly scope: string
   readonly sandbox?: string
 }
@@ -81,7 +81,7 @@ function homeOf({ environment }: CliContext, { home }: WhereOptions): string {
   return resolve(home ?? (environment.HOME || homedir()))
 }
 
-/** By whichever name it is reached, it is one place. */
+/** Resolves links, so that a folder has the same scope under each of its names. */
 function realFolder(path: string): string {
   try {
     return realpathSync(path)

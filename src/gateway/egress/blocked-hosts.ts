@@ -1,5 +1,5 @@
 /** Hosts that no rule can allow, and the alternative for each. */
-import { notPublic } from '../../lib/public-address.ts'
+import { nonPublicReason } from '../../lib/public-address.ts'
 import type { Host } from './egress-destination.ts'
 
 export interface NeverAllowed {
@@ -12,7 +12,7 @@ export interface NeverAllowed {
  * names below the host.
  */
 export function findBlockedReason({ host, form }: Host, below = false): NeverAllowed | undefined {
-  const problem = form === 'name' ? findNameProblem(host) : notPublic(host)
+  const problem = form === 'name' ? findNameProblem(host) : nonPublicReason(host)
   if (problem !== undefined) return { reason: `its address is ${problem}`, hint: suggestAlternative(problem) }
   if (form !== 'name' || host.includes('.') || below) return undefined
   return {

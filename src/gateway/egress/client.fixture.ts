@@ -46,7 +46,7 @@ export async function openTls(port: number, host: string, servername = host): Pr
 }
 
 /** Reads until the other side ends or breaks the connection. */
-export function readAll(stream: Socket): Promise<string> {
+export function readSocket(stream: Socket): Promise<string> {
   return new Promise((resolve) => {
     let text = ''
     stream.on('data', (chunk) => {
@@ -59,14 +59,14 @@ export function readAll(stream: Socket): Promise<string> {
 }
 
 /** Sends one plain HTTP request and reads to the end of the connection. */
-export async function ask(port: number, head: string, body = ''): Promise<string> {
+export async function requestThroughProxy(port: number, head: string, body = ''): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port })
   socket.write(`${head}Connection: close\r\n\r\n${body}`)
-  return readAll(socket)
+  return readSocket(socket)
 }
 
 export function getUrl(port: number, url: string, more = ''): Promise<string> {
-  return ask(port, `GET ${url} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n${more}`)
+  return requestThroughProxy(port, `GET ${url} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n${more}`)
 }
 
 export function waitForClose(stream: Socket): Promise<void> {

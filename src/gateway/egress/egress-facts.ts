@@ -1,7 +1,7 @@
 /** The facts of a refusal by egress itself, as plain JSON. Its receipt stores them, so that replay can decide again. */
 import { z } from 'zod'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
-import { notPublic } from '../../lib/public-address.ts'
+import { nonPublicReason } from '../../lib/public-address.ts'
 import { reference } from '../../policy/decision-request.ts'
 import { GRANT_OUTCOMES } from '../../receipts/kinds.ts'
 import { type EgressRequest, fittingRules, type RuleTerms, ruleTerms } from './rules.ts'
@@ -75,7 +75,7 @@ export function refusingRule(facts: EgressFacts, rules: readonly RuleTerms[] = [
   }
   if (facts.ground === 'grant') return facts.outcome === 'usable' ? undefined : 'egress.grant'
   if (facts.ground === 'addresses')
-    return facts.addresses.some((address) => notPublic(address) !== undefined)
+    return facts.addresses.some((address) => nonPublicReason(address) !== undefined)
       ? 'egress.not_public'
       : undefined
   return ALWAYS[facts.ground]

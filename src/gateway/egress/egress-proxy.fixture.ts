@@ -11,7 +11,7 @@ import type { Duplex } from 'node:stream'
 import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
 import { selfSigned } from '../../../test/wire/certificate.ts'
 import { createEnvelope } from '../../policy/envelope.ts'
-import { type BuiltIn, envelopeFor, OPERATOR, TestClock } from '../../policy/policy.fixture.ts'
+import { type BuiltIn, envelopeFor, POLICY_OPERATOR, TestClock } from '../../policy/policy.fixture.ts'
 import { readBuiltInPolicy } from '../../policy/profiles.ts'
 import type { GatewayCaller } from '../caller.ts'
 import { SERVER_OPTIONS } from './egress-limits.ts'
@@ -85,9 +85,9 @@ export async function openScene(options: SceneOptions = {}): Promise<Scene> {
   const store = inProcessStore(clock)
   const profile = options.profile ?? 'strict'
   const envelope = await envelopeFor(profile, { taskId: null, id: 'policy_sandbox' })
-  await createEnvelope(store, envelope, readBuiltInPolicy(profile), { operator: OPERATOR })
+  await createEnvelope(store, envelope, readBuiltInPolicy(profile), { operator: POLICY_OPERATOR })
   const caller: GatewayCaller = {
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     policyEnvelopeId: envelope.id,
     sandboxId: SANDBOX,
     scope: {},
@@ -117,8 +117,8 @@ export async function openScene(options: SceneOptions = {}): Promise<Scene> {
     allow: (typed, { methods, sandboxId = SANDBOX } = {}) =>
       store.write(addRule, {
         ...parseTyped(typed, methods),
-        operator: OPERATOR,
-        approvedBy: OPERATOR,
+        operator: POLICY_OPERATOR,
+        approvedBy: POLICY_OPERATOR,
         sandboxId,
         preset: null,
         expiresAtMs: clock.nowMs() + 3600_000,

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { ask, getUrl, readAll } from './client.fixture.ts'
+import { getUrl, readSocket, requestThroughProxy } from './client.fixture.ts'
 import { openScene, PUBLIC, type Scene, type SceneOptions } from './egress-proxy.fixture.ts'
 
 let scene: Scene
@@ -53,12 +53,12 @@ describe('a plain request', () => {
     })
     const head = (method: string, length: string) =>
       `${method} http://allowed.example/up HTTP/1.1\r\nHost: allowed.example\r\n${length}\r\n`
-    await ask(scene.port, head('POST', 'Content-Length: 5'), 'abcde')
+    await requestThroughProxy(scene.port, head('POST', 'Content-Length: 5'), 'abcde')
     // This applies to a GET too: without its length, the rest would be read as another request.
     const hidden = 'GET /hidden HTTP/1.1\r\nHost: allowed.example\r\n\r\n'
     const chunked = `${hidden.length.toString(16)}\r\n${hidden}\r\n0\r\n\r\n`
-    await ask(scene.port, head('GET', 'Transfer-Encoding: chunked'), chunked)
-    await ask(scene.port, head('DELETE', `Content-Length: ${hidden.length}`), hidden)
+    await requestThroughProxy(scene.port, head('GET', 'Transfer-Encoding: chunked'), chunked)
+    await requestThroughProxy(scene.port, head('DELETE', `Content-Length: ${hidden.length}`), hidden)
     expect(got).toEqual(['abcde', hidden, hidden])
     expect(scene.seen.map((line) => line.split(' ').at(-1))).toEqual(['/up', '/up', '/up'])
   })
@@ -70,7 +70,7 @@ describe('a plain request', () => {
     socket.write(
       line('allowed.example') + line('forbidden.example') + line('allowed.example', 'Connection: close\r\n'),
     )
-    const statuses = [...(await readAll(socket)).matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)
+    const statuses = [...(await readSocket(socket)).matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)
     expect(statuses).toEqual(['200', '403', '200'])
     expect(await ends()).toHaveLength(2)
   })
@@ -128,7 +128,7 @@ describe('a plain request', () => {
 
   it('with a body that never arrives is aborted', async () => {
     await begin({ egress: { limits: { idleMs: 200 } } })
-    const answer = await ask(
+    const answer = await requestThroughProxy(
       scene.port,
       'POST http://allowed.example/ HTTP/1.1\r\nHost: allowed.example\r\nContent-Length: 10\r\n',
       'abc',
@@ -139,7 +139,9 @@ describe('a plain request', () => {
 
   it('in origin form, or with too many headers, is malformed', async () => {
     await begin()
-    expect(await ask(scene.port, 'GET / HTTP/1.1\r\nHost: allowed.example\r\n')).toMatch(/^HTTP\/1\.1 400 /)
+    expect(await requestThroughProxy(scene.port, 'GET / HTTP/1.1\r\nHost: allowed.example\r\n')).toMatch(
+      /^HTTP\/1\.1 400 /,
+    )
     expect(await getUrl(scene.port, 'http://allowed.example/', 'a: b\r\n'.repeat(300))).toMatch(
       /^HTTP\/1\.1 400 /,
     )

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
-import { OPERATOR, TestClock } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR, TestClock } from '../../policy/policy.fixture.ts'
 import { SANDBOX } from './egress-proxy.fixture.ts'
 import { listRules } from './rule-reader.ts'
 import { parseTyped } from './rules.ts'
@@ -14,8 +14,8 @@ beforeEach(() => {
 const allow = (typed: string, sandboxId: string | null = SANDBOX) =>
   store.write(addRule, {
     ...parseTyped(typed),
-    operator: OPERATOR,
-    approvedBy: OPERATOR,
+    operator: POLICY_OPERATOR,
+    approvedBy: POLICY_OPERATOR,
     sandboxId,
     preset: null,
   })
@@ -26,7 +26,7 @@ describe('egress rules', () => {
   it('have a grant and receipts when created, and are removed with the grant and a receipt', async () => {
     const { rule } = await allow('a.example.com')
     expect((await grantOf(rule.grant_id)).revokedAtMs).toBeNull()
-    await store.write(removeRule, { id: rule.id, operator: OPERATOR })
+    await store.write(removeRule, { id: rule.id, operator: POLICY_OPERATOR })
     expect((await grantOf(rule.grant_id)).revokedAtMs).not.toBeNull()
     expect(await all()).toEqual([])
     const message = (await store.bodies()).map(
@@ -52,15 +52,17 @@ describe('egress rules', () => {
     await allow('b.example.com', 'sbx_other')
     const { rule } = await allow('c.example.com', null)
     store.database.exec(`UPDATE egress_rules SET seal = 'x' WHERE scope = 'sbx_other'`)
-    expect(await store.write(removeSandboxRules, { sandboxId: SANDBOX, operator: OPERATOR })).toBe(1)
-    expect(await store.write(removeSandboxRules, { sandboxId: 'sbx_other', operator: OPERATOR })).toBe(1)
+    expect(await store.write(removeSandboxRules, { sandboxId: SANDBOX, operator: POLICY_OPERATOR })).toBe(1)
+    expect(await store.write(removeSandboxRules, { sandboxId: 'sbx_other', operator: POLICY_OPERATOR })).toBe(
+      1,
+    )
     expect((await all()).map(({ id }) => id)).toEqual([rule.id])
   })
 
   it('that were changed outside Craik are not removed as valid ones', async () => {
     const { rule } = await allow('a.example.com')
     store.database.exec(`UPDATE egress_rules SET document = replace(document, 'a.example', 'b.example')`)
-    await expect(store.write(removeRule, { id: rule.id, operator: OPERATOR })).rejects.toThrow(
+    await expect(store.write(removeRule, { id: rule.id, operator: POLICY_OPERATOR })).rejects.toThrow(
       'changed outside Craik',
     )
   })

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { exportLines } from '../../receipts/export-log.ts'
 import { replayLog } from '../../run/replay-log.ts'
-import { openTls, openTunnel, readAll, waitForClose } from './client.fixture.ts'
+import { openTls, openTunnel, readSocket, waitForClose } from './client.fixture.ts'
 import { openScene, PUBLIC, SANDBOX, type Scene, type SceneOptions } from './egress-proxy.fixture.ts'
 import { removeRule } from './tokens.ts'
 
@@ -32,7 +32,7 @@ describe('a tunnel', () => {
     await scene.allow('allowed.example')
     const tls = await openTls(scene.port, 'allowed.example')
     tls.write('GET /x HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n')
-    expect(await readAll(tls)).toContain('hello')
+    expect(await readSocket(tls)).toContain('hello')
     await expect.poll(async () => (await ends()).length).toBe(1)
     expect(begun).toEqual(['egress point', 'egress begin'])
     expect(scene.dialled).toEqual([`${PUBLIC}:443`])

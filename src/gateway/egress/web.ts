@@ -1,7 +1,7 @@
 /** Connects to a host: looks it up once, checks every address, and dials only checked addresses. */
 import { lookup } from 'node:dns/promises'
 import { connect, type Socket } from 'node:net'
-import { notPublic } from '../../lib/public-address.ts'
+import { nonPublicReason } from '../../lib/public-address.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import type { Destination } from './egress-destination.ts'
 import type { EgressLimits } from './egress-limits.ts'
@@ -85,9 +85,9 @@ async function dialFirst(
 export function systemWeb(): Web {
   const lookups = new Semaphore(LOOKUPS_AT_ONCE)
   return {
-    notPublic,
+    notPublic: nonPublicReason,
     resolve: (host, until) =>
-      lookups.pass(until, async () => {
+      lookups.run(until, async () => {
         // The final dot makes the name absolute, so the resolver tries no search domains.
         const found = await lookup(`${host}.`, { all: true, order: 'verbatim' })
         return [...new Set(found.map(({ address }) => address))]

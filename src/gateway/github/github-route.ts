@@ -209,7 +209,7 @@ async function pass(
       const answered = Object.entries(pickHeaders(upstream, ANSWERED))
       response.writeHead(
         status,
-        Object.fromEntries(answered.map(([name, value]) => [name, mask.text(value)])),
+        Object.fromEntries(answered.map(([name, value]) => [name, mask.maskText(value)])),
       )
       const maskStream = (chunks: AsyncIterable<Buffer>) => maskChunks(mask, chunks, bytes)
       await pipeline(upstream.body, maskStream, response, { signal: until })
@@ -307,7 +307,7 @@ async function* maskChunks(
     const passed = stream.feed(chunk)
     if (passed.length > 0) yield passed
   }
-  yield stream.rest()
+  yield stream.flush()
 }
 
 /** Headers with numbers, so that a client waits as long as it should. */

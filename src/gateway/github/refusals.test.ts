@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../../policy/policy.fixture.ts'
 import { callScene } from '../../providers/dispatch.fixture.ts'
 import { account, MemoryBroker } from '../gateway.fixture.ts'
 import { githubRoute } from './github-route.ts'
@@ -15,7 +15,7 @@ test('a flood of ungranted uses of the login is counted, and each use gets a ref
   const { store } = at
   const route = githubRoute({ store, log: store.log, clock: at.clock, broker: new MemoryBroker(login) })
   const caller = {
-    operator: OPERATOR,
+    operator: POLICY_OPERATOR,
     policyEnvelopeId: 'policy_team',
     sandboxId: 'sandbox-1',
     scope: {},

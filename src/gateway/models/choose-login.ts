@@ -175,7 +175,7 @@ export function isNoCredential(error: unknown): error is CraikError {
   return error instanceof CraikError && NO_CREDENTIAL.includes(error.code)
 }
 
-/** Returns the credential, or the error that explains why there is none. */
+/** Returns the credential, or the error that explains why none exists. */
 export async function currentCredential(
   login: Login,
   until: AbortSignal,

@@ -48,7 +48,7 @@ it('holds at most the size limit of an event', () => {
   expect(() => blocks.feed(Buffer.from('data: 0123456789'))).toThrow(RangeError)
 })
 
-it('reads data over several lines, and none when there is none', () => {
+it('reads data over several lines, and nothing without data lines', () => {
   expect(dataOf(Buffer.from('event: x\ndata: a\r\ndata:b\n\n'))).toBe('a\nb')
   expect(dataOf(Buffer.from(': hello\n\n'))).toBeUndefined()
 })

@@ -154,7 +154,7 @@ class Passing {
       return { ...exchanged, response: { status, names: knownNames(body?.toString('utf8') ?? '') } }
     // A redirect would lead the client past the gateway, and compressed bytes cannot be masked.
     if (body === undefined || status < 400 || isCompressed(answer)) return exchanged
-    const reply = { status, headers: headersDown(answer.headers, from.mask), body: from.mask.bytes(body) }
+    const reply = { status, headers: headersDown(answer.headers, from.mask), body: from.mask.maskBytes(body) }
     return { ...exchanged, response: reply }
   }
 
@@ -179,7 +179,7 @@ class Passing {
     }
     const ended = this.#endAnswered()
     const { mask } = this.#from()
-    client.answer(200, headersDown(answer.headers, mask), await mask.inTurns(body))
+    client.answer(200, headersDown(answer.headers, mask), await mask.maskInTurns(body))
     return { ended }
   }
 
@@ -207,7 +207,7 @@ class Passing {
         if (!client.hasBegun) client.begin(200, headersDown(answer.headers, mask))
         // No encoding of a credential spans the end of an event, so each event is searched as a whole and forwarded at
         // once.
-        await client.send(await mask.inTurns(passed.length === 1 ? passed[0]! : Buffer.concat(passed)))
+        await client.send(await mask.maskInTurns(passed.length === 1 ? passed[0]! : Buffer.concat(passed)))
       }
       if (broken !== undefined) {
         const exchanged = this.#endFailed(broken)

@@ -370,7 +370,7 @@ function literalEnd(bytes: Buffer, from: number): number {
   return digitsEnd(bytes, sign === 0x2b || sign === 0x2d ? at + 2 : at + 1)
 }
 
-/** Returns the position after one or more digits, or -1 if there is none. */
+/** Returns the position after one or more digits, or -1 if none exists. */
 function digitsEnd(bytes: Buffer, from: number): number {
   let at = from
   while (at < bytes.length && bytes[at]! >= 0x30 && bytes[at]! <= 0x39) at++

@@ -72,12 +72,12 @@ function filterAcceptedTypes(accept: string | undefined): string {
 /** Masks the credential if a header contains it. */
 export function headersDown(
   answered: IncomingHttpHeaders,
-  mask: Pick<CredentialMask, 'text'>,
+  mask: Pick<CredentialMask, 'maskText'>,
 ): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(answered))
     if (isNamed(name, ANSWERED, ANSWERED_PREFIXES) && value !== undefined)
-      headers[name] = mask.text(Array.isArray(value) ? value.join(', ') : value)
+      headers[name] = mask.maskText(Array.isArray(value) ? value.join(', ') : value)
   return headers
 }
 

@@ -1,4 +1,7 @@
-/** What an agent tells while it works, in one form for all of them. It comes from inside: it is cut to size, never believed. */
+/**
+ * Converts the updates of every agent to one form. They come from the sandbox, so Craik limits their size and never
+ * trusts them.
+ */
 import type { SessionUpdate, ToolCallContent, ToolCallUpdate } from '@agentclientprotocol/sdk'
 import { commandIn, describeToolCall, mergeToolCallText, type ToolCallText } from './tool-call-text.ts'
 
@@ -24,20 +27,20 @@ interface DiffStat {
 export interface ToolState {
   readonly id: string
   readonly kind: ToolKind
-  /** A line: the command, or what the agent calls it. */
+  /** One line: the command, or the agent's title for the call. */
   readonly title: string
   readonly status: 'pending' | 'running' | 'completed' | 'failed'
   readonly paths: readonly string[]
   readonly diffs: readonly DiffStat[]
-  /** The end of what it printed, if it tells that. */
+  /** The end of its output, if the agent reports it. */
   readonly output: string
   readonly exitCode: number | null
 }
 
-/** A tool that leave is asked for. */
+/** A tool call that needs permission. */
 export interface PendingTool extends ToolState {
-  /** All lines of what it wants to do: what is decided on, and what a person is shown. */
-  readonly asks: string
+  /** Every line of the request. The decision is about this text, and the user sees it. */
+  readonly requestText: string
 }
 
 export type AgentEvent =
@@ -49,16 +52,16 @@ export type AgentEvent =
 const MAX_TEXT = 256 * 1024
 const MAX_LINE = 1000
 const MAX_OUTPUT = 8 * 1024
-/** Of the latest; one that is older and told of again begins anew. */
+/** Craik keeps this many of the latest tool calls. An update of an older call starts with an empty state. */
 const MAX_TOOLS = 500
 const MAX_PARTS = 64
 
-/** Puts together what agents tell in pieces. */
-export class Updates {
+/** Combines the partial updates of an agent. */
+export class UpdateTracker {
   readonly #tools = new Map<string, ToolState>()
   readonly #reported = new Map<string, ToolCallText>()
 
-  /** Undefined: nothing that a person would want to see. */
+  /** Returns undefined when the update contains nothing for the user. */
   take(update: SessionUpdate): AgentEvent | undefined {
     switch (update.sessionUpdate) {
       case 'agent_message_chunk':
@@ -85,14 +88,14 @@ export class Updates {
     }
   }
 
-  /** A call as it stands when leave is asked for it. */
+  /** Returns the state of a tool call when the agent requests permission for it. */
   describeRequest(update: ToolCallUpdate): PendingTool {
     const before = this.#reported.get(idOf(update))
     const tool = this.#tool(update)
-    return { ...tool, asks: describeToolCall(update, tool.kind, before) }
+    return { ...tool, requestText: describeToolCall(update, tool.kind, before) }
   }
 
-  /** A call as it stands after an update. */
+  /** Returns the state of a tool call after an update. */
   #tool(update: ToolCallUpdate): ToolState {
     const id = idOf(update)
     const before = this.#tools.get(id)
@@ -140,7 +143,7 @@ function textOf(part: ToolCallContent): string {
   return part.type === 'content' && part.content.type === 'text' ? part.content.text : ''
 }
 
-/** Where they say it: in what they give raw, or beside it. */
+/** Agents report the exit code in the raw output or next to it. */
 function exitCodeIn({ rawOutput, _meta }: ToolCallUpdate): number | undefined {
   const places = [rawOutput, (rawOutput as { metadata?: unknown } | null)?.metadata, _meta?.terminal_exit]
   for (const place of places) {
@@ -152,7 +155,7 @@ function exitCodeIn({ rawOutput, _meta }: ToolCallUpdate): number | undefined {
   return undefined
 }
 
-/** Lines that only one of the two has: enough to tell a person how much was changed. */
+/** Counts the lines that only one of the two texts has. This is enough to show the user how much changed. */
 function statOf({
   path,
   oldText,

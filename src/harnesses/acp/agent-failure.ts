@@ -1,11 +1,14 @@
-/** Why an agent did not do what it was asked: read from its words, because they all say it differently, and some exit with 0. */
+/**
+ * Creates the error for a failed agent. It reads the cause from the agent's messages, because all agents word it
+ * differently and some exit with 0.
+ */
 import { CraikError } from '../../errors.ts'
 
 const MAX_COMPLAINT = 600
-/** The protocol's own code for "log in first". */
+/** The protocol's error code for a missing login. */
 const AUTH_REQUIRED = -32000
 
-/** What agents print between the lines that matter: frames of a stack, and empty ones. */
+/** Lines without information between the lines that matter: stack frames and empty lines. */
 const NOISE = /^\s*(?:at |\^|$)/
 
 export function agentFailure(harness: string, what: string, complaint: string, code?: number): CraikError {

@@ -1,6 +1,7 @@
 /**
- * A line to an agent over the Agent Client Protocol: a session is begun or taken up again, and asked turn after turn. Nothing here
- * waits for ever, and nothing that the agent says is taken for more than words: it may tell and ask leave, and has no other method.
+ * A connection to an agent over the Agent Client Protocol. It starts or resumes a session and sends prompts to it, turn
+ * after turn. Every wait here has a limit. The agent's messages are only text: it can report and request permission,
+ * and can call no other method.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -16,52 +17,59 @@ import {
   type ToolCallUpdate,
 } from '@agentclientprotocol/sdk'
 import { CraikError } from '../../errors.ts'
-import type { SessionTerms } from '../harness.ts'
-import { type AgentEvent, type PendingTool, type ToolState, Updates } from './agent-events.ts'
+import type { SessionOptions } from '../harness.ts'
+import { type AgentEvent, type PendingTool, type ToolState, UpdateTracker } from './agent-events.ts'
 import { agentFailure } from './agent-failure.ts'
 import type { AgentProcess } from './agent-process.ts'
 import { limitInput } from './bounded-input.ts'
 
 export interface AgentLinkOptions {
-  /** What it is called in errors. */
+  /** The harness's name in errors. */
   readonly harness: string
-  /** Where it works, inside. */
+  /** The agent's working directory in the sandbox. */
   readonly cwd: string
-  readonly terms?: SessionTerms | undefined
-  /** What it tells, as it comes, and in our own form; also what it tells again of a session that is taken up. */
+  readonly terms?: SessionOptions | undefined
+  /**
+   * Receives each update as it arrives, also in Craik's own form. This includes the updates that an agent repeats when
+   * a session resumes.
+   */
   readonly onUpdate: (update: SessionUpdate, event: AgentEvent | undefined) => void
-  /** Whether it may do what it asks leave for. Asked only during a turn. */
+  /** Decides whether the agent may do what it requests permission for. Called only during a turn. */
   readonly permit: (tool: PendingTool, request: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
-  /** Aborts: nothing is waited for any more. */
+  /** Aborts to end everything without waiting. */
   readonly kill: AbortSignal
   readonly timeouts?: Partial<AgentTimeouts> | undefined
 }
 
 export interface AgentTimeouts {
-  /** From its start until it has a session. */
+  /** The longest time from the agent's start until it has a session. */
   readonly readyMs: number
-  /** Between two signs of life while it does nothing that takes long. */
+  /** The longest time without a message from the agent while no tool runs. */
   readonly silentMs: number
-  /** Until one that is given up is asked to stop, when nothing was heard of its turn: it may not have read the prompt yet. */
+  /**
+   * When Craik gives up on an agent that sent nothing in this turn, it waits this long before it asks the agent to
+   * stop. The agent may not have read the prompt yet.
+   */
   readonly readMs: number
-  /** Until it says that it has stopped, once it was asked to. */
+  /** The longest time until the agent confirms that it stopped, after a request to stop. */
   readonly cancelMs: number
-  /** Until it has exited by itself, once its input has ended. */
+  /** The longest time until the agent exits by itself, after the end of its input. */
   readonly exitMs: number
 }
 
-export interface LinkSession {
+export interface ConnectionSession {
   readonly sessionId: string
-  /** What a prompt may have besides text and links. */
-  readonly takes: PromptCapabilities
+  /** The content that a prompt can contain besides text and links. */
+  readonly promptCapabilities: PromptCapabilities
   readonly state: Pick<LoadSessionResponse, 'modes' | 'configOptions'>
 }
 
 /**
- * On an idle machine agents stop within a second and exit within two. A busy machine needs ten times as long, and an agent that is
- * killed before loses what it has not written yet. Only an agent that hangs makes anybody wait, and a second Ctrl-C kills it.
+ * On an idle host, agents stop within a second and exit within two. A busy host needs ten times as long. An agent that
+ * is killed earlier loses what it has not saved yet. Only an agent that hangs makes the user wait, and a second Ctrl-C
+ * kills it.
  */
-const PATIENCE: AgentTimeouts = {
+const DEFAULT_TIMEOUTS: AgentTimeouts = {
   readyMs: 90_000,
   silentMs: 10 * 60_000,
   readMs: 5_000,
@@ -69,38 +77,41 @@ const PATIENCE: AgentTimeouts = {
   exitMs: 20_000,
 }
 /** How long an agent may take to stop and to exit. */
-export const AGENT_STOP_MS = PATIENCE.readMs + PATIENCE.cancelMs + PATIENCE.exitMs
-/** Of one message: agents send whole files in theirs. */
+export const AGENT_STOP_MS = DEFAULT_TIMEOUTS.readMs + DEFAULT_TIMEOUTS.cancelMs + DEFAULT_TIMEOUTS.exitMs
+/** The limit for one message. Agents send whole files in a message. */
 const MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 /** More than the largest prompt. */
 const MAX_UNREAD_BYTES = 128 * 1024 * 1024
 const MAX_SESSION_ID = 200
-/** Questions that wait for their answer: one that asks more is refused. */
-const MAX_ASKING = 64
+/** The most permission requests that can wait for a decision. Craik refuses further ones. */
+const MAX_PENDING_REQUESTS = 64
 
 interface Turn {
   readonly cancel: AbortSignal
   readonly over: AbortController
-  /** Tools that were begun and not ended. */
+  /** Tools that started and have not ended. */
   readonly running: Set<string>
   asking: number
-  /** It said or did something, so it has read the prompt. Lists of its commands come late, and say nothing of that. */
-  isHeard: boolean
+  /**
+   * True when the agent sent something or acted, so it has read the prompt. Lists of its commands can arrive late and
+   * do not count.
+   */
+  hasReadPrompt: boolean
 }
 
-export class AgentLink {
+export class AgentConnection {
   readonly #process: AgentProcess
   readonly #options: AgentLinkOptions
   readonly #timeouts: AgentTimeouts
-  /** Of this turn: it keeps what is told of each tool. */
-  #updates = new Updates()
+  /** The updates of this turn, which hold the state of each tool. */
+  #updates = new UpdateTracker()
   readonly #input: WritableStream<Uint8Array>
   readonly #connection
   readonly #broken = Promise.withResolvers<never>()
   #isBroken = false
-  /** It neither reads nor says anything: waiting for it is of no use. */
+  /** The agent neither reads nor sends anything, so Craik does not wait for it. */
   #isStuck = false
-  /** It has a session, which it may have to write down. */
+  /** The agent has a session, which it may still have to save. */
   #isOpen = false
   #hasGivenUp: CraikError | undefined
   #sessionId = ''
@@ -112,7 +123,7 @@ export class AgentLink {
   constructor(process: AgentProcess, options: AgentLinkOptions) {
     this.#process = process
     this.#options = options
-    this.#timeouts = { ...PATIENCE, ...options.timeouts }
+    this.#timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
     this.#broken.promise.catch(() => {})
     silenceLibrary()
     const app = client({ name: 'craik' })
@@ -132,7 +143,7 @@ export class AgentLink {
     this.#connection = app.connect(
       ndJsonStream(this.#input, process.output, { maxMessageBytes: MAX_MESSAGE_BYTES }),
     )
-    void process.ended.then(({ how, complaint }) =>
+    void process.ended.then(({ endDescription: how, errorOutput: complaint }) =>
       this.#break(agentFailure(options.harness, `it ${how}`, complaint)),
     )
     void this.#connection.closed.then(() => this.#failSoon())
@@ -140,13 +151,13 @@ export class AgentLink {
     if (options.kill.aborted) this.#break(cancelled())
   }
 
-  /** It will not answer any more: another one has to take up its session. */
+  /** True when the agent will not answer again. Another agent process has to resume its session. */
   get isBroken(): boolean {
     return this.#isBroken || this.#hasGivenUp !== undefined
   }
 
-  /** Once, before everything else: a new session, or the one of that name. */
-  async open(sessionId?: string): Promise<LinkSession> {
+  /** Starts a new session or resumes the given one. Must be called once, before everything else. */
+  async open(sessionId?: string): Promise<ConnectionSession> {
     const { agent } = this.#connection
     const { harness, cwd, terms = {} } = this.#options
     const { readyMs } = this.#timeouts
@@ -166,13 +177,16 @@ export class AgentLink {
       const state = await this.#begin(requested, sessionId)
       const inMode = await this.#inMode(state, terms.modeId)
       this.#isOpen = true
-      return { sessionId: this.#sessionId, takes, state: inMode }
+      return { sessionId: this.#sessionId, promptCapabilities: takes, state: inMode }
     } finally {
       clearTimeout(ready)
     }
   }
 
-  async #begin(request: NewSessionRequest, sessionId: string | undefined): Promise<LinkSession['state']> {
+  async #begin(
+    request: NewSessionRequest,
+    sessionId: string | undefined,
+  ): Promise<ConnectionSession['state']> {
     const { agent } = this.#connection
     if (sessionId !== undefined) {
       const loaded = await this.#until(agent.request('session/load', { ...request, sessionId }))
@@ -184,7 +198,10 @@ export class AgentLink {
     return begun
   }
 
-  async #inMode(state: LinkSession['state'], modeId: string | undefined): Promise<LinkSession['state']> {
+  async #inMode(
+    state: ConnectionSession['state'],
+    modeId: string | undefined,
+  ): Promise<ConnectionSession['state']> {
     const { modes } = state
     if (modeId === undefined || modes?.currentModeId === modeId) return state
     const { agent } = this.#connection
@@ -193,12 +210,13 @@ export class AgentLink {
   }
 
   /**
-   * One at a time. `cancel` asks the agent to stop, and it has a while to say that it did. It gets the prompt in any case: the session is
-   * on record by now, and some agents write none down that nothing was said in.
+   * Sends a prompt; only one turn can run at a time. `cancel` asks the agent to stop and gives it a short time to
+   * confirm. The agent gets the prompt even after `cancel`: the session is already on record, and some agents save no
+   * session without a message.
    */
   async turn(prompt: ContentBlock[], cancel: AbortSignal): Promise<StopReason> {
-    this.#updates = new Updates()
-    this.#turn = { cancel, over: new AbortController(), running: new Set(), asking: 0, isHeard: false }
+    this.#updates = new UpdateTracker()
+    this.#turn = { cancel, over: new AbortController(), running: new Set(), asking: 0, hasReadPrompt: false }
     this.#listen()
     const stop = () => this.#cancel(cancelled())
     cancel.addEventListener('abort', stop, { once: true })
@@ -227,7 +245,7 @@ export class AgentLink {
     await this.#untilReady(agent.request('session/set_mode', { sessionId: this.#sessionId, modeId }))
   }
 
-  async setConfigOption(configId: string, value: string | boolean): Promise<LinkSession['state']> {
+  async setConfigOption(configId: string, value: string | boolean): Promise<ConnectionSession['state']> {
     const { agent } = this.#connection
     const named = { sessionId: this.#sessionId, configId }
     const requested =
@@ -236,9 +254,9 @@ export class AgentLink {
   }
 
   /**
-   * Nothing is to be expected of it, for this reason. One that has a session is asked to stop: it may not have written down yet what it
-   * was asked. Codex makes the file of a session only when it has read the first prompt, and Gemini writes down none that is cancelled
-   * before it asked its model.
+   * Gives up on the agent with this error. Craik first asks an agent that has a session to stop, because it may not
+   * have saved its prompt yet. Codex creates a session's file only when it has read the first prompt. Gemini saves no
+   * session that is cancelled before its first model call.
    */
   giveUp(error: CraikError): void {
     if (this.#isOpen) this.#hasGivenUp ??= error
@@ -246,7 +264,10 @@ export class AgentLink {
     if (this.#hasGivenUp !== undefined && this.#turn !== undefined) this.#cancelWhenRead(this.#hasGivenUp)
   }
 
-  /** One that has a session has a while to write it down and to exit by itself: it sees that nobody listens any more. */
+  /**
+   * Closes the connection. An agent with a session gets a short time to save it and to exit by itself, because it sees
+   * the end of its input.
+   */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -259,7 +280,7 @@ export class AgentLink {
     this.#turn?.over.abort()
     clearTimeout(this.#silence)
     this.#connection.close()
-    // One that does not read would not take the end either.
+    // An agent that does not read would not read the end of its input either.
     void this.#input.close().catch(() => {})
     if (this.#isOpen && !this.#isStuck) {
       const deadline = sleep(this.#timeouts.exitMs, undefined, { ref: false, signal: kill }).catch(() => {})
@@ -285,7 +306,7 @@ export class AgentLink {
     const turn = this.#turn
     if (turn === undefined || turn.cancel.aborted || turn.over.signal.aborted) return false
     if (this.#hasGivenUp !== undefined) return false
-    if (turn.asking >= MAX_ASKING) return false
+    if (turn.asking >= MAX_PENDING_REQUESTS) return false
     turn.asking++
     clearTimeout(this.#silence)
     try {
@@ -296,7 +317,10 @@ export class AgentLink {
     }
   }
 
-  /** A command may be silent for long; a model that says nothing, and does nothing, has been lost. */
+  /**
+   * Restarts the timer for silent agents. A command can be silent for long, but a model that neither sends nor does
+   * anything is lost.
+   */
   #listen(): void {
     if (this.#turn === undefined || this.#turn.over.signal.aborted || this.#turn.cancel.aborted) return
     if (this.#hasGivenUp !== undefined) return
@@ -311,19 +335,19 @@ export class AgentLink {
   }
 
   #noteRead(): void {
-    if (this.#turn === undefined || this.#turn.isHeard) return
-    this.#turn.isHeard = true
+    if (this.#turn === undefined || this.#turn.hasReadPrompt) return
+    this.#turn.hasReadPrompt = true
     if (this.#hasGivenUp !== undefined && !this.#turn.cancel.aborted) this.#cancel(this.#hasGivenUp)
   }
 
   #cancelWhenRead(error: CraikError): void {
     if (this.#turn?.cancel.aborted) return
     clearTimeout(this.#silence)
-    if (this.#turn?.isHeard) this.#cancel(error)
+    if (this.#turn?.hasReadPrompt) this.#cancel(error)
     else this.#silence = setTimeout(() => this.#cancel(error), this.#timeouts.readMs)
   }
 
-  /** It has a while to say that it stopped; the error is what is thrown when it does not. */
+  /** Asks the agent to stop and gives it a short time to confirm. If it does not, the turn throws the error. */
   #cancel(error: CraikError): void {
     const { agent } = this.#connection
     void agent.notify('session/cancel', { sessionId: this.#sessionId }).catch(() => {})
@@ -341,7 +365,10 @@ export class AgentLink {
     this.#broken.reject(error)
   }
 
-  /** Its output ended: if that was its end, how it ended says more. */
+  /**
+   * Fails two seconds after the agent's output ended. If the agent exited, its exit status explains more and arrives
+   * first.
+   */
   #failSoon(): void {
     setTimeout(
       () => this.#break(agentFailure(this.#options.harness, 'it closed its output', '')),
@@ -364,7 +391,7 @@ export class AgentLink {
       return await Promise.race([answer, this.#broken.promise])
     } catch (error) {
       if (error instanceof CraikError) throw error
-      // The stream closed under it: how the agent ended says more, and comes in a moment.
+      // The stream closed during the request. The agent's exit status explains more and arrives in a moment.
       if (!(error instanceof RequestError)) return this.#broken.promise
       throw agentFailure(this.#options.harness, error.message, detailOf(error), error.code)
     }
@@ -381,7 +408,10 @@ function detailOf({ data }: RequestError): string {
   return [details, message].filter((each) => typeof each === 'string').join(' ')
 }
 
-/** The library tells of odd messages on standard error, in the agent's own words: a terminal would obey what is in them. */
+/**
+ * The library reports unexpected messages on standard error in the agent's own words. A terminal would execute escape
+ * sequences in them.
+ */
 function silenceLibrary(): void {
   console.error = () => {}
 }

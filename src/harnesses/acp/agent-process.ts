@@ -1,17 +1,17 @@
-/** An agent that runs somewhere, as two streams of bytes and an end. */
+/** A running agent: two byte streams and its end. */
 
 export interface AgentProcess {
   readonly input: WritableStream<Uint8Array>
   readonly output: ReadableStream<Uint8Array>
-  /** Settles when it has ended, by itself or by `kill`; never rejects. */
+  /** Resolves when the agent has ended, by itself or after `kill`. Never rejects. */
   readonly ended: Promise<AgentEnd>
-  /** Ends it and all that it started. Resolves when that was asked for. */
+  /** Kills the agent and everything that it started. Resolves when the kill was requested. */
   kill(): Promise<void>
 }
 
 export interface AgentEnd {
-  /** For a person: `exited with 1`, `was killed by SIGKILL`. */
-  readonly how: string
-  /** The end of what it wrote to its standard error. */
-  readonly complaint: string
+  /** How the agent ended, in words for the user: `exited with 1`, `was killed by SIGKILL`. */
+  readonly endDescription: string
+  /** The end of its standard error output. */
+  readonly errorOutput: string
 }

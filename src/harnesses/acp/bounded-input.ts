@@ -1,4 +1,7 @@
-/** What an agent is told and has not read yet, up to a limit: one that asks and asks and reads no answer is not waited for. */
+/**
+ * Limits the input that an agent has not read yet. Craik does not wait for an agent that sends request after request
+ * and reads no response.
+ */
 
 export function limitInput(
   input: WritableStream<Uint8Array>,
@@ -20,7 +23,7 @@ export function limitInput(
       const release = () => {
         pendingBytes -= chunk.length
       }
-      // How the agent ended says why it does not take it.
+      // A write error is ignored, because the agent's exit status explains why it does not read.
       writer.write(chunk).then(release, release)
     },
     close: () => writer.close(),

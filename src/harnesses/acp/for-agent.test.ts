@@ -6,8 +6,8 @@ import { workspacePaths } from './workspace-paths.ts'
 const paths = workspacePaths('/srv/parser', '/workspace/home/project')
 const promptBlock = (block: ContentBlock, takes = {}) => promptForAgent([block], paths, takes, 'codex')[0]
 
-describe('what a person asks in an editor', () => {
-  it('names files as the agent sees them', () => {
+describe('a prompt from an editor', () => {
+  it('names files by their paths in the sandbox', () => {
     expect(promptBlock({ type: 'text', text: 'fix /srv/parser/a.ts' })).toEqual({
       type: 'text',
       text: 'fix /workspace/home/project/a.ts',
@@ -25,7 +25,7 @@ describe('what a person asks in an editor', () => {
     })
   })
 
-  it('has files that the agent does not take as such in words', () => {
+  it('contains files as text for an agent that does not accept embedded files', () => {
     const file: ContentBlock = { type: 'resource', resource: { uri: 'file:///srv/parser/a', text: 'one' } }
     expect(promptBlock(file)).toEqual({ type: 'text', text: 'file:///workspace/home/project/a:\none' })
     expect(promptBlock(file, { embeddedContext: true })).toEqual({
@@ -34,7 +34,7 @@ describe('what a person asks in an editor', () => {
     })
   })
 
-  it('has a picture only for an agent that takes pictures', () => {
+  it('contains an image only for an agent that accepts images', () => {
     const picture: ContentBlock = {
       type: 'image',
       data: 'AA==',

@@ -1,4 +1,6 @@
-/** What a person asks in an editor, as an agent inside may hear it: with the workspace under the name that it has there. */
+/**
+ * Translates the user's prompt in an editor for an agent in a sandbox: workspace paths become the paths in the sandbox.
+ */
 import type { ContentBlock, PromptCapabilities } from '@agentclientprotocol/sdk'
 import { CraikError } from '../../errors.ts'
 import type { WorkspacePaths } from './workspace-paths.ts'
@@ -20,14 +22,14 @@ function blockForAgent(
 ): ContentBlock {
   switch (block.type) {
     case 'text':
-      return { type: 'text', text: paths.textToInside(block.text) }
+      return { type: 'text', text: paths.textToSandbox(block.text) }
     case 'resource_link': {
       const { _meta, annotations: _, uri, ...link } = block
-      return { ...link, uri: paths.uriToInside(uri) ?? uri }
+      return { ...link, uri: paths.uriToSandbox(uri) ?? uri }
     }
     case 'resource': {
       const { resource } = block
-      const uri = paths.uriToInside(resource.uri) ?? resource.uri
+      const uri = paths.uriToSandbox(resource.uri) ?? resource.uri
       const { mimeType } = resource
       if (takes.embeddedContext)
         return {

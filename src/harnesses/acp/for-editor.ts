@@ -1,6 +1,7 @@
 /**
- * What an agent tells, as an editor on the host may hear it: made anew of the parts that are known, cut to size, with the workspace
- * under its host's name. A path elsewhere inside is no path of the host, so it goes as words alone.
+ * Translates an agent's updates for an editor on the host. Each update is rebuilt from its known parts, with limited
+ * size and with the workspace's paths on the host. Another path in the sandbox is no path on the host, so it is passed
+ * on only as text.
  */
 import type {
   ContentBlock,
@@ -13,7 +14,7 @@ import type {
 } from '@agentclientprotocol/sdk'
 import type { WorkspacePaths } from './workspace-paths.ts'
 
-/** Each field is there or not, and never null. */
+/** Each field is present or absent, and never null. */
 type ToolForEditor = Pick<ToolCall, 'toolCallId'> & Partial<ToolCall>
 
 const MAX_TEXT = 256 * 1024
@@ -23,7 +24,7 @@ const MAX_RAW = 64 * 1024
 const MAX_LINE = 1000
 const MAX_PARTS = 256
 
-/** Undefined: nothing that is passed on. */
+/** Returns undefined for an update that is not passed on. */
 export function updateForEditor(update: SessionUpdate, paths: WorkspacePaths): SessionUpdate | undefined {
   switch (update.sessionUpdate) {
     case 'user_message_chunk':
@@ -91,7 +92,7 @@ export function toolForEditor(tool: ToolCallUpdate, paths: WorkspacePaths): Tool
   }
 }
 
-/** Of a session that was begun or taken up. */
+/** Translates the state of a session that was started or resumed. */
 export function stateForEditor({ modes, configOptions }: LoadSessionResponse): LoadSessionResponse {
   return {
     ...(modes && {
@@ -108,7 +109,7 @@ export function stateForEditor({ modes, configOptions }: LoadSessionResponse): L
   }
 }
 
-/** As they are, for the editor only shows them; too many of them are none. */
+/** Returns the options unchanged, because the editor only shows them. If they are too large, returns none. */
 function optionsOf(options: readonly SessionConfigOption[]): SessionConfigOption[] {
   return JSON.stringify(options).length > MAX_TEXT ? [] : [...options]
 }
@@ -141,13 +142,13 @@ function contentForEditor(content: ContentBlock, paths: WorkspacePaths): Content
   }
 }
 
-/** Other kinds could be orders to the editor, or to whatever opens them. */
+/** Other schemes could contain commands for the editor or for the program that opens them. */
 function addressForEditor(uri: string, paths: WorkspacePaths): string | undefined {
   if (uri.length > 4096) return undefined
   return /^https?:\/\//i.test(uri) ? uri : paths.uriToHost(uri)
 }
 
-/** Terminals are the editor's own: an agent inside has none. */
+/** Leaves out terminals: they belong to the editor, and an agent in a sandbox has none. */
 function partForEditor(part: ToolCallContent, paths: WorkspacePaths): ToolCallContent[] {
   if (part.type === 'content') return [{ type: 'content', content: contentForEditor(part.content, paths) }]
   if (part.type !== 'diff') return []

@@ -1,4 +1,4 @@
-/** The fixture's agent as a child process of the test, in a home of its own. */
+/** Starts the fixture's agent as a child process of the test, with its own home folder. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -19,7 +19,10 @@ export function localAgent(home: string, script?: string): AgentProcess & { read
     output: Readable.toWeb(child.stdout) as ReadableStream<Uint8Array>,
     ended: new Promise((end) =>
       child.once('close', (code, signal) =>
-        end({ how: signal === null ? `exited with ${code}` : `was killed by ${signal}`, complaint }),
+        end({
+          endDescription: signal === null ? `exited with ${code}` : `was killed by ${signal}`,
+          errorOutput: complaint,
+        }),
       ),
     ),
     async kill() {

@@ -14,7 +14,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(home, { recursive: true, force: true }))
 
-/** A prompt to the fixture, with what was told and what leave was asked for. */
+/** Sends a prompt to the fixture. Returns its updates and its permission requests. */
 async function prompt(text: string, more: Partial<AgentPrompt> = {}, script?: string) {
   const agent = localAgent(home, script)
   const events: AgentEvent[] = []
@@ -44,7 +44,7 @@ async function prompt(text: string, more: Partial<AgentPrompt> = {}, script?: st
 }
 
 describe('a prompt', () => {
-  it('runs what the agent asks leave for, and tells all of it in order', async () => {
+  it('runs the commands that get permission, and reports all updates in order', async () => {
     const {
       end,
       events,
@@ -63,14 +63,14 @@ describe('a prompt', () => {
     expect(output).toBe('there\nDone.')
   })
 
-  it('that is refused leave does nothing, and goes on', async () => {
+  it('does nothing and continues when permission is denied', async () => {
     const { end, said: output } = await prompt('RUN: touch proof', { permit: async () => false })
     expect(end).toMatchObject({ stopReason: 'end_turn' })
     expect(output).toBe('That was refused.\nDone.')
     expect(existsSync(join(home, 'proof'))).toBe(false)
   })
 
-  it('goes on in the session of an earlier one, of which nothing is told again', async () => {
+  it('continues an earlier session without reporting its messages again', async () => {
     const first = await prompt('SAY: one')
     const { sessionId } = first.end as { sessionId: string }
     const second = await prompt('SAY: two', { sessionId })
@@ -78,12 +78,12 @@ describe('a prompt', () => {
     expect(second.said).toBe('two\nDone.')
   })
 
-  it('in a session that is not there fails, and says so', async () => {
+  it('fails with a message when its session does not exist', async () => {
     const { end } = await prompt('SAY: x', { sessionId: '00000000-0000-0000-0000-000000000000' })
     expect(end).toMatchObject({ code: 'harness_failed', message: 'fixture: no such session' })
   })
 
-  it('that is cancelled ends as cancelled', async () => {
+  it('ends as cancelled when the user cancels it', async () => {
     const cancel = new AbortController()
     const { end } = await prompt('SAY: begun\nWAIT', {
       cancel: cancel.signal,
@@ -92,13 +92,16 @@ describe('a prompt', () => {
     expect(end).toMatchObject({ stopReason: 'cancelled' })
   })
 
-  it('that is to be killed does not wait for the agent', async () => {
+  it('does not wait for the agent when it is killed', async () => {
     const kill = new AbortController()
     const { end } = await prompt('SAY: begun\nWAIT', { kill: kill.signal, onEvent: () => kill.abort() })
     expect(end).toMatchObject({ code: 'interrupted' })
   })
 
-  /** Writes a prompt down a while after it came, and answers it only when it is cancelled; or exits only when its input has ended. */
+  /**
+   * Returns an agent that is slow to save a prompt. With `answersCancel`, it answers the prompt only after a cancel
+   * request. Otherwise it saves the prompt only after its input has ended.
+   */
   const slowAgent = (answersCancel: boolean) => `
     import { writeFileSync } from 'node:fs'
     const answer = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
@@ -122,13 +125,13 @@ describe('a prompt', () => {
   it.each([
     ['answers when it is asked to stop', true],
     ['only sees that its input has ended', false],
-  ])('that is given up is written down first by an agent that %s', async (_, answersCancel) => {
+  ])('that Craik gives up is saved first by an agent that %s', async (_, answersCancel) => {
     const giveUp = new AbortController()
     const { end } = await prompt(
       'x',
       {
         giveUp: giveUp.signal,
-        // The session is on record, and the agent has not read the prompt.
+        // At this point the session is on record, and the agent has not read the prompt.
         onSession: () => giveUp.abort(refused),
         timeouts: { readMs: 100, cancelMs: answersCancel ? 10_000 : 300 },
       },
@@ -138,7 +141,7 @@ describe('a prompt', () => {
     expect(isWritten()).toBe(true)
   })
 
-  it('that is given up is not cancelled before the agent could read it', async () => {
+  it('that Craik gives up is not cancelled before the agent can read it', async () => {
     const giveUp = new AbortController()
     const more = { giveUp: giveUp.signal, onSession: () => giveUp.abort(refused) }
     const drops = `${slowAgent(true)}
@@ -147,14 +150,14 @@ describe('a prompt', () => {
     expect(isWritten()).toBe(true)
   })
 
-  it('that is cancelled is written down by an agent that is slow to stop', async () => {
+  it('that is cancelled is saved by an agent that is slow to stop', async () => {
     const cancel = new AbortController()
     const more = { cancel: cancel.signal, onSession: () => cancel.abort(), patience: { cancelMs: 300 } }
     expect((await prompt('x', more, slowAgent(false))).end).toMatchObject({ code: 'interrupted' })
     expect(isWritten()).toBe(true)
   })
 
-  it('that is over before there is a session leaves no session on record', async () => {
+  it('that ends before it has a session records no session', async () => {
     for (const name of ['cancel', 'giveUp'] as const) {
       const over = new AbortController()
       over.abort(refused)
@@ -170,7 +173,7 @@ describe('a prompt', () => {
     }
   })
 
-  it('that is to be killed does not wait for an agent that does not exit', async () => {
+  it('that is killed does not wait for an agent that does not exit', async () => {
     const kill = new AbortController()
     const hangs = `${slowAgent(true)}
       setInterval(() => {}, 1000)`
@@ -183,7 +186,7 @@ describe('a prompt', () => {
     expect((await pending).end).toMatchObject({ code: 'no_login' })
   })
 
-  it('to an agent that ends is an error that says how it ended', async () => {
+  it('fails with the exit status of an agent that exits', async () => {
     expect((await prompt('FAIL')).end).toMatchObject({
       code: 'harness_failed',
       message: 'fixture: it exited with 3',
@@ -191,9 +194,12 @@ describe('a prompt', () => {
   })
 })
 
-describe('the terms of a session', () => {
+describe('the options of a session', () => {
   const TERMS = { meta: { own: { options: 1 } }, modeId: 'careful' }
-  /** Says what it was asked, and which modes it has; a session may be in one that a project chose. */
+  /**
+   * Returns an agent that answers with the requests it received and reports its modes. A session can start in a mode
+   * that a project chose.
+   */
   const agentScript = (mode: string) =>
     `
     const said = []
@@ -215,16 +221,19 @@ describe('the terms of a session', () => {
   it.each([
     ['begun', {}, 'session/new'],
     ['taken up', { sessionId: 's' }, 'session/load'],
-  ])('that is %s are told, and its mode is set before anything is asked', async (_, more, method) => {
-    const { said: output } = await prompt('x', { ...more, terms: TERMS }, agentScript('loose'))
-    expect(output.split('|').slice(1)).toEqual([
-      `${method} {"own":{"options":1}}`,
-      'session/set_mode "careful"',
-      'session/prompt null',
-    ])
-  })
+  ])(
+    'are sent when a session is %s, and its mode is set before the first prompt',
+    async (_, more, method) => {
+      const { said: output } = await prompt('x', { ...more, terms: TERMS }, agentScript('loose'))
+      expect(output.split('|').slice(1)).toEqual([
+        `${method} {"own":{"options":1}}`,
+        'session/set_mode "careful"',
+        'session/prompt null',
+      ])
+    },
+  )
 
-  it('leave a mode alone that is right already, and say nothing where there are none', async () => {
+  it('do not change a mode that is already set, and are not sent when there are none', async () => {
     const right = await prompt('x', { terms: TERMS }, agentScript('careful'))
     expect(right.said).not.toContain('set_mode')
     const none = await prompt('x', {}, agentScript('loose'))
@@ -246,12 +255,12 @@ describe('an agent that', () => {
       'process.stdin.on("data", (d) => console.log(JSON.stringify({jsonrpc:"2.0",id:JSON.parse(d).id,result:{protocolVersion:9}})))',
       /version 9/,
     ],
-  ])('%s is an error within its time', async (_, script, message) => {
+  ])('%s causes an error within the time limit', async (_, script, message) => {
     const { end } = await prompt('SAY: x', { timeouts: { readyMs: 1500 } }, script)
     expect(end).toMatchObject({ code: 'harness_failed', message: expect.stringMatching(message) })
   })
 
-  it('answers what was never asked reaches no terminal', async () => {
+  it('answers a request that was never sent cannot write to the terminal', async () => {
     const reported: unknown[] = []
     const { error } = console
     console.error = (...words: unknown[]) => void reported.push(words)
@@ -265,13 +274,13 @@ describe('an agent that', () => {
     expect(reported).toEqual([])
   })
 
-  it('says that nobody is logged in is told as that', async () => {
+  it('reports a missing login causes a login error', async () => {
     const answer = '{jsonrpc:"2.0",id:JSON.parse(d).id,error:{code:-32000,message:"Authentication required"}}'
     const script = `process.stdin.on("data", (d) => console.log(JSON.stringify(${answer})))`
     expect((await prompt('SAY: x', {}, script)).end).toMatchObject({ code: 'no_login' })
   })
 
-  it('asks for what it may not have is answered that there is no such thing', async () => {
+  it('calls a method that it may not use gets the error for an unknown method', async () => {
     const ask =
       '{jsonrpc:"2.0",id:"x",method:"fs/write_text_file",params:{sessionId:"s",path:"/x",content:""}}'
     const script = `process.stdin.on("data", (d) => {
@@ -284,7 +293,7 @@ describe('an agent that', () => {
     })
   })
 
-  it('asks and asks, and reads no answer, is given up', async () => {
+  it('sends endless requests without reading the responses is given up', async () => {
     const script = `import { writeSync } from "node:fs"
       const line = JSON.stringify({ jsonrpc: "2.0", id: "x".repeat(60000), method: "y" }) + "\\n"
       process.stdin.once("data", () => { process.stdin.pause(); for (;;) try { writeSync(1, line) } catch (e) { if (e.code !== "EAGAIN") throw e } })`
@@ -292,7 +301,7 @@ describe('an agent that', () => {
     expect(end).toMatchObject({ code: 'harness_failed', message: expect.stringContaining('does not read') })
   })
 
-  it('falls silent in the middle is given up', async () => {
+  it('falls silent during a turn is given up', async () => {
     const { end } = await prompt('SAY: x\nWAIT', { timeouts: { silentMs: 200 } })
     expect(end).toMatchObject({
       code: 'harness_failed',

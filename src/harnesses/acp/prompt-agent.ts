@@ -1,29 +1,32 @@
-/** One prompt to an agent over the Agent Client Protocol: a session is begun or taken up again, asked once, and left. */
+/**
+ * Sends one prompt to an agent over the Agent Client Protocol. It starts or resumes a session, sends the prompt, and
+ * closes the connection.
+ */
 import type { StopReason } from '@agentclientprotocol/sdk'
-import type { SessionTerms } from '../harness.ts'
+import type { SessionOptions } from '../harness.ts'
 import type { AgentEvent, PendingTool } from './agent-events.ts'
-import { AgentLink, type AgentTimeouts, cancelled } from './agent-link.ts'
+import { AgentConnection, type AgentTimeouts, cancelled } from './agent-link.ts'
 import type { AgentProcess } from './agent-process.ts'
 
 export interface AgentPrompt {
-  /** What it is called in errors. */
+  /** The harness's name in errors. */
   readonly harness: string
-  /** Where it works, inside. */
+  /** The agent's working directory in the sandbox. */
   readonly cwd: string
   readonly text: string
-  /** A session of an earlier prompt, which goes on. */
+  /** The session of an earlier prompt, to continue it. */
   readonly sessionId?: string | undefined
-  readonly terms?: SessionTerms
-  /** Before anything is said in it. */
+  readonly terms?: SessionOptions
+  /** Called before the prompt is sent. */
   readonly onSession?: (sessionId: string) => void | Promise<void>
   readonly onEvent: (event: AgentEvent) => void
-  /** Whether it may do what it asks leave for. */
+  /** Decides whether the agent may do what it requests permission for. */
   readonly permit: (tool: PendingTool, until: AbortSignal) => Promise<boolean>
-  /** Aborts: the agent is asked to stop, and has a while to say that it did. */
+  /** Aborts to ask the agent to stop. It then has a short time to confirm. */
   readonly cancel: AbortSignal
-  /** Aborts: nothing is waited for any more. */
+  /** Aborts to end everything without waiting. */
   readonly kill: AbortSignal
-  /** Aborts with an error: the agent is given up for it. */
+  /** Aborts with an error to give up on the agent. */
   readonly giveUp?: AbortSignal
   readonly timeouts?: Partial<AgentTimeouts>
 }
@@ -35,9 +38,9 @@ export interface PromptEnd {
 
 export async function promptAgent(process: AgentProcess, request: AgentPrompt): Promise<PromptEnd> {
   const { harness, cwd, text, terms, kill, cancel, timeouts } = request
-  // What is told of a session that is taken up again is what was said before.
+  // Updates that arrive while a session resumes repeat its earlier messages.
   let isReported = false
-  const link = new AgentLink(process, {
+  const link = new AgentConnection(process, {
     harness,
     cwd,
     terms,
@@ -52,7 +55,8 @@ export async function promptAgent(process: AgentProcess, request: AgentPrompt): 
   giveUp?.addEventListener('abort', () => link.giveUp(giveUp.reason), { once: true })
   try {
     const { sessionId } = await link.open(request.sessionId)
-    // Nothing was said yet, and the session is on no record. From here on the agent gets the prompt, so that it writes the session down.
+    // Nothing was sent yet, and the session is not on record. From here on the agent always gets the prompt, so that it
+    // saves the session.
     if (cancel.aborted) throw cancelled()
     giveUp?.throwIfAborted()
     await request.onSession?.(sessionId)

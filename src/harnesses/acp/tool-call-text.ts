@@ -1,28 +1,29 @@
 /**
- * What an agent asks leave for, all of it: whoever says yes has to see every line of the command, and not what the agent calls it.
+ * The full text of an agent's permission request. The user who allows it must see every line of the command, not the
+ * agent's title for it.
  */
 import type { ToolCallUpdate } from '@agentclientprotocol/sdk'
 import type { ToolKind } from './agent-events.ts'
 
-/** More cannot be read before it is answered, and what is not read is not allowed. */
+/** The user cannot read more before answering, and Craik does not allow what the user cannot read. */
 const MAX_CHARACTERS = 16 * 1024
 const MAX_LINES = 200
-/** Of what goes into a file: it is looked at afterwards, in what was changed. */
+/** The limits for text that a tool writes to a file. The user can review the file afterwards, among the changes. */
 const FILE_LINES = 8
 const FILE_CHARACTERS = 400
 
-/** Whether a person can be shown it whole. */
+/** Returns whether Craik can show the user the whole text. */
 export function isDisplayable(asks: string): boolean {
   return asks.length <= MAX_CHARACTERS && asks.split('\n').length <= MAX_LINES
 }
 
-/** What was told of a call before leave is asked for it. */
+/** The text of a tool call that the agent reported before its permission request. */
 export interface ToolCallText {
   readonly title: string | null | undefined
   readonly rawInput: unknown
 }
 
-/** What is too long stays too long. */
+/** Truncates long text to one character more than the limit, so that it still counts as too long. */
 export function mergeToolCallText(
   before: ToolCallText | undefined,
   { title, rawInput }: ToolCallUpdate,
@@ -38,7 +39,7 @@ function truncateInput(input: unknown): unknown {
   return json.length <= MAX_CHARACTERS ? input : { input: json.slice(0, MAX_CHARACTERS + 1) }
 }
 
-/** What the request leaves out is as it was told before. */
+/** Returns the full text of a permission request. Missing fields come from earlier updates of the call. */
 export function describeToolCall(
   update: ToolCallUpdate,
   kind: ToolKind,
@@ -48,7 +49,7 @@ export function describeToolCall(
   const input = isOwn ? update.rawInput : before?.rawInput
   const title = update.title || before?.title
   const command = commandIn(input)
-  // What it is named by the same request is another word for it.
+  // A title in the same request is only another name for the command.
   if (command !== undefined && kind === 'execute')
     return isOwn || !update.title ? command : textOf([command, update.title])
   const output = (update.content ?? []).flatMap((part) => {
@@ -67,7 +68,9 @@ function textOf(parts: readonly (string | null | undefined)[]): string {
   return [...new Set(parts.filter((part) => part))].join('\n')
 }
 
-/** Agents title their shell calls each in their own way; the command itself says it best. */
+/**
+ * Returns the command of a tool call. Agents title their shell calls differently, so the command describes them best.
+ */
 export function commandIn(input: unknown): string | undefined {
   const { command, cmd, args } = objectOf(input)
   const words = [command ?? cmd].flat()

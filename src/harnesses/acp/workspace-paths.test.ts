@@ -9,7 +9,7 @@ const paths = workspacePaths(HOST, INSIDE)
 const name = fc.stringMatching(/^[a-z][\w. äß-]{0,8}$/)
 const step = fc.oneof(name, fc.constantFrom('..', '.', '', '...', '~', '%2e%2e', 'etc'))
 
-describe('the names of a workspace', () => {
+describe('workspace paths', () => {
   it.each([
     [`${INSIDE}/src/a.ts`, `${HOST}/src/a.ts`],
     [INSIDE, HOST],
@@ -24,7 +24,7 @@ describe('the names of a workspace', () => {
     expect(paths.toHost(inside)).toBe(host)
   })
 
-  it('never lead out of the folder, however they are put together', () => {
+  it('never lead out of the workspace, whatever their steps are', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 12 }), fc.boolean(), (steps, isAbsolute) => {
         const path = `${isAbsolute ? `${INSIDE}/` : ''}${steps.join('/')}`
@@ -40,35 +40,35 @@ describe('the names of a workspace', () => {
     )
   })
 
-  it('are each other’s', () => {
+  it('translate back to the original paths', () => {
     fc.assert(
       fc.property(fc.array(name, { maxLength: 5 }), (steps) => {
         const host = [HOST, ...steps].join('/')
-        expect(paths.toHost(paths.toInside(host)!)).toBe(host)
+        expect(paths.toHost(paths.toSandbox(host)!)).toBe(host)
         const uri = new URL(`file://${encodeURI(host)}`).href
-        expect(paths.uriToHost(paths.uriToInside(uri)!)).toBe(uri)
+        expect(paths.uriToHost(paths.uriToSandbox(uri)!)).toBe(uri)
       }),
     )
   })
 
-  it('are found in words, and nothing like them is', () => {
+  it('are replaced in text, but similar paths are not', () => {
     expect(paths.textToHost(`Read ${INSIDE}/a.ts, then '${INSIDE}' and (${INSIDE}/b)`)).toBe(
       `Read ${HOST}/a.ts, then '${HOST}' and (${HOST}/b)`,
     )
     for (const other of [`${INSIDE}-other/a`, `/x${INSIDE}/a`, `${INSIDE}/../../etc/passwd`, `${INSIDE}.old`])
       expect(paths.textToHost(other)).toBe(other)
-    expect(paths.textToInside(`cat ${HOST}/a.ts`)).toBe(`cat ${INSIDE}/a.ts`)
+    expect(paths.textToSandbox(`cat ${HOST}/a.ts`)).toBe(`cat ${INSIDE}/a.ts`)
   })
 
-  it('keep the lines that an address names', () => {
+  it('keep the line number of a URI', () => {
     expect(paths.uriToHost(`file://${INSIDE}/a%20b.ts#L3:7`)).toBe(`file://${HOST}/a%20b.ts#L3:7`)
     for (const uri of ['file:///etc/passwd', `file://elsewhere${INSIDE}/a`, `vscode://file${INSIDE}/a`, 'x'])
       expect(paths.uriToHost(uri)).toBeUndefined()
   })
 
-  it('are none on the host where there is no folder', () => {
+  it('have no host path when the folder is not on the host', () => {
     const none = workspacePaths(null, INSIDE)
-    expect([none.toHost(INSIDE), none.toInside('/'), none.uriToHost(`file://${INSIDE}`)]).toEqual([
+    expect([none.toHost(INSIDE), none.toSandbox('/'), none.uriToHost(`file://${INSIDE}`)]).toEqual([
       undefined,
       undefined,
       undefined,

@@ -1,30 +1,32 @@
-/** The workspace under its two names: where it is on the host, and where agents see it. Nothing outside it has another name. */
+/**
+ * Translates the workspace's paths between the host and the sandbox. Paths outside the workspace have no translation.
+ */
 import { posix } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 export interface WorkspacePaths {
-  /** Undefined: it is not in the workspace. Relative ones are taken from the workspace. */
+  /** Returns undefined when the path is not in the workspace. Resolves relative paths from the workspace. */
   toHost(path: string): string | undefined
-  toInside(path: string): string | undefined
-  /** With every path of the workspace in it under its other name. */
+  toSandbox(path: string): string | undefined
+  /** Replaces every workspace path in the text. */
   textToHost(text: string): string
-  textToInside(text: string): string
-  /** A `file:` address. Undefined: none, or not in the workspace. */
+  textToSandbox(text: string): string
+  /** Translates a `file:` URI. Returns undefined for another scheme or a path outside the workspace. */
   uriToHost(uri: string): string | undefined
-  uriToInside(uri: string): string | undefined
+  uriToSandbox(uri: string): string | undefined
 }
 
-/** `host` null: the folder is nowhere on the host, and nothing has a name there. */
+/** `host` is null when the folder is not on the host. Then no path has a host path. */
 export function workspacePaths(host: string | null, inside: string): WorkspacePaths {
   const toHost = createPathMap(inside, host)
   const toInside = host === null ? () => undefined : createPathMap(host, inside)
   return {
     toHost,
-    toInside,
+    toSandbox: toInside,
     textToHost: replaceInText(inside, toHost),
-    textToInside: host === null ? (text) => text : replaceInText(host, toInside),
+    textToSandbox: host === null ? (text) => text : replaceInText(host, toInside),
     uriToHost: (uri) => mapUri(uri, toHost),
-    uriToInside: (uri) => mapUri(uri, toInside),
+    uriToSandbox: (uri) => mapUri(uri, toInside),
   }
 }
 
@@ -32,7 +34,7 @@ type Move = (path: string) => string | undefined
 
 function createPathMap(from: string, to: string | null): Move {
   return (path) => {
-    // A name with control characters could be shown as another.
+    // A terminal or editor could display a path with control characters as a different path.
     if (to === null || /\p{Cc}/u.test(path)) return undefined
     const whole = posix.resolve(from, path)
     if (whole === from) return to
@@ -41,9 +43,9 @@ function createPathMap(from: string, to: string | null): Move {
   }
 }
 
-/** Where a path ends in words is a guess: what is moved is only its beginning. */
+/** The end of a path in text is only a guess, so this replaces only its beginning. */
 function replaceInText(from: string, move: Move): (text: string) => string {
-  // A folder as short as the root is in every path.
+  // A folder name as short as the root occurs in every path.
   if (from.length < 3) return (text) => text
   const literal = from.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
   const path = new RegExp(`(?<![\\w./~-])${literal}(?![\\w.~-])([^\\s'"\`<>|;&()]*)`, 'g')

@@ -2,18 +2,18 @@
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { Harness } from '../harness.ts'
 
-export const claudeCode: Harness = {
+export const claudeCodeHarness: Harness = {
   name: 'claude-code',
   title: 'Claude Code',
   logins: [
     { family: 'anthropic', kind: 'oauth' },
     { family: 'anthropic', kind: 'api_key' },
   ],
-  logIn: 'claude /login',
+  loginCommand: 'claude /login',
   keyName: 'ANTHROPIC_API_KEY',
   agent: () => ['claude-agent-acp'],
-  // Without a terminal it takes a project's settings without a question, with their servers, hooks and leave; one mode is left in those
-  // that its adapter reads itself.
+  // Without a terminal, Claude Code loads a project's settings without asking, including servers, hooks and
+  // permissions. Its adapter also reads the project's mode itself, so `modeId` sets the mode again.
   session: ({ trustsProject }) =>
     trustsProject
       ? {}
@@ -23,10 +23,10 @@ export const claudeCode: Harness = {
     ...(model !== undefined && { ANTHROPIC_MODEL: model }),
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     DISABLE_AUTOUPDATER: '1',
-    // It refuses to skip its own questions as root unless it is told that this is a sandbox.
+    // As root, Claude Code refuses to skip its permission prompts unless this variable declares a sandbox.
     IS_SANDBOX: '1',
   }),
-  // Without these it greets a person with questions about colours and trust before it can be used.
+  // Without these settings, Claude Code first asks the user about colors and trust.
   settings: () => [
     {
       path: '.claude.json',

@@ -2,16 +2,16 @@
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { Harness, HarnessContext } from '../harness.ts'
 
-export const codex: Harness = {
+export const codexHarness: Harness = {
   name: 'codex',
   title: 'Codex',
   logins: [
     { family: 'openai', kind: 'oauth' },
     { family: 'openai', kind: 'api_key' },
   ],
-  logIn: 'codex login',
+  loginCommand: 'codex login',
   keyName: 'OPENAI_API_KEY',
-  // Its adapter trusts every project; the other one is the same with that taken back.
+  // The adapter makes Codex trust every project. `codex-acp-untrusting` is the same adapter without this trust.
   agent: ({ trustsProject }) => [trustsProject ? 'codex-acp' : 'codex-acp-untrusting'],
   environment: ({ gateway, model }) => ({
     CODEX_REFRESH_TOKEN_URL_OVERRIDE: `${gateway}/oauth/token`,
@@ -24,10 +24,11 @@ export const codex: Harness = {
 }
 
 /**
- * Its own sandbox cannot start inside ours, so it has leave for everything there is inside, and asks before whatever a shell is needed
- * for. It reaches models through a provider of its own name: the default one cannot be pointed elsewhere. The workspace is trusted, since
- * whatever it brings along runs in the sandbox alone; a prompt that is not to take it for granted says so. A server of its own in the background would
- * copy all of Codex into the home first, and outlive the terminal.
+ * Codex's own sandbox cannot start in a Craik sandbox, so Codex gets every permission in the sandbox. It asks before it
+ * runs anything that needs a shell. It reaches models through a provider named `craik`, because the default provider's
+ * address cannot be changed. The workspace is trusted, because everything in it runs only in the sandbox. A prompt that
+ * must not trust it uses `codex-acp-untrusting`. The background daemon is off: it would first copy all of Codex into
+ * the sandbox home, and would outlive the terminal.
  */
 function configFile({ gateway, login }: HarnessContext): string {
   const base = login?.kind === 'api_key' ? `${gateway}/v1` : `${gateway}/backend-api/codex`

@@ -1,4 +1,4 @@
-/** What stands between Codex and its adapter, with a program in the place of Codex that says what it was told. */
+/** Tests the filter between Codex and its adapter. A program that prints its arguments and its input replaces Codex. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** In pieces as they come. */
+/** Runs the filter and writes the pieces one after the other. */
 async function runUntrusting(...pieces: readonly (string | Buffer)[]) {
   const program = fileURLToPath(packageFile('image/harnesses/codex/untrusting.mjs'))
   const child = spawn(process.execPath, [program, 'app-server'], {
@@ -34,7 +34,7 @@ async function runUntrusting(...pieces: readonly (string | Buffer)[]) {
 
 const UNTRUSTED = { trust_level: 'untrusted' }
 
-it('takes back the trust in every folder of a session, and leaves the rest of it', async () => {
+it('removes the trust in every folder of a session and keeps the other settings', async () => {
   const config = {
     model: 'some',
     projects: { [folder]: { trust_level: 'trusted' }, '/other': { trust_level: 'trusted' } },
@@ -51,7 +51,7 @@ it('takes back the trust in every folder of a session, and leaves the rest of it
   )
 })
 
-it('says it of a session that nothing was said of, and of what is asked for no session', async () => {
+it('distrusts the folder in a session without settings, and in requests without a session', async () => {
   const { lines, args, code } = await runUntrusting(
     '{"id":1,"method":"thread/resume","params":{"threadId":"t"}}\n',
   )
@@ -61,7 +61,7 @@ it('says it of a session that nothing was said of, and of what is asked for no s
   expect(code).toBe(7)
 })
 
-it('passes everything else byte for byte, however it comes in pieces', async () => {
+it('passes everything else byte for byte, whatever pieces it arrives in', async () => {
   const odd =
     '{ "method" : "turn/start", "params": {"text": "a\u2028b\\n\\r ü 😀", "config": {"projects": 1}} }'
   const long = JSON.stringify({ id: 2, result: 'x'.repeat(3_000_000) })
@@ -70,7 +70,7 @@ it('passes everything else byte for byte, however it comes in pieces', async () 
   expect((await runUntrusting(...pieces)).lines).toEqual([odd, long])
 })
 
-it('ends rather than pass on what it does not understand', async () => {
+it('exits when it cannot parse a message, and does not pass it on', async () => {
   const { lines, code } = await runUntrusting('thread/start\n', '{"method":"thread/start"}\n')
   expect(lines).toEqual([])
   expect(code).not.toBe(0)

@@ -1,23 +1,29 @@
 /** Gemini CLI, which speaks the Agent Client Protocol itself. */
 import type { Harness } from '../harness.ts'
 
-export const gemini: Harness = {
+export const geminiHarness: Harness = {
   name: 'gemini',
   title: 'Gemini CLI',
   logins: [
     { family: 'gemini', kind: 'oauth' },
     { family: 'gemini', kind: 'api_key' },
   ],
-  logIn: 'gemini',
+  loginCommand: 'gemini',
   keyName: 'GEMINI_API_KEY',
   agent: () => ['gemini', '--acp'],
-  beforeResume: (sessionId) => ['/bin/sh', '-c', SET_ASIDE, 'sh', sessionId.slice(0, 8)],
+  resumePreparationCommand: (sessionId) => [
+    '/bin/sh',
+    '-c',
+    RENAME_SESSION_FILE,
+    'sh',
+    sessionId.slice(0, 8),
+  ],
   environment: ({ gateway, model, trustsProject }) => ({
-    // Of these two it takes the one that its login is for.
+    // Gemini uses the one of these two that matches its login.
     CODE_ASSIST_ENDPOINT: gateway,
     GOOGLE_GEMINI_BASE_URL: gateway,
     ...(model !== undefined && { GEMINI_MODEL: model }),
-    // It would start itself again, with more memory than a sandbox has.
+    // Without this, Gemini would restart itself with more memory than a sandbox has.
     GEMINI_CLI_NO_RELAUNCH: 'true',
     ...(!trustsProject && { GEMINI_CLI_TRUST_WORKSPACE: 'false' }),
   }),
@@ -34,7 +40,8 @@ export const gemini: Harness = {
           general: {
             enableAutoUpdate: false,
             enableAutoUpdateNotification: false,
-            // A session that is taken up again leaves an empty file beside its own, for which it would remove both.
+            // A resumed session leaves an empty file next to its own. With retention, Gemini would remove both because
+            // of the empty one.
             sessionRetention: { enabled: false },
           },
         },
@@ -46,10 +53,10 @@ export const gemini: Harness = {
 }
 
 /**
- * Its file of a session is named after the minute in which it was begun. Taken up again within that minute, it begins the same file anew,
- * and what was said is lost: so it has another name by then.
+ * Gemini names a session's file after the minute in which the session started. If the session resumes in the same
+ * minute, Gemini overwrites the file and loses the conversation. This script renames the file first.
  */
-const SET_ASIDE = `for file in "$HOME"/.gemini/tmp/*/chats/session-*-"$1".jsonl; do
+const RENAME_SESSION_FILE = `for file in "$HOME"/.gemini/tmp/*/chats/session-*-"$1".jsonl; do
   kept="\${file%/*}/session-2000-01-01T00-00-$1.jsonl"
   [ ! -f "$file" ] || [ -e "$kept" ] || mv -- "$file" "$kept"
 done`

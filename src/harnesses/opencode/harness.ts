@@ -1,7 +1,10 @@
-/** OpenCode, which speaks the Agent Client Protocol itself, and works with whichever key there is. */
+/** OpenCode, which speaks the Agent Client Protocol itself and works with any available key. */
 import type { Harness, HarnessContext, HarnessLogin } from '../harness.ts'
 
-/** Its own name for each provider, the variable that the stand-in is in, where it is served, and a model to begin with. */
+/**
+ * For each provider: OpenCode's name for it, the variable with the placeholder credential, its path on the gateway, and
+ * a default model.
+ */
 const PROVIDERS: Readonly<
   Partial<Record<HarnessLogin['family'], { name: string; key: string; path: string; model: string }>>
 > = {
@@ -16,7 +19,7 @@ const PROVIDERS: Readonly<
   gemini: { name: 'google', key: 'GEMINI_API_KEY', path: '/v1beta', model: 'gemini-2.5-pro' },
 }
 
-export const opencode: Harness = {
+export const opencodeHarness: Harness = {
   name: 'opencode',
   title: 'OpenCode',
   logins: [
@@ -25,11 +28,12 @@ export const opencode: Harness = {
     { family: 'openai', kind: 'api_key' },
     { family: 'gemini', kind: 'api_key' },
   ],
-  logIn: 'opencode auth login',
+  loginCommand: 'opencode auth login',
   keyName: 'OPENROUTER_API_KEY',
   agent: () => ['opencode', 'acp'],
-  // It has two readers of a project's settings, and the newer one, which loads plugins with each turn, knows no variable that stops it.
-  startsAnyway: [
+  // OpenCode has two readers of a project's settings. The newer one loads plugins with each turn, and no variable
+  // disables it.
+  alwaysLoadedFiles: [
     'opencode.json',
     'opencode.jsonc',
     '.opencode/opencode.json',
@@ -51,7 +55,10 @@ export const opencode: Harness = {
   ],
 }
 
-/** Its free models are reached without any login, by a network that there is not: only what has a login is offered. */
+/**
+ * OpenCode's free models need no login but a network, which the sandbox does not have. So the file offers only the
+ * provider with a login.
+ */
 function configFile({ gateway, login, model }: HarnessContext): string {
   const provider = login && PROVIDERS[login.family]
   const chosen = provider && `${provider.name}/${model ?? provider.model}`

@@ -1,4 +1,4 @@
-/** A program called npm that does as it is told, in a folder of its own: what Craik does with npm, without a registry. */
+/** A program named npm that runs a given script, in its own folder. Tests use it in place of npm and a registry. */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -10,22 +10,27 @@ export class FakeNpm {
     mkdirSync(folder, { recursive: true })
   }
 
-  /** Of what craik is started with. Its `HOME` is where `said` looks. */
+  /**
+   * The environment with which the test starts Craik. Its `HOME` is the folder with the recorded `calls` and
+   * `environment`.
+   */
   get environment(): NodeJS.ProcessEnv {
     return { PATH: `${this.#folder}:/usr/bin:/bin`, HOME: this.#folder }
   }
 
-  /** A line for each call goes to `calls` beside it; then the script runs, in the folder that it was called in. */
-  does(script: string): this {
+  /**
+   * Sets the script of the program. Each call adds a line to `calls` and then runs the script in the current folder.
+   */
+  setScript(script: string): this {
     const path = join(this.#folder, 'npm')
     writeFileSync(path, `#!/bin/sh\necho "$*" >>"$HOME/calls"\nenv >"$HOME/environment"\n${script}\n`)
     chmodSync(path, 0o755)
     return this
   }
 
-  /** Puts there what the recipe of Kimi takes its program from, and a type that goes again. */
-  installsKimi(more = ''): this {
-    return this.does(`
+  /** Creates the file that Kimi's recipe uses as its program, and a type definition that pruning removes. */
+  setKimiScript(more = ''): this {
+    return this.setScript(`
       at=node_modules/@moonshot-ai/kimi-code/dist
       mkdir -p $at node_modules/.bin
       echo 'console.log("kimi")' >$at/main.mjs

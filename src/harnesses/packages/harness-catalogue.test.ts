@@ -18,7 +18,7 @@ interface Locked {
   readonly version?: string
   readonly integrity?: string
   readonly resolved?: string
-  /** It is in the archive of the package that it lies in, whose hash counts. */
+  /** True when the package is in the archive of the package that contains it. Then the hash of that archive counts. */
   readonly inBundle?: boolean
   readonly optionalDependencies?: Readonly<Record<string, string>>
 }
@@ -30,7 +30,7 @@ describe.each(PACKAGE_NAMES)('the recipe of %s', (name) => {
   }
   const { '': _, ...locked } = lock.packages
 
-  it('has an id of its name, its version and what goes into it', () => {
+  it('has an id with its name, its version and a digest of its content', () => {
     expect(isHarnessId(source.id)).toBe(true)
     expect([harnessName(source.id), harnessVersion(source.id)]).toEqual([name, source.version])
   })
@@ -40,7 +40,7 @@ describe.each(PACKAGE_NAMES)('the recipe of %s', (name) => {
     expect(Object.values(source.packages)).toContain(source.version)
   })
 
-  it('has a hash of each package, and names no registry', () => {
+  it('has a hash of each package and names no registry', () => {
     for (const { version, integrity, resolved, inBundle } of Object.values(locked)) {
       expect(version).toMatch(/^\d/)
       if (inBundle) expect(name).toBe('npm')
@@ -50,7 +50,7 @@ describe.each(PACKAGE_NAMES)('the recipe of %s', (name) => {
     expect(JSON.stringify(lock)).not.toMatch(/https?:\/\/[^"]*(?:registry|npm)[^"]*/)
   })
 
-  it('has none of the packages that nothing needs in its lock, not even as a wish', () => {
+  it('lists no unneeded package in its lock file, not even as an optional dependency', () => {
     const wished = Object.values(locked).flatMap(({ optionalDependencies = {} }) =>
       Object.keys(optionalDependencies),
     )
@@ -59,13 +59,13 @@ describe.each(PACKAGE_NAMES)('the recipe of %s', (name) => {
       expect(all.filter((one) => matcherOf(pattern).test(one))).toEqual([])
   })
 
-  it('brings no MCP server, only what an agent speaks to one with', () => {
+  it('contains no MCP server, only the library with which an agent connects to one', () => {
     const names = Object.keys(locked).map((path) => path.split('node_modules/').at(-1)!)
     const isOfProtocol = (name: string) => /modelcontextprotocol|(?:^|[/-])mcp(?:$|-)/.test(name)
     expect(names.filter(isOfProtocol).filter((name) => name !== '@modelcontextprotocol/sdk')).toEqual([])
   })
 
-  it('takes its programs from packages that are in its lock, or from beside it', () => {
+  it('takes its programs from packages in its lock file or from files next to it', () => {
     for (const program of Object.values(source.settings.programs)) {
       if ('runtime' in program) continue
       const file = fileOf(program, 'x64')
@@ -80,7 +80,7 @@ describe('the key of a harness', () => {
   const changePart = (part: Exclude<keyof HarnessParts, 'own'>, change: (text: string) => string) =>
     sourceFrom('codex', { ...parts, [part]: Buffer.from(change(parts[part].toString())) }, 'x64').key
 
-  it('is the same for the same recipe, and another one when anything in it changes', () => {
+  it('is equal for the same recipe and changes with every part of it', () => {
     const key = readHarness('codex', 'x64').key
     expect(sourceFrom('codex', parts, 'x64').key).toBe(key)
     const others = [
@@ -94,7 +94,7 @@ describe('the key of a harness', () => {
     expect(new Set([key, ...others]).size).toBe(7)
   })
 
-  it('refuses a recipe whose programs lie neither in what npm installs nor beside it', () => {
+  it('does not exist for a recipe with a program outside its npm packages and its own files', () => {
     for (const path of [
       'sub/untrusting.mjs',
       '../untrusting.mjs',
@@ -113,15 +113,15 @@ describe('the key of a harness', () => {
   })
 })
 
-describe('names', () => {
-  it('are each once and in the order of the layers, whatever the order in which they were typed', () => {
+describe('harness names', () => {
+  it('appear once and in the order of the layers, in whatever order they were typed', () => {
     expect(parseHarnesses('codex,claude-code, codex')).toEqual(['codex', 'claude-code'])
     expect(parseHarnesses('claude-code,codex')).toEqual(['codex', 'claude-code'])
     expect(parseHarnesses('all')).toEqual(PACKAGED_HARNESS_NAMES)
     expect(parseHarnesses('codex,npm')).toEqual(['npm', 'codex'])
   })
 
-  it('that are unknown are told, with those that are known', () => {
+  it('that are unknown cause an error that lists the known names', () => {
     for (const typed of ['', 'cursor', 'codex,', '--x', 'Codex'])
       expect(() => parseHarnesses(typed)).toThrow(expect.objectContaining({ code: 'usage' }))
     expect(() => checkHarnesses(['x'])).toThrow(
@@ -131,7 +131,7 @@ describe('names', () => {
     )
   })
 
-  it('of one that does not run on this kind of processor are refused', () => {
+  it('are refused when the harness does not run on this kind of processor', () => {
     expect(() => readHarness('opencode', 'arm64')).toThrow(expect.objectContaining({ code: 'unavailable' }))
     expect(() => readHarness('codex', 'riscv64')).toThrow(expect.objectContaining({ code: 'unavailable' }))
     expect(readHarness('codex', 'arm64').id).not.toBe(readHarness('codex', 'x64').id)

@@ -1,6 +1,6 @@
 /**
- * The agents' command lines that Craik knows, and npm, which comes to a sandbox in the same way: exact versions in
- * `image/harnesses/`, each named after what goes into it.
+ * The agent CLIs that Craik can install, and npm, which it installs in the same way. `image/harnesses/` pins exact
+ * versions. Each package's id contains a digest of its content.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -10,19 +10,19 @@ import { canonicalJson } from '../../lib/canonical-json.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import { TOOL_NAMES } from '../../sandboxes/harness-package.ts'
 
-/** In the order of the layers of an image; what changes seldom is below. */
+/** In the order of an image's layers. Packages that rarely change are in the lower layers. */
 export const PACKAGED_HARNESS_NAMES = ['opencode', 'kimi', 'gemini', 'codex', 'claude-code'] as const
 export type PackagedHarnessName = (typeof PACKAGED_HARNESS_NAMES)[number]
 
-/** What is no agent: below them, because it changes most seldom. */
+/** Tools are not agents. They are in the lowest layers, because they change least often. */
 export const PACKAGE_NAMES = [...TOOL_NAMES, ...PACKAGED_HARNESS_NAMES] as const
 export type PackageName = (typeof PACKAGE_NAMES)[number]
 
 export const ARCHITECTURES = ['x64', 'arm64'] as const
 export type Architecture = (typeof ARCHITECTURES)[number]
 
-/** When the same inputs are to be made into something else, this changes. */
-const FORM = 1
+/** Change this when the same inputs must produce a different package. */
+const PACKAGE_FORMAT = 1
 
 const file = z
   .string()
@@ -31,38 +31,38 @@ const file = z
     (path) => !path.split('/').some((part) => part === '..' || part === '.'),
     'must not contain . or ..',
   )
-/** One that lies beside the recipe: it is put into the folder as it is. */
+/** A file next to the recipe, which Craik copies into the package's folder unchanged. */
 const ownFile = z.string().regex(/^[a-z][a-z0-9-]{0,40}\.mjs$/)
 const program = z.string().regex(/^[a-z][a-z0-9-]{0,40}$/)
 const pattern = z.string().regex(/^[A-Za-z0-9@._+*/-]{1,200}$/)
 
-/** What is put into `bin`: a program for the processor, or a file that Node runs. */
+/** A program in `bin`: a native program for the processor, or a file that Node runs. */
 const ownProgram = z.union([
   z.strictObject({ native: z.partialRecord(z.enum(ARCHITECTURES), file) }),
   z.strictObject({
     node: z.union([file, ownFile]),
-    /** Variables by which it finds others of these programs. */
+    /** Variables that contain the paths of other programs in `bin`. */
     programs: z.record(z.string().regex(/^[A-Z_]{1,60}$/), program).optional(),
   }),
 ])
 const toolSettings = z.strictObject({
   title: z.string().min(1).max(40),
-  /** As npm spells them; `proprietary`: it may be used, and not be given to anybody else. */
+  /** The license as npm writes it. `proprietary` means that it can be used but not redistributed. */
   license: z.string().min(1).max(40),
-  /** Of a tool also the sandbox's own Node. */
+  /** A tool can also provide the sandbox's own Node. */
   programs: z.record(program, z.union([ownProgram, z.strictObject({ runtime: z.literal(true) })])),
-  /** Files that are put there besides, line by line. */
+  /** Additional files, each as a list of lines. */
   added: z.record(file, z.array(z.string().max(200)).max(40)).default({}),
-  /** Packages that npm would add and nothing here needs: they are not in the lock. */
+  /** Packages that npm would add and nothing needs. They are not in the lock file. */
   leftOut: z.array(pattern),
-  /** Files and folders that are removed again. */
+  /** Files and folders that Craik removes after the installation. */
   pruned: z.array(pattern),
 })
 const harnessSettings = toolSettings.extend({
   programs: z.record(program, ownProgram),
-  /** How it speaks to a model. */
+  /** The request format of its model calls. */
   wire: z.enum(['anthropic-messages', 'openai-responses', 'openai-chat-completions', 'gemini']),
-  /** The account of `craik accounts` that is its own login. */
+  /** The account in `craik accounts` with the harness's own login. */
   login: z.string().min(1).max(40),
 })
 const packageJson = z.object({
@@ -76,32 +76,32 @@ type PackageSettings = z.infer<typeof toolSettings>
 type HarnessSettings = z.infer<typeof harnessSettings>
 export type HarnessProgram = PackageSettings['programs'][string]
 
-/** One of them as its recipe says, for a kind of processor. */
+/** A package as its recipe describes it, for one kind of processor. */
 export interface PackageSource {
   readonly name: PackageName
   readonly version: string
-  /** Its name, its version and the beginning of its key: another recipe has another. */
+  /** Its name, its version and the beginning of its key, so that each recipe has a different id. */
   readonly id: string
   readonly key: string
   readonly architecture: Architecture
   readonly settings: PackageSettings
-  /** Of npm, by name, with the versions that are pinned. */
+  /** The npm packages by name, with the pinned versions. */
   readonly packages: Readonly<Record<string, string>>
-  /** How many npm may have to fetch. */
+  /** The most packages that npm may have to fetch. */
   readonly locked: number
-  /** What npm is given. */
+  /** The files that npm receives. */
   readonly files: Pick<HarnessParts, 'package.json' | 'package-lock.json'>
-  /** Programs of our own, by name. */
+  /** Craik's own programs, by name. */
   readonly own: Readonly<Record<string, Buffer>>
 }
 
-/** One that is an agent's. */
+/** The package of an agent. */
 export interface HarnessSource extends PackageSource {
   readonly name: PackagedHarnessName
   readonly settings: HarnessSettings
 }
 
-/** The three files of a recipe, and the programs beside it. */
+/** The three files of a recipe, and the programs next to it. */
 export interface HarnessParts {
   readonly 'package.json': Buffer
   readonly 'package-lock.json': Buffer
@@ -142,7 +142,9 @@ export function sourceFrom(name: PackageName, parts: HarnessParts, architecture:
   const files = Object.fromEntries(
     Object.entries({ ...recipe, ...own }).map(([part, content]) => [part, sha256(content)]),
   )
-  const key = sha256(canonicalJson({ form: FORM, kind: 'harness', name, architecture: known, files }))
+  const key = sha256(
+    canonicalJson({ form: PACKAGE_FORMAT, kind: 'harness', name, architecture: known, files }),
+  )
   const { 'harness.json': _, ...forNpm } = recipe
   return {
     name,
@@ -158,7 +160,7 @@ export function sourceFrom(name: PackageName, parts: HarnessParts, architecture:
   }
 }
 
-/** `all`, or names with commas between; each once, in the order of the layers. */
+/** Parses `all` or a comma-separated list of names. Returns each name once, in the order of the layers. */
 export function parseHarnesses(typed: string): readonly PackageName[] {
   return checkHarnesses(
     typed === 'all' ? PACKAGED_HARNESS_NAMES : typed.split(',').map((name) => name.trim()),

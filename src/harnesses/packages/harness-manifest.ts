@@ -1,4 +1,4 @@
-/** What an installed harness says of itself, and whether it is still so. */
+/** Describes an installed harness in a manifest, and checks whether the manifest still matches. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { lstat, readdir, readFile } from 'node:fs/promises'
@@ -12,10 +12,10 @@ import { fileOf } from './wrappers.ts'
 const manifestSchema = z.strictObject({
   id: z.string(),
   key: z.string(),
-  /** But for this one. */
+  /** The number of files without the manifest itself. */
   files: z.int().nonnegative(),
   bytes: z.int().nonnegative(),
-  /** What does the work, relative to the folder. */
+  /** The files that the wrappers in `bin` start, relative to the folder. */
   programs: z.record(z.string(), z.strictObject({ bytes: z.int(), sha256: z.string() })),
 })
 export type HarnessManifest = z.infer<typeof manifestSchema>
@@ -36,7 +36,7 @@ export async function describeTree(
   return { id, key, files, bytes, programs }
 }
 
-/** Undefined when there is none that can be read. */
+/** Returns undefined when there is no readable manifest. */
 export async function readManifest(folder: string): Promise<HarnessManifest | undefined> {
   try {
     return manifestSchema.parse(JSON.parse(await readFile(join(folder, HARNESS_MANIFEST), 'utf8')))
@@ -45,8 +45,8 @@ export async function readManifest(folder: string): Promise<HarnessManifest | un
   }
 }
 
-/** At a glance: made of this, and its programs there and as long as they were. */
-export async function isThere(folder: string, { key }: Pick<PackageSource, 'key'>): Promise<boolean> {
+/** Checks quickly whether the manifest has this key and the programs exist with the recorded sizes. */
+export async function isInstalled(folder: string, { key }: Pick<PackageSource, 'key'>): Promise<boolean> {
   const found = await readManifest(folder)
   if (found?.key !== key) return false
   try {
@@ -60,9 +60,9 @@ export async function isThere(folder: string, { key }: Pick<PackageSource, 'key'
   }
 }
 
-/** To the last byte of its programs, and no file more or less: takes a second or two. */
-export async function isWhole(folder: string, source: Pick<PackageSource, 'key'>): Promise<boolean> {
-  if (!(await isThere(folder, source))) return false
+/** Checks every byte of the programs, and the number and total size of all files. This takes a second or two. */
+export async function isIntact(folder: string, source: Pick<PackageSource, 'key'>): Promise<boolean> {
+  if (!(await isInstalled(folder, source))) return false
   const found = (await readManifest(folder))!
   try {
     for (const [path, { sha256 }] of Object.entries(found.programs))

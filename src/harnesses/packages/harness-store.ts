@@ -1,4 +1,4 @@
-/** What sandboxes are told of the agents' command lines: which ids this build of Craik makes them under. */
+/** Lists for sandboxes under which ids this build of Craik installs the agent CLIs. */
 import { type HarnessStore, TOOL_NAMES } from '../../sandboxes/harness-package.ts'
 import { checkHarnesses, readPackage } from './harness-catalogue.ts'
 

@@ -15,7 +15,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { harnessesFolder } from '../../sandboxes/harness-package.ts'
 import { FakeNpm } from './fake-npm.fixture.ts'
 import { readHarness } from './harness-catalogue.ts'
-import { isThere, isWhole } from './harness-manifest.ts'
+import { isInstalled, isIntact } from './harness-manifest.ts'
 import { ensureHarnesses, type InstallOptions } from './install-harness.ts'
 import { listInstalled, pruneInstalled } from './list-installed.ts'
 
@@ -29,7 +29,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'craik-harness-'))
   home = join(folder, 'home')
   mkdirSync(home, { mode: 0o700 })
-  npm = new FakeNpm(join(folder, 'bin')).installsKimi()
+  npm = new FakeNpm(join(folder, 'bin')).setKimiScript()
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
@@ -46,7 +46,7 @@ const installFolder = async () => (await install())[0]!.folder
 const calls = () => readFileSync(join(folder, 'bin/calls'), 'utf8').trim().split('\n')
 
 describe('installing a harness', () => {
-  it('asks npm for exactly what the lock names, without scripts, and keeps what is needed', async () => {
+  it('requests exactly the locked packages from npm, without scripts, and keeps the needed files', async () => {
     const [made] = await install()
     expect(made).toEqual({
       name: 'kimi',
@@ -65,20 +65,20 @@ describe('installing a harness', () => {
     expect(readdirSync(all()).sort()).toEqual([kimi.id, 'lock'])
   })
 
-  it('can be read and run by every user, and is written by none', async () => {
+  it('lets every user read and run the files, and none write to them', async () => {
     const at = await installFolder()
     const modes = [at, join(at, 'bin/kimi'), join(at, PROGRAM)].map((path) => statSync(path).mode & 0o777)
     expect(modes.map((mode) => mode.toString(8))).toEqual(['755', '555', '444'])
   })
 
-  it('does not ask again for what is there', async () => {
+  it('does not install an existing harness again', async () => {
     await install()
     expect(await install()).toMatchObject([{ made: false }])
     expect(await install({ thorough: true })).toMatchObject([{ made: false }])
     expect(calls()).toHaveLength(1)
   })
 
-  it('tells how far it is, from the beginning to the end', async () => {
+  it('reports its progress from the beginning to the end', async () => {
     const parts: number[] = []
     await install({ progress: ({ part }) => parts.push(part) })
     expect(parts.length).toBeGreaterThan(2)
@@ -86,13 +86,13 @@ describe('installing a harness', () => {
     expect(parts.at(-1)).toBeLessThanOrEqual(1)
   })
 
-  it('is done once when two ask at the same time', async () => {
+  it('happens once when two callers request it at the same time', async () => {
     const both = await Promise.all([install(), install()])
     expect(both.flat().filter(({ made }) => made)).toHaveLength(1)
     expect(calls()).toHaveLength(1)
   })
 
-  it('gives npm nothing of the environment but what leads to the registry', async () => {
+  it('passes npm only the variables that it needs to reach the registry', async () => {
     await install({
       environment: {
         ...npm.environment,
@@ -116,45 +116,48 @@ describe('installing a harness', () => {
   })
 })
 
-describe('what an installed harness says of itself', () => {
+describe('the manifest of an installed harness', () => {
   it.each([
     ['a program that is shorter', PROGRAM, 'x', false],
     ['a program with other bytes', PROGRAM, 'console.log("KIMI")\n', true],
     ['a file more', 'node_modules/new', '', true],
-  ])('is not true any more with %s, and it is made anew', async (_, path, content, atAGlance) => {
-    const at = await installFolder()
-    const file = join(at, path)
-    rmSync(file, { force: true })
-    writeFileSync(file, content)
-    expect([await isThere(at, kimi), await isWhole(at, kimi)]).toEqual([atAGlance, false])
-    expect(await install({ thorough: true })).toMatchObject([{ made: true }])
-    expect(await isWhole(at, kimi)).toBe(true)
-  })
+  ])(
+    'no longer matches with %s, and Craik installs the harness again',
+    async (_, path, content, atAGlance) => {
+      const at = await installFolder()
+      const file = join(at, path)
+      rmSync(file, { force: true })
+      writeFileSync(file, content)
+      expect([await isInstalled(at, kimi), await isIntact(at, kimi)]).toEqual([atAGlance, false])
+      expect(await install({ thorough: true })).toMatchObject([{ made: true }])
+      expect(await isIntact(at, kimi)).toBe(true)
+    },
+  )
 
-  it('does not hold for another recipe', async () => {
+  it('does not match another recipe', async () => {
     const at = await installFolder()
-    expect(await isWhole(at, { key: kimi.key })).toBe(true)
-    expect(await isWhole(at, { key: '0'.repeat(64) })).toBe(false)
+    expect(await isIntact(at, { key: kimi.key })).toBe(true)
+    expect(await isIntact(at, { key: '0'.repeat(64) })).toBe(false)
   })
 })
 
-describe('an installation that does not get to its end', () => {
+describe('an installation that does not complete', () => {
   const nothingLeft = () => readdirSync(all()).filter((name) => name !== 'lock')
 
   it.each([
     ['no network', 'npm error code ENOTFOUND', 'unavailable', /registry is unreachable \(ENOTFOUND\)/],
     ['no space', 'npm error code ENOSPC', 'disk_full', /no space left/],
     ['a hash that differs', 'npm error code EINTEGRITY', 'unavailable', /npm failed \(EINTEGRITY\)/],
-  ])('leaves nothing and says why: %s', async (_, output, code, message) => {
-    npm.installsKimi(`printf '%s\\nnpm error from https://me:pw@mirror.test/x\\n' '${output}' >&2; exit 1`)
+  ])('leaves no files and reports the cause: %s', async (_, output, code, message) => {
+    npm.setKimiScript(`printf '%s\\nnpm error from https://me:pw@mirror.test/x\\n' '${output}' >&2; exit 1`)
     const error = await install().catch((caught) => caught)
     expect(error).toMatchObject({ code, message: expect.stringMatching(message) })
     expect(JSON.stringify([error.message, error.hint, error.details])).not.toMatch(/mirror|pw/)
     expect(nothingLeft()).toEqual([])
   })
 
-  it('leaves nothing when it is interrupted', async () => {
-    npm.does('echo started >"$HOME/started"; sleep 60')
+  it('leaves no files when it is interrupted', async () => {
+    npm.setScript('echo started >"$HOME/started"; sleep 60')
     const stop = new AbortController()
     const failed = install({ signal: stop.signal }).catch((error: Error) => error.message)
     while (!existsSync(join(folder, 'bin/started'))) await new Promise((done) => setTimeout(done, 20))
@@ -163,33 +166,33 @@ describe('an installation that does not get to its end', () => {
     expect(nothingLeft()).toEqual([])
   })
 
-  it('leaves nothing when npm brings a link that nobody expects, or no program', async () => {
-    npm.installsKimi('ln -s /etc/passwd node_modules/passwd')
+  it('leaves no files when npm creates an unexpected link, or no program', async () => {
+    npm.setKimiScript('ln -s /etc/passwd node_modules/passwd')
     await expect(install()).rejects.toMatchObject({ code: 'unavailable' })
-    npm.does('mkdir node_modules')
+    npm.setScript('mkdir node_modules')
     await expect(install()).rejects.toMatchObject({ code: 'home_unwritable' })
     expect(nothingLeft()).toEqual([])
   })
 
-  it('says what to install when there is no npm', async () => {
+  it('reports which program to install when npm is missing', async () => {
     await expect(install({ environment: { PATH: join(folder, 'none') } })).rejects.toMatchObject({
       code: 'unavailable',
       hint: expect.stringContaining('npm'),
     })
   })
 
-  it('by a process that was killed is cleared away by the next', async () => {
+  it('by a process that was killed is removed by the next installation', async () => {
     mkdirSync(join(all(), 'work-killed/node_modules'), { recursive: true, mode: 0o700 })
     await install()
     expect(readdirSync(all()).sort()).toEqual([kimi.id, 'lock'])
   })
 })
 
-describe('what is installed', () => {
+describe('installed harnesses', () => {
   const OLD = 'kimi-1.0.0-0123456789ab'
   const signal = new AbortController().signal
 
-  it('is listed, and pruned when it is of another build and no sandbox needs it', async () => {
+  it('are listed, and pruned when they belong to another build and no sandbox needs them', async () => {
     await install()
     mkdirSync(join(all(), OLD))
     mkdirSync(join(all(), 'something else'))
@@ -207,7 +210,7 @@ describe('what is installed', () => {
     expect(readdirSync(all()).sort()).toEqual(['lock', 'something else'])
   })
 
-  it('is nothing in a home where nothing was', async () => {
+  it('are an empty list in a home without installations', async () => {
     expect(await listInstalled(owner(join(folder, 'none')))).toEqual([])
     expect(await pruneInstalled(owner(join(folder, 'none')), new Set(), { signal })).toEqual({
       removed: [],
@@ -216,7 +219,7 @@ describe('what is installed', () => {
   })
 })
 
-it('a wrapper becomes the program beside it, with all of its arguments, wherever the folder is put', async () => {
+it('writes a wrapper that starts the program next to it with all arguments, wherever the folder is', async () => {
   const at = await installFolder()
   const elsewhere = join(folder, 'some where')
   spawnSync('cp', ['-r', at, elsewhere])

@@ -1,6 +1,7 @@
 /**
- * Installs the agents' command lines on this machine, once for each recipe: npm fetches exactly what the lock names, what
- * no sandbox needs goes, and the rest becomes read-only. Whole or not at all; a damaged one is made anew.
+ * Installs the agent CLIs on the host, once for each recipe. npm fetches exactly the packages in the lock file. Craik
+ * removes the files that no sandbox needs and makes the rest read-only. An installation exists completely or not at
+ * all. Craik replaces a damaged one.
  */
 import { chmod, lstat, mkdir, mkdtemp, readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +13,7 @@ import { type OnProgress, progressWithin } from '../../sandboxes/backends/docker
 import { HARNESS_MANIFEST, harnessesFolder } from '../../sandboxes/harness-package.ts'
 import { removeTree } from '../../sandboxes/remove-tree.ts'
 import { type PackageName, type PackageSource, readPackage } from './harness-catalogue.ts'
-import { describeTree, isThere, isWhole } from './harness-manifest.ts'
+import { describeTree, isInstalled, isIntact } from './harness-manifest.ts'
 import { npmInstall } from './npm.ts'
 import { pruneTree } from './prune-tree.ts'
 import { wrapperOf } from './wrappers.ts'
@@ -20,11 +21,11 @@ import { wrapperOf } from './wrappers.ts'
 export interface InstallOptions {
   readonly craikHome: string
   readonly environment: NodeJS.ProcessEnv
-  /** Folders of the host that sandboxes can write. */
+  /** Folders of the host that sandboxes can write to. */
   readonly mounted: () => Promise<readonly string[]>
   readonly signal?: AbortSignal
   readonly progress?: OnProgress
-  /** Looks at every byte of the programs, and at whether a file is missing; otherwise at a glance. */
+  /** True to check every byte of the programs and whether a file is missing. Otherwise a quick check is enough. */
   readonly thorough?: boolean
 }
 
@@ -33,13 +34,13 @@ export interface InstalledHarness {
   readonly version: string
   readonly id: string
   readonly folder: string
-  /** Whether it was installed just now. */
+  /** True when this call installed it. */
   readonly made: boolean
 }
 
 const WORK = 'work-'
 
-/** In the order of the names; at once when they are there. */
+/** Returns the harnesses in the order of the names, and installs those that are missing. */
 export async function ensureHarnesses(
   names: readonly PackageName[],
   options: InstallOptions,
@@ -64,13 +65,13 @@ async function ensureOne(source: PackageSource, options: Options): Promise<Insta
   const all = harnessesFolder(options)
   const folder = join(all, source.id)
   const { name, version, id } = source
-  const isGood = () => (thorough ? isWhole(folder, source) : isThere(folder, source))
+  const isGood = () => (thorough ? isIntact(folder, source) : isInstalled(folder, source))
   if (await isGood()) return { name, version, id, folder, made: false }
   try {
     ensurePrivateFolder(craikHome, 'home')
     ensureCacheOfHome(craikHome, options.environment)
     await mkdir(all, { recursive: true, mode: 0o755 })
-    // Whatever the umask took away: others get here only through the mounts of their sandbox.
+    // The umask may have removed permissions. Other users reach this folder only through the mounts of their sandbox.
     await chmod(all, 0o755)
     using _lock = await waitForFileLock(join(all, 'lock'), 'harnesses lock', {
       doing: 'installs a harness',
@@ -83,7 +84,7 @@ async function ensureOne(source: PackageSource, options: Options): Promise<Insta
     try {
       await fill(work, source, options)
       signal.throwIfAborted()
-      // A damaged one: what runs in a sandbox keeps what it has open.
+      // Removes a damaged installation, if there is one. Programs in a sandbox keep the files that they have open.
       await removeTree(folder)
       await rename(work, folder)
     } finally {
@@ -127,8 +128,8 @@ async function fill(folder: string, source: PackageSource, options: Options): Pr
 }
 
 /**
- * For whatever user a sandbox has: to read and to run. Nothing in a sandbox can write here, because of how it is shown; the
- * folders stay their owner's to remove.
+ * Lets any user of a sandbox read and run the files. Sandboxes cannot write here, because the mount is read-only. The
+ * folders stay writable for their owner, who can then remove them.
  */
 async function makeReadOnly(folder: string): Promise<void> {
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
@@ -143,7 +144,10 @@ async function isProgram(path: string): Promise<boolean> {
   return ((await lstat(path)).mode & 0o100) !== 0
 }
 
-/** Only the holder of the lock has a work folder: any other was left by a process that was killed. */
+/**
+ * Removes the work folders of killed processes. The caller holds the lock and has no work folder yet, so each one is
+ * abandoned.
+ */
 export async function removeAbandoned(all: string): Promise<void> {
   for (const name of await readdir(all)) if (name.startsWith(WORK)) await removeTree(join(all, name))
 }

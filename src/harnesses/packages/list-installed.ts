@@ -1,4 +1,4 @@
-/** Which of the agents' command lines are on this machine, and which of them can go. */
+/** Lists the agent CLIs that are installed on the host, and removes those that are not needed. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { waitForFileLock } from '../../lib/wait-for-lock.ts'
@@ -21,11 +21,11 @@ export interface FoundHarness {
   readonly folder: string
   readonly files: number
   readonly bytes: number
-  /** Whether this build of Craik would make the same. */
+  /** True when this build of Craik would install the same package. */
   readonly isCurrent: boolean
 }
 
-/** What was never finished is not among them. */
+/** Lists the installed packages, without unfinished installations. */
 export async function listInstalled(owner: PackageOwner): Promise<readonly FoundHarness[]> {
   const all = harnessesFolder(owner)
   const current = currentIds()
@@ -47,7 +47,10 @@ export async function listInstalled(owner: PackageOwner): Promise<readonly Found
   return found
 }
 
-/** Removes those of other recipes that nothing needs, or with `all` these too. */
+/**
+ * Removes the packages of other recipes that no sandbox needs. With `all`, also removes the current ones that no
+ * sandbox needs.
+ */
 export async function pruneInstalled(
   owner: PackageOwner,
   inUse: ReadonlySet<string>,
@@ -85,7 +88,7 @@ function currentIds(): ReadonlySet<string> {
       try {
         return [readPackage(name).id]
       } catch {
-        // Not for this kind of processor.
+        // This package does not support this kind of processor.
         return []
       }
     }),

@@ -24,12 +24,12 @@ it.each([
   ['2.1', '2.1.0', false],
   ['2.1.0', '2.1.0-rc.1', true],
   ['2.1.0-rc.1', '2.1.0', false],
-])('%s is later than %s: %s', (one, other, later) => {
+])('%s is newer than %s: %s', (one, other, later) => {
   expect(isNewerVersion(one, other)).toBe(later)
 })
 
-it('each pinned package is asked for once, and nothing is changed', async () => {
-  npm.does(`echo '"99.0.0"'`)
+it('queries each pinned package once and changes nothing', async () => {
+  npm.setScript(`echo '"99.0.0"'`)
   expect(await look()).toEqual([
     {
       harness: 'kimi',
@@ -42,14 +42,14 @@ it('each pinned package is asked for once, and nothing is changed', async () => 
   expect(readFileSync(join(folder, 'calls'), 'utf8')).toMatch(/^view @moonshot-ai\/kimi-code version --json /)
 })
 
-it('a registry that cannot be reached, or says nonsense, is told', async () => {
-  npm.does('echo "npm error code ECONNREFUSED" >&2; exit 1')
+it('reports a registry that is unreachable or sends an invalid answer', async () => {
+  npm.setScript('echo "npm error code ECONNREFUSED" >&2; exit 1')
   await expect(look()).rejects.toMatchObject({
     code: 'unavailable',
     message: expect.stringContaining('is unreachable'),
   })
-  npm.does(`echo '{"version":[]}'`)
+  npm.setScript(`echo '{"version":[]}'`)
   await expect(look()).rejects.toMatchObject({ code: 'unavailable' })
-  npm.does('echo no JSON')
+  npm.setScript('echo no JSON')
   await expect(look()).rejects.toMatchObject({ code: 'unavailable' })
 })

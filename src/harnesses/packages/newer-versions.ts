@@ -1,4 +1,4 @@
-/** Which versions the registry has now, beside those that are pinned. */
+/** Compares the pinned versions with the registry's latest ones. */
 import { ARCHITECTURES, type PackagedHarnessName, readHarness } from './harness-catalogue.ts'
 import { fetchLatestVersion } from './npm.ts'
 
@@ -10,16 +10,16 @@ export interface PinnedPackage {
   readonly isNewer: boolean
 }
 
-export interface LookOptions {
+export interface VersionCheckOptions {
   readonly environment: NodeJS.ProcessEnv
   readonly mounted: readonly string[]
   readonly signal: AbortSignal
 }
 
-/** One after the other; nothing is changed. */
+/** Queries the packages one after the other. Changes nothing. */
 export async function findNewerVersions(
   names: readonly PackagedHarnessName[],
-  { environment, mounted, signal }: LookOptions,
+  { environment, mounted, signal }: VersionCheckOptions,
 ): Promise<readonly PinnedPackage[]> {
   const found: PinnedPackage[] = []
   for (const harness of names)
@@ -31,7 +31,7 @@ export async function findNewerVersions(
   return found
 }
 
-/** By their numbers; a version that is still being tried is before the one that it becomes. */
+/** Compares versions by their numbers. A pre-release comes before its release. */
 export function isNewerVersion(one: string, other: string): boolean {
   const [a, b] = [one, other].map((version) => version.split('-', 1)[0]!.split('.').map(Number))
   for (let at = 0; at < Math.max(a!.length, b!.length); at++) {

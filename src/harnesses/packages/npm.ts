@@ -1,4 +1,4 @@
-/** npm, as the person who runs Craik has set it up: it fetches what a lock names, and runs none of it. */
+/** Runs npm with the user's own npm settings. It fetches the packages of a lock file and runs none of their scripts. */
 import { delimiter, dirname } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { runChild } from '../../lib/child.ts'
@@ -7,10 +7,10 @@ import { findHostProgram, hostPath } from '../../lib/host-programs.ts'
 export interface NpmOptions {
   readonly folder: string
   readonly environment: NodeJS.ProcessEnv
-  /** Folders of the host that sandboxes can write: no npm in them is executed. */
+  /** Folders of the host that sandboxes can write to. Craik does not execute an npm in one of them. */
   readonly mounted: readonly string[]
   readonly signal: AbortSignal
-  /** One more package has arrived. */
+  /** Called for each package that has arrived. */
   readonly onFetched?: () => void
 }
 
@@ -21,7 +21,10 @@ const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 const KEPT_CHARS = 16_000
 const MAX_ANSWER_CHARS = 64 * 1024
 
-/** Where things are and how they are reached; what is secret stands in npm's own files, and is left to them. */
+/**
+ * The variables that npm receives, with locations and network settings. Secrets are in npm's own files, and only npm
+ * reads them.
+ */
 const PASSED = new Set([
   'home',
   'lang',
@@ -49,7 +52,7 @@ const PASSED = new Set([
     .map((name) => `npm_config_${name}`),
 ])
 
-/** Whatever npm's own settings say of these. */
+/** These options override npm's own settings. */
 const QUIET = [
   '--no-audit',
   '--no-fund',
@@ -61,7 +64,7 @@ const QUIET = [
   '--fetch-retries=2',
 ]
 
-/** Exactly what the lock says, for Linux on that kind of processor. No script of a package runs. */
+/** Installs exactly the packages of the lock file, for Linux on this kind of processor. No package script runs. */
 export async function npmInstall(architecture: string, options: NpmOptions): Promise<void> {
   const platform = ['--os=linux', `--cpu=${architecture}`, '--libc=glibc']
   await npm(
@@ -71,7 +74,7 @@ export async function npmInstall(architecture: string, options: NpmOptions): Pro
   )
 }
 
-/** The newest version that is offered to everybody. */
+/** Returns the version that the registry publishes as the latest one. */
 export async function fetchLatestVersion(name: string, options: NpmOptions): Promise<string> {
   const output = await npm(['view', name, 'version', '--json'], VIEW_DEADLINE_MS, options)
   const version = /^"([0-9][0-9A-Za-z.+-]{0,60})"$/.exec(output.trim())?.[1]
@@ -117,7 +120,7 @@ async function npm(
 
 function environmentFor(environment: NodeJS.ProcessEnv): Record<string, string> {
   const passed = Object.entries(environment).filter(([name]) => PASSED.has(name.toLowerCase()))
-  // npm, and what it starts, finds our Node and the programs of the system.
+  // npm and the programs that it starts use Craik's Node and the system's programs.
   const PATH = [dirname(process.execPath), hostPath()].join(delimiter)
   return { ...Object.fromEntries(passed as [string, string][]), PATH }
 }
@@ -125,7 +128,7 @@ function environmentFor(environment: NodeJS.ProcessEnv): Record<string, string> 
 const OFFLINE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED|ERR_SOCKET_TIMEOUT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_[A-Z_]+)\b/
 
-/** Of what npm says only its complaints, and no address: one may have somebody's password in it. */
+/** Reports only the error lines of npm, without addresses, because an address can contain a password. */
 function explain(output: string, end: string): CraikError {
   const complaints = output
     .split('\n')

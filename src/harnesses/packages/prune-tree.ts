@@ -1,9 +1,9 @@
-/** What npm brought and no sandbox needs: removed before the rest is kept. */
+/** Removes the files that npm installed and no sandbox needs. */
 import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 
-/** Types and source maps are for editors; links lead to what `bin` leads to already. */
+/** Types and source maps are for editors. The links lead to programs that `bin` already starts. */
 const ALWAYS = [
   'node_modules/.bin',
   'node_modules/**/node_modules/.bin',
@@ -18,7 +18,7 @@ export interface TreeSize {
   readonly bytes: number
 }
 
-/** Then there are files and folders and nothing else: a link could lead out of it, wherever it is put. */
+/** Refuses everything except files and folders, because a link could lead out of the folder, wherever it is mounted. */
 export async function pruneTree(
   folder: string,
   patterns: readonly string[],
@@ -48,7 +48,7 @@ export async function pruneTree(
   return { files, bytes }
 }
 
-/** `*` is any part of a name, `**` any number of folders. */
+/** Converts a pattern: `*` matches any part of a name, and `**` any number of folders. */
 export function matcherOf(pattern: string): RegExp {
   const text = pattern
     .split('/')

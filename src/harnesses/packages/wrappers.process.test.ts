@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { wrapperOf } from './wrappers.ts'
 
-it('a program is run with its arguments as they are, from a folder with any name', () => {
+it('runs a program with unchanged arguments, from a folder with any name', () => {
   const folder = mkdtempSync(join(tmpdir(), 'craik wrapper '))
   try {
     for (const name of ['bin', 'node_modules/a']) mkdirSync(join(folder, name), { recursive: true })
@@ -22,7 +22,7 @@ it('a program is run with its arguments as they are, from a folder with any name
   }
 })
 
-it('a file for Node is run by the sandbox’s own, and told where its other program is unless somebody said so', () => {
+it('runs a Node file with the sandbox’s own Node, and sets the path of its other program unless it is already set', () => {
   const program = { node: 'node_modules/acp/index.js', programs: { CODEX_PATH: 'codex' } }
   expect(wrapperOf(program, 'arm64').split('\n')).toEqual([
     '#!/bin/sh',
@@ -32,6 +32,6 @@ it('a file for Node is run by the sandbox’s own, and told where its other prog
   ])
 })
 
-it('a tool may bring the sandbox’s own Node', () => {
+it('lets a tool provide the sandbox’s own Node', () => {
   expect(wrapperOf({ runtime: true }, 'x64')).toBe('#!/bin/sh\nexec /opt/craik/node "$@"\n')
 })

@@ -1,8 +1,11 @@
-/** The programs of `bin`: each a line of shell that becomes the real one, wherever the folder lies. */
+/** The programs in `bin`. Each is a shell script that starts the real program, wherever the folder is. */
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { Architecture, HarnessProgram } from './harness-catalogue.ts'
 
-/** Run by its path, as the search of PATH does, so that `$0` leads to the folder. All that is put in was read strictly. */
+/**
+ * The script must start by its path, as a search of PATH does, so that `$0` leads to the folder. The recipe's schema
+ * restricts all text that is inserted here.
+ */
 export function wrapperOf(program: HarnessProgram, architecture: Architecture): string {
   if ('runtime' in program) return `#!/bin/sh\nexec ${INSIDE.runtime}/node "$@"\n`
   const real = `"\${0%/*}/../${fileOf(program, architecture)}"`
@@ -13,7 +16,7 @@ export function wrapperOf(program: HarnessProgram, architecture: Architecture): 
   return `#!/bin/sh\n${variables.join('')}exec ${INSIDE.runtime}/node ${real} "$@"\n`
 }
 
-/** What does the work, relative to the folder; the sandbox's own Node is in none. */
+/** Returns the file that a program starts, relative to the folder. The sandbox's own Node is in no such folder. */
 export function fileOf(
   program: Exclude<HarnessProgram, { readonly runtime: true }>,
   architecture: Architecture,

@@ -1,4 +1,7 @@
-/** Whatever tree somebody made inside: what is packed of it is what is unpacked, or keeping it would be in vain. */
+/**
+ * Craik can unpack everything that it packs of a sandbox's tree, whatever that tree is. Otherwise a saved copy would be
+ * useless.
+ */
 import { execFileSync } from 'node:child_process'
 import { linkSync, mkdirSync, mkdtempSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,12 +25,12 @@ beforeEach(() => {
   source = join(base, 'source')
   mkdirSync(source)
 })
-// By descriptors: some of the paths are longer than any call takes.
+// `rm` works with descriptors, because some of the paths are longer than any system call accepts.
 afterEach(() => execFileSync('rm', ['-rf', '--', base]))
 
 type Leaf = (folder: OpenFolder, name: string) => void
 interface Branch {
-  /** How many folders are in each other, with names of how many bytes. */
+  /** The number of nested folders. Their names have `nameBytes` bytes each. */
   readonly depth: number
   readonly nameBytes: number
   readonly leaves: readonly Leaf[]
@@ -42,14 +45,14 @@ const LEAVES: readonly Leaf[] = [
   (folder, name) => symlinkSync('x'.repeat(4095), folder.at(name)),
   (folder, name) => mkdirSync(folder.at(name), 0o500),
   (folder, name) => execFileSync('mkfifo', [name], { cwd: folder.path.replace('self', String(process.pid)) }),
-  // Another name of a file at the top, which may be seen before it.
+  // Another name of a file at the top. The packer may see either name first.
   (folder, name) => {
     writeFileSync(join(source, `m${name}`), 'one file')
     linkSync(join(source, `m${name}`), folder.at(name))
   },
 ]
 
-/** Around the limits, and far beyond them. */
+/** Depths and lengths around the limits, and far beyond them. */
 const BRANCHES: fc.Arbitrary<Branch> = fc.record({
   depth: fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 250, max: 260 }), fc.constant(300)),
   nameBytes: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constantFrom(133, 255)),
@@ -60,7 +63,7 @@ async function grow(top: string, { depth, nameBytes, leaves }: Branch): Promise<
   let folder = await OpenFolder.open(source)
   for (let at = 0; at <= depth; at++) {
     const outer = folder
-    folder = await outer.enterOrMake(at === 0 ? top : 'n'.repeat(nameBytes))
+    folder = await outer.enterOrCreate(at === 0 ? top : 'n'.repeat(nameBytes))
     await outer.close()
   }
   for (const [at, leaf] of leaves.entries()) leaf(folder, `${top}${at}`)
@@ -73,7 +76,7 @@ async function unpack(archive: Readable) {
 }
 
 describe('any tree', () => {
-  it('that is packed can be unpacked, passed on, and unpacked again', async () => {
+  it('can be packed, unpacked, rewritten, and unpacked again', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(BRANCHES, { minLength: 1, maxLength: 2 }), async (branches) => {
         execFileSync('rm', ['-rf', '--', source])
@@ -94,14 +97,14 @@ describe('any tree', () => {
   }, 60_000)
 
   it.each(['own', 'posix', 'gnu'])(
-    'with paths of every length around that of a header’s name is whole (%s)',
+    'is complete with paths of every length around the limit of a header’s name (%s)',
     async (format) => {
       for (let length = 90; length <= 110; length++) {
         mkdirSync(join(source, 'd'.repeat(length)))
         writeFileSync(join(source, 'd'.repeat(length), 'f'), `in a folder of ${length} bytes`)
       }
       const ours = () => packFolder(source, { signal, limits: LIMITS }).then(({ archive }) => archive)
-      // As a whole: Node drops what a program wrote that ended before anybody read.
+      // The output is read at once, because Node drops what a program wrote that ended before anything read it.
       const theirs = () =>
         Readable.from([
           execFileSync('tar', ['-c', `--format=${format}`, '-f', '-', '-C', source, '.'], {
@@ -114,7 +117,7 @@ describe('any tree', () => {
     },
   )
 
-  it('that another program packed loses only what is too long or too deep, and says so', async () => {
+  it('that another program packed loses only what is too long or too deep, and reports that', async () => {
     await grow('deep', { depth: 300, nameBytes: 20, leaves: [LEAVES[0]!] })
     await grow('kept', { depth: 3, nameBytes: 20, leaves: [LEAVES[0]!] })
     const tar = execFileSync('tar', ['-c', '--format=posix', '-f', '-', '-C', source, '.'], {
@@ -127,7 +130,7 @@ describe('any tree', () => {
     expect(await unpack(Readable.from([archive]))).toMatchObject({ files: 1, skippedCount: 0 })
   })
 
-  it('loses what is beyond its limits, and the report says what and why', async () => {
+  it('loses what exceeds its limits, and reports what and why', async () => {
     await grow('deep', { depth: 300, nameBytes: 1, leaves: [] })
     await grow('long', { depth: 30, nameBytes: 133, leaves: [] })
     const packing = await packFolder(source, { signal })

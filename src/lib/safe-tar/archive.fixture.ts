@@ -1,4 +1,4 @@
-/** Archives as an attacker writes them, and an unpacker as one is written without a thought. */
+/** Archives as an attacker writes them, and an unpacker without any checks. */
 import { chmodSync, linkSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -11,11 +11,11 @@ export interface RawEntry {
   readonly link?: string
   readonly body?: string | Buffer
   readonly mode?: number
-  /** Instead of the length of the body; bytes are written as they are. */
+  /** Replaces the length of the body. A buffer is written unchanged. */
   readonly size?: number | Buffer
   readonly prefix?: string
   readonly magic?: string
-  /** Spoils the checksum. */
+  /** Makes the checksum wrong. */
   readonly damaged?: boolean
 }
 
@@ -44,7 +44,7 @@ export function rawEntry(entry: RawEntry): Buffer {
   return Buffer.concat([block, body, Buffer.alloc((512 - (body.length % 512)) % 512)])
 }
 
-/** One pax record, with a length that is right unless another one is given. */
+/** Returns one pax record, with the right length unless another one is given. */
 export function pax(key: string, value: string, length?: number): string {
   const rest = ` ${key}=${value}\n`
   let total = Buffer.byteLength(rest) + 1
@@ -52,7 +52,7 @@ export function pax(key: string, value: string, length?: number): string {
   return `${length ?? total}${rest}`
 }
 
-/** Believes every name and link. */
+/** Unpacks an archive and trusts every name and link in it. */
 export async function unpackNaively(folder: string, archive: Buffer): Promise<void> {
   const entries = Readable.from([archive]).pipe(extract() as unknown as NodeJS.WritableStream)
   for await (const entry of entries as unknown as AsyncIterable<NaiveEntry>) {

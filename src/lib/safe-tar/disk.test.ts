@@ -1,4 +1,4 @@
-/** A tree that a sandbox wrote, packed and unpacked as the disk of another one. */
+/** Packs a tree that a sandbox wrote, and unpacks it as the disk of another sandbox. */
 import {
   chmodSync,
   linkSync,
@@ -48,7 +48,7 @@ async function copyFolder(asDisk: NonNullable<Parameters<typeof unpackInto>[4]>[
 }
 
 describe('the disk of a sandbox', () => {
-  it('keeps links wherever they lead, modes but for set-id bits, and closed folders with what is in them', async () => {
+  it('keeps links wherever they lead, modes except set-id bits, and closed folders with their content', async () => {
     symlinkSync('/etc/passwd', join(source, 'absolute'))
     symlinkSync('../../..', join(source, 'upwards'))
     writeFileSync(join(source, 'open'), '')
@@ -66,7 +66,7 @@ describe('the disk of a sandbox', () => {
     expect(readFileSync(join(target, 'closed/in'), 'utf8')).toBe('x')
   })
 
-  it('keeps what is one file under several names one file', async () => {
+  it('keeps one file with several names as one file', async () => {
     writeFileSync(join(source, 'a'), 'content')
     mkdirSync(join(source, 'd'))
     linkSync(join(source, 'a'), join(source, 'd/b'))
@@ -75,7 +75,7 @@ describe('the disk of a sandbox', () => {
     expect(lstatSync(join(target, 'a')).ino).toBe(lstatSync(join(target, 'd/b')).ino)
   })
 
-  it('takes no room for holes', async () => {
+  it('takes no space for holes', async () => {
     writeFileSync(join(source, 'holes'), 'begin')
     truncateSync(join(source, 'holes'), 40_000_000)
     await copyFolder()
@@ -85,7 +85,7 @@ describe('the disk of a sandbox', () => {
     expect(readFileSync(join(target, 'holes')).equals(readFileSync(join(source, 'holes')))).toBe(true)
   })
 
-  it('is not packed beyond its limits, whatever sizes were made up in it', async () => {
+  it('is not packed beyond its limits, whatever file sizes it claims', async () => {
     truncateSync(join(source, writeIn('huge')), 2 ** 40)
     const pack = await packFolder(source, { signal, limits: LIMITS })
     await expect(buffer(pack.archive)).rejects.toMatchObject({
@@ -97,7 +97,7 @@ describe('the disk of a sandbox', () => {
     await expect(buffer(few.archive)).rejects.toMatchObject({ details: { beyond: 'entries' } })
   })
 
-  it('is written through no link of its own', async () => {
+  it('is not written through its own links', async () => {
     const outside = join(base, 'outside')
     mkdirSync(outside)
     const archive = rawArchive(
@@ -114,7 +114,7 @@ describe('the disk of a sandbox', () => {
   })
 
   it.skipIf(!IS_ROOT)(
-    'belongs to the user of the sandbox, all of it (skipped: only root gives files away)',
+    'belongs completely to the user of the sandbox (skipped: only root gives files away)',
     async () => {
       mkdirSync(join(source, 'd'))
       writeFileSync(join(source, 'd/a'), 'x')

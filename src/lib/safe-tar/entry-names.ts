@@ -1,14 +1,16 @@
-/** The names in an archive, cut into their components, and where its links lead. */
+/** Splits the names in an archive into their components, and checks where its links lead. */
 import { malformedArchiveError } from './header.ts'
 
-/** A path can be spelt with 4,095: the rest is for what comes before it where an engine unpacks it by its whole path. */
+/**
+ * A path can have 4,095 bytes. The rest is for the folder in front of it when an engine unpacks it by its whole path.
+ */
 const NAME_BYTES = 4000
-/** Each is a folder to be opened on the way; no tree that a person made is deeper. */
+/** Each level is a folder to open on the way. No tree that a user created is deeper. */
 const NAME_DEPTH = 256
 
 /**
- * The components of a name below the target folder; none for the target itself. Throws for what no honest archiver
- * writes: absolute names, `..`, NUL.
+ * Returns the components of a name below the target folder, and none for the target itself. Throws for what no honest
+ * archiver writes: absolute names, `..`, NUL.
  */
 export function componentsOf(name: string): readonly string[] {
   if (name.includes('\0')) throw malformedArchiveError(`the name ${quoteName(name)} contains a NUL`)
@@ -19,22 +21,22 @@ export function componentsOf(name: string): readonly string[] {
 }
 
 /**
- * Why an entry of that name, spelt without detours, is left out. Whoever packs and whoever unpacks ask here: folders can
- * be nested further than any path can spell, and what is packed has to be what is unpacked.
+ * Returns why an entry with that normalized name is left out. Packing and unpacking use the same rule. Folders can be
+ * nested deeper than any path can name, and everything that is packed must be possible to unpack.
  */
 export function nameProblem(name: string): 'name is too long' | 'too deep' | undefined {
   if (Buffer.byteLength(name) > NAME_BYTES) return 'name is too long'
   return name.split('/').length > NAME_DEPTH ? 'too deep' : undefined
 }
 
-/** Names that are no UTF-8 are marked so by the reader. */
+/** The reader marks names that are not UTF-8 with a lone surrogate. */
 export function isReadable(name: string): boolean {
   return name.isWellFormed()
 }
 
 /**
- * Whether a symbolic link in a folder `depth` levels below the target stays below it. Only leading `..` can be
- * judged by counting: behind another link they start from wherever that leads.
+ * Returns whether a symbolic link in a folder `depth` levels below the target stays below it. Only leading `..` can be
+ * counted, because after another link they start from wherever that leads.
  */
 export function staysInside(link: string, depth: number): boolean {
   if (link === '' || link.startsWith('/') || link.includes('\0')) return false
@@ -44,12 +46,12 @@ export function staysInside(link: string, depth: number): boolean {
   return leading <= depth && !parts.slice(leading).includes('..')
 }
 
-/** For a person's eyes: short, and without what moves a terminal's cursor. */
+/** Formats a name for display: short, and without characters that move a terminal's cursor. */
 export function quoteName(name: string): string {
   return JSON.stringify(cleanName(name))
 }
 
-/** The same without quotes. */
+/** Does the same without quotes. */
 export function cleanName(name: string): string {
   const clean = name.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?')
   return clean.length > 120 ? `${clean.slice(0, 120)}…` : clean

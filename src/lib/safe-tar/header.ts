@@ -1,12 +1,12 @@
 /**
- * The 512-byte header of a tar entry, and the records that extend it. Reading is strict: what no honest archiver
- * writes is refused, because two readers that understand an archive differently are how one is tricked.
+ * The 512-byte header of a tar entry, and the records that extend it. Reading is strict and refuses what no honest
+ * archiver writes. An archive that two readers understand differently can be used to trick one of them.
  */
 import { CraikError } from '../../errors.ts'
 
 export const BLOCK_BYTES = 512
 
-/** `extended`: pax records for the next entry; the two `long` kinds are GNU's way of saying the same. */
+/** `extended`: pax records for the next entry. The two `long` kinds are GNU's equivalent. */
 export type HeaderKind =
   | 'file'
   | 'folder'
@@ -25,7 +25,7 @@ export interface Header {
   readonly bytes: number
   readonly mode: number
   readonly modifiedAtS: number
-  /** Written, never read. Without it: the one who unpacks it. */
+  /** Written, never read. Without it, the entry belongs to the user who unpacks it. */
   readonly owner?: { readonly uid: number; readonly gid: number }
 }
 
@@ -44,7 +44,7 @@ const KINDS: ReadonlyMap<string, HeaderKind> = new Map([
   ['K', 'long-link'],
 ])
 
-/** undefined: a block of zeros, which ends an archive. */
+/** Returns `undefined` for a block of zeros, which ends an archive. */
 export function parseHeader(block: Buffer): Header | undefined {
   if (block.every((byte) => byte === 0)) return undefined
   if (parseOctal(block, 148, 8, 'checksum') !== checksum(block))
@@ -56,20 +56,20 @@ export function parseHeader(block: Buffer): Header | undefined {
   const kind = KINDS.get(type)
   if (kind === undefined)
     throw malformedArchiveError(`an entry has the unsupported type ${JSON.stringify(type)}`)
-  const short = text(block.subarray(0, 100))
-  const prefix = posix ? text(block.subarray(345, 500)) : ''
+  const short = decodeField(block.subarray(0, 100))
+  const prefix = posix ? decodeField(block.subarray(345, 500)) : ''
   const name = prefix === '' ? short : `${prefix}/${short}`
   return {
     kind,
     name,
-    link: text(block.subarray(157, 257)),
+    link: decodeField(block.subarray(157, 257)),
     bytes: parseSize(block),
     mode: parseOctal(block, 100, 8, 'mode') & 0o7777,
     modifiedAtS: parseTime(block),
   }
 }
 
-/** The header of an entry; one that does not fit brings pax records along in front of it. */
+/** Encodes the header of an entry. Values that do not fit are written as pax records in front of it. */
 export function encodeHeader(header: Header): Buffer {
   const records = [
     fits(header.name, 100) ? '' : paxRecord('path', header.name),
@@ -86,7 +86,7 @@ export function encodeHeader(header: Header): Buffer {
   ])
 }
 
-/** The records of an `extended` entry that matter here. */
+/** Returns the records of an `extended` entry. Throws for sparse files, which Craik does not support. */
 export function parsePax(body: Buffer): ReadonlyMap<string, string> {
   const records = new Map<string, string>()
   let at = 0
@@ -109,7 +109,7 @@ export function parsePax(body: Buffer): ReadonlyMap<string, string> {
   return records
 }
 
-/** A size in decimal digits and nothing else. */
+/** Parses a size that consists of decimal digits and nothing else. */
 export function parseDecimalSize(value: string): number {
   const size = /^[0-9]{1,16}$/.test(value) ? Number(value) : Number.NaN
   if (!Number.isSafeInteger(size)) throw malformedArchiveError('a size is not a number')
@@ -146,12 +146,12 @@ function typeOf(kind: HeaderKind): string {
   throw new CraikError('internal', `no tar type for ${kind}`)
 }
 
-/** ASCII only: what else a plain header holds, readers disagree about. */
+/** Accepts only ASCII, because readers disagree about anything else in a plain header. */
 function fits(value: string, bytes: number): boolean {
   return value.length <= bytes && /^[\x20-\x7e]*$/.test(value)
 }
 
-/** The length counts its own digits. */
+/** Formats a pax record. Its length includes its own digits. */
 function paxRecord(key: string, value: string): string {
   const rest = ` ${key}=${value}\n`
   const bytes = Buffer.byteLength(rest)
@@ -172,14 +172,15 @@ function checksum(block: Buffer): number {
 
 function parseSize(block: Buffer): number {
   if (block[124] !== 0x80) return parseOctal(block, 124, 12, 'size')
-  // GNU writes what does not fit as a big-endian number; the upper bytes of one that we could hold are zero.
+  // GNU writes a number that does not fit in big-endian form. The upper bytes of a size that Craik could handle are
+  // zero.
   if (block.subarray(125, 129).some((byte) => byte !== 0)) throw malformedArchiveError('a size is too large')
   const size = Number(block.readBigUInt64BE(128))
   if (!Number.isSafeInteger(size)) throw malformedArchiveError('a size is too large')
   return size
 }
 
-/** Times before 1970 or out of reach are not worth refusing an archive for. */
+/** An archive is not refused for a time before 1970 or out of range. */
 function parseTime(block: Buffer): number {
   return (block[136]! & 0x80) !== 0 ? 0 : parseOctal(block, 136, 12, 'time')
 }
@@ -190,15 +191,15 @@ function parseOctal(block: Buffer, at: number, width: number, what: string): num
   return match[1] === '' ? 0 : Number.parseInt(match[1]!, 8)
 }
 
-/** Up to the first NUL. */
-function text(field: Buffer): string {
+/** Decodes a field up to its first NUL. */
+function decodeField(field: Buffer): string {
   const end = field.indexOf(0)
   return decodeName(end === -1 ? field : field.subarray(0, end))
 }
 
 /**
- * Bytes that are no UTF-8 get a lone surrogate in front, which decoding never makes, and by which the entry is passed
- * over: as replacement characters, different names would become the same.
+ * Decodes a name. A name that is not UTF-8 gets a lone surrogate in front, which decoding never produces, so that its
+ * entry is skipped. With replacement characters, different names would become the same.
  */
 export function decodeName(bytes: Buffer): string {
   const value = bytes.toString('utf8')

@@ -1,4 +1,4 @@
-/** What is not packed, and why: counted, with the first names. */
+/** Records what is not packed and why, with counts and the first paths. */
 
 export const LEFT_OUT_REASONS = [
   'socket',
@@ -16,10 +16,10 @@ export const LEFT_OUT_REASONS = [
 export type LeftOutReason = (typeof LEFT_OUT_REASONS)[number]
 
 export interface LeftOutReport {
-  /** The first hundred; `skippedCount` is all. */
+  /** The first hundred. `skippedCount` counts all. */
   readonly skipped: readonly { readonly path: string; readonly reason: LeftOutReason }[]
   readonly skippedCount: number
-  /** Of all, in the order of the reasons above. */
+  /** The counts of all, in the order of the reasons above. */
   readonly skippedFor: readonly { readonly reason: LeftOutReason; readonly count: number }[]
 }
 

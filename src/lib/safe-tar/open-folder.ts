@@ -1,8 +1,8 @@
 /**
- * A folder that is held open, so that what is done in it is done in that very folder, whatever its path leads to by
- * now. Linux reaches the entries of an open folder through /proc/self/fd, as openat(2) does. Elsewhere paths are put
- * together again, and one who can rename folders in the meantime is not held off: no sandbox runs on the files of
- * such a machine directly.
+ * A folder that stays open, so that every operation uses that same folder, whatever its path leads to now. Linux
+ * reaches the entries of an open folder through /proc/self/fd, as openat(2) does. Elsewhere paths are concatenated,
+ * which does not stop a program that renames folders in the meantime. On those systems, no sandbox works directly on
+ * the host's files.
  */
 import { constants, type FileHandle, mkdir, open } from 'node:fs/promises'
 
@@ -17,30 +17,30 @@ export class OpenFolder {
     this.#path = process.platform === 'linux' ? `/proc/self/fd/${handle.fd}` : path
   }
 
-  /** Follows links: the path is the caller's own. */
+  /** Opens a folder. Follows links, because the path is the caller's own. */
   static async open(path: string): Promise<OpenFolder> {
     return new OpenFolder(await open(path, FOLDER), path)
   }
 
-  /** The path of an entry, good as long as the folder is held. `name` is one component. */
+  /** Returns the path of an entry. It is valid while the folder is open. `name` is one component. */
   at(name: string): string {
-    // Put together as it is: made shorter, `.` would be the link in /proc that stands for the folder.
+    // The path is not normalized. For `.`, a normalized path would name the link in /proc that stands for the folder.
     return `${this.#path}/${name}`
   }
 
-  /** The path of the folder itself, to list it. */
+  /** The path of the folder itself, for listing it. */
   get path(): string {
     return this.#path
   }
 
-  /** Holds a folder in this one; fails with ELOOP or ENOTDIR when the name is a link or a file. */
+  /** Opens a folder in this one. Fails with ELOOP or ENOTDIR when the name is a link or a file. */
   async enter(name: string): Promise<OpenFolder> {
     const path = this.at(name)
     return new OpenFolder(await open(path, FOLDER | constants.O_NOFOLLOW), path)
   }
 
-  /** As `enter`, and makes the folder when there is nothing of that name. */
-  async enterOrMake(name: string): Promise<OpenFolder> {
+  /** Does the same as `enter`, and creates the folder when the name is free. */
+  async enterOrCreate(name: string): Promise<OpenFolder> {
     try {
       return await this.enter(name)
     } catch (error) {

@@ -1,4 +1,4 @@
-/** Packing a tree of the host. */
+/** Packs a tree of the host. */
 import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -44,7 +44,7 @@ function systemUnpack(archive: Buffer): void {
 }
 
 describe('packing', () => {
-  it('gives what the system’s tar unpacks to the same tree', async () => {
+  it('produces an archive that the system’s tar unpacks to the same tree', async () => {
     mkdirSync(join(source, 'a/b'), { recursive: true })
     writeFileSync(join(source, 'a/b/empty'), '')
     writeFileSync(join(source, 'a/run'), 'x'.repeat(700_000), { mode: 0o755 })
@@ -67,7 +67,7 @@ describe('packing', () => {
     })
   })
 
-  it('and unpacking is the same tree again, whatever the names and contents', async () => {
+  it('and unpacking restores the same tree, whatever the names and contents', async () => {
     const name = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).filter((text) => isName(text))
     const files = fc.dictionary(name, fc.uint8Array({ maxLength: 2000 }), { maxKeys: 8 })
     await fc.assert(
@@ -88,7 +88,7 @@ describe('packing', () => {
     )
   })
 
-  it('is the same every time, and holds no owner', async () => {
+  it('produces the same archive every time, without an owner', async () => {
     for (const at of [3, 1, 2]) writeFileSync(join(source, `f${at}`), String(at))
     const [one, two] = await Promise.all(
       [1, 2].map(async () => buffer((await packFolder(source, { signal })).archive)),
@@ -112,7 +112,7 @@ describe('packing', () => {
     ).toEqual(['1', '2', '3'])
   })
 
-  it('packs a single file, under another name if asked', async () => {
+  it('accepts a single file, under another name if requested', async () => {
     writeFileSync(join(source, 'f'), 'content')
     systemUnpack(await buffer((await packFolder(join(source, 'f'), { signal })).archive))
     systemUnpack(await buffer((await packFolder(join(source, 'f'), { signal, as: 'sub/g' })).archive))
@@ -120,7 +120,7 @@ describe('packing', () => {
     expect(readFileSync(join(target, 'sub/g'), 'utf8')).toBe('content')
   })
 
-  it('leaves out sockets, FIFOs and what it is told to, and says which', async () => {
+  it('leaves out sockets, FIFOs and excluded paths, and reports what it skipped', async () => {
     execFileSync('mkfifo', [join(source, 'fifo')])
     const server = createServer().listen(join(source, 'sock'))
     mkdirSync(join(source, 'node_modules/x'), { recursive: true })
@@ -138,7 +138,7 @@ describe('packing', () => {
     ])
   })
 
-  it('keeps to its word about the size of a file that changes while it is read', async () => {
+  it('keeps the announced size of a file that changes while it is read', async () => {
     writeFileSync(join(source, 'a-shrinks'), Buffer.alloc(3_000_000, 1))
     writeFileSync(join(source, 'b-grows'), Buffer.alloc(3_000_000, 1))
     writeFileSync(join(source, 'c-after'), 'fine')
@@ -157,7 +157,7 @@ describe('packing', () => {
     expect(report().changed).toEqual(['a-shrinks', 'b-grows'])
   })
 
-  it('reads on only as it is read, and closes everything when the reader leaves', async () => {
+  it('reads only as fast as its reader, and closes everything when the reader stops', async () => {
     mkdirSync(join(source, 'd'))
     writeFileSync(join(source, 'd/huge'), '')
     truncateSync(join(source, 'd/huge'), 2 ** 34)
@@ -191,7 +191,7 @@ describe('packing', () => {
     expect(Buffer.concat(chunks).toString('latin1')).toContain(`size=${9 * 2 ** 30}\n`)
   })
 
-  it('ends when it is told to', async () => {
+  it('stops when the signal aborts', async () => {
     writeFileSync(join(source, 'f'), Buffer.alloc(5_000_000))
     const stop = new AbortController()
     const { archive } = await packFolder(source, { signal: stop.signal })
@@ -200,7 +200,7 @@ describe('packing', () => {
     await expect(done).rejects.toMatchObject({ name: 'AbortError' })
   })
 
-  it('says so when there is nothing to pack', async () => {
+  it('reports that there is nothing to pack', async () => {
     await expect(packFolder(join(base, 'none'), { signal })).rejects.toMatchObject({ code: 'not_found' })
     await expect(packFolder('/dev/null', { signal })).rejects.toMatchObject({ code: 'usage' })
   })

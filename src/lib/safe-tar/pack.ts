@@ -1,7 +1,7 @@
 /**
- * Packs a file or folder of the host as a tar archive. Links are kept as links and never followed, entries come in
- * the same order every time, and no more of a file than one chunk is held. The tree may change meanwhile, and even
- * be one that a sandbox writes to.
+ * Packs a file or folder of the host as a tar archive. Links stay links and are never followed. Entries come in the
+ * same order every time, and no more than one chunk of a file is in memory. The tree may change in the meantime, and a
+ * sandbox may even be writing to it.
  */
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/promises'
@@ -15,19 +15,22 @@ import { OpenFolder } from './open-folder.ts'
 
 export interface PackOptions {
   readonly signal: AbortSignal
-  /** The name of the top entry. Default: that of a file; none for a folder, whose entries then are the top ones. */
+  /**
+   * The name of the top entry. Default: the name of a file. A folder has no top entry by default, so its entries are
+   * the top ones.
+   */
   readonly as?: string
-  /** Whether to leave out an entry, with everything below it; `path` is relative to the folder, with `/`. */
+  /** Returns whether to leave out an entry, with everything below it. `path` is relative to the folder, with `/`. */
   readonly exclude?: (path: string) => boolean
-  /** Beyond them the archive fails with `too_large`: a file of holes is as long as its writer likes. */
+  /** Beyond them the archive fails with `too_large`. A file of holes can be as long as its writer wants. */
   readonly limits?: { readonly entries: number; readonly bytes: number }
-  /** A file with several names is packed once, and as links to that from then on. Default: once for each name. */
+  /** Packs a file with several names once, and its other names as links to it. Default: once for each name. */
   readonly hardLinks?: boolean
 }
 
 export interface Packing {
   readonly archive: Readable
-  /** What was packed so far; all of it once the archive has ended. */
+  /** Returns what was packed so far. It is complete once the archive has ended. */
   report(): PackReport
 }
 
@@ -35,20 +38,20 @@ interface PackReport extends LeftOutReport {
   readonly files: number
   readonly folders: number
   readonly links: number
-  /** That were read. */
+  /** The bytes that were read. */
   readonly bytes: number
-  /** That the headers say there are; more when files got shorter while they were read. */
+  /** The bytes that the headers state. There are more than were read when files got shorter in the meantime. */
   readonly announcedBytes: number
-  /** Files that changed while they were read: what was packed is no one state of them. The first hundred. */
+  /** The first hundred files that changed while they were read. Their packed content matches no single state. */
   readonly changed: readonly string[]
 }
 
 const CHUNK_BYTES = 256 * 1024
 const LISTED = 100
-/** Files with several names that are known again; those beyond are packed once for each name. */
+/** The most files with several names that are recognized. Any further ones are packed once for each name. */
 const KNOWN_LINKS = 200_000
 
-/** The path may be a link: it is the caller's own word. Rejects when there is no file or folder. */
+/** The path may be a link, because it is the caller's own. Rejects when there is no file or folder. */
 export async function packFolder(path: string, options: PackOptions): Promise<Packing> {
   const pack = new Pack(options)
   const found = await stat(path).catch((cause: NodeJS.ErrnoException) => {
@@ -75,7 +78,7 @@ class Pack {
   readonly #counts = { files: 0, folders: 0, links: 0, bytes: 0 }
   readonly #leftOut = new LeftOut()
   readonly #changed: string[] = []
-  /** By device and number, the name under which it was packed. */
+  /** The name under which a file was packed, by its device and inode number. */
   readonly #linked = new Map<string, string>()
   #announced = 0
 
@@ -114,7 +117,7 @@ class Pack {
     yield END
   }
 
-  /** `below` is the folder's path as the caller knows it, `prefix` what it is called in the archive. */
+  /** `below` is the folder's path for the caller, and `prefix` is its path in the archive. */
   async *#entries(folder: OpenFolder, below: string, prefix: string): AsyncGenerator<Buffer> {
     for (const raw of (await readdir(folder.path, { encoding: 'buffer' })).sort(Buffer.compare)) {
       const name = raw.toString('utf8')
@@ -174,7 +177,7 @@ class Pack {
     yield* this.#content(file, packed, path)
   }
 
-  /** As many bytes as its header says, whatever becomes of the file meanwhile. */
+  /** Yields as many bytes as the header states, whatever happens to the file in the meantime. */
   async *#content(file: FileHandle, packed: string, path: string): AsyncGenerator<Buffer> {
     const before = await file.stat({ bigint: true })
     if (!before.isFile()) return this.#skip(path, 'gone')
@@ -201,7 +204,7 @@ class Pack {
       yield Buffer.alloc(Math.min(CHUNK_BYTES, missing))
   }
 
-  /** Before any of it is read. */
+  /** Adds to the announced bytes and checks the limits, before anything of the entry is read. */
   #announce(path: string, bytes: number): void {
     const { limits } = this.#options
     this.#announced += bytes
@@ -221,7 +224,7 @@ class Pack {
     return encodeHeader({ ...headerOf(`${packed}/`, found), kind: 'folder' })
   }
 
-  /** What cannot be read is left out and reported; the rest is still worth packing. */
+  /** Leaves out and reports what cannot be read, because the rest is still worth packing. */
   async #attempt<T>(path: string, work: Promise<T>): Promise<T | undefined> {
     try {
       return await work
@@ -238,15 +241,15 @@ class Pack {
   }
 }
 
-/** Two blocks of zeros. */
+/** The end of an archive: two blocks of zeros. */
 const END = Buffer.alloc(2 * BLOCK_BYTES)
 
-/** Non-blocking: by now it may be a FIFO. */
+/** Opens without blocking, because the file may be a FIFO by now. */
 function openFile(path: string): Promise<FileHandle> {
   return open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY)
 }
 
-/** Owners are left out: they mean nothing inside. */
+/** Leaves out owners, because they mean nothing in the sandbox. */
 function headerOf(name: string, found: BigIntStats): Header {
   return {
     kind: 'file',

@@ -1,4 +1,4 @@
-/** Reads a tar archive from a stream, entry by entry, holding no more of it than one chunk and one header. */
+/** Reads a tar archive from a stream, entry by entry, with no more than one chunk and one header in memory. */
 import { addAbortSignal, type Readable } from 'node:stream'
 import { quoteName } from './entry-names.ts'
 import {
@@ -20,13 +20,13 @@ export interface TarEntry {
   readonly bytes: number
   readonly mode: number
   readonly modifiedAtS: number
-  /** To be read before the next entry is asked for; what is not read is passed over. */
+  /** Must be read before the next entry is requested. Content that is not read is skipped. */
   content(): AsyncGenerator<Buffer>
 }
 
-/** Names are short; whatever wants more than this for its header is a bomb. */
+/** Names are short. A header that needs more than this is an attack. */
 const EXTENSION_BYTES = 64 * 1024
-/** Archivers fill up their last record (10 KiB by default); more than this after the end is not that. */
+/** Archivers fill up their last record (10 KiB by default). More than this after the end is something else. */
 const TRAILER_BYTES = 1024 * 1024
 
 export async function* readTar(archive: Readable, until: AbortSignal): AsyncGenerator<TarEntry> {
@@ -36,13 +36,13 @@ export async function* readTar(archive: Readable, until: AbortSignal): AsyncGene
       let left = header.bytes
       const content = async function* () {
         while (left > 0) {
-          const chunk = await source.some(left)
+          const chunk = await source.readSome(left)
           left -= chunk.length
           yield chunk
         }
       }
       yield { ...header, kind: header.kind as TarEntry['kind'], content }
-      while (left > 0) left -= (await source.some(left)).length
+      while (left > 0) left -= (await source.readSome(left)).length
       await source.take(paddingOf(header.bytes))
     }
     await source.drain(TRAILER_BYTES)
@@ -51,7 +51,7 @@ export async function* readTar(archive: Readable, until: AbortSignal): AsyncGene
   }
 }
 
-/** With what the entries in front of it say about it. */
+/** Returns the next header, with what the entries in front of it say about it. */
 async function nextHeader(source: Source): Promise<Header | undefined> {
   let extension: Extension = {}
   for (;;) {
@@ -72,8 +72,8 @@ async function nextHeader(source: Source): Promise<Header | undefined> {
 }
 
 /**
- * Old archivers mark a folder by its name alone. The whole name counts: the header of a longer one holds its first 100 bytes,
- * and the last of these may be a slash.
+ * Old archivers mark a folder by its name alone. The whole name counts: the header of a longer one contains its first
+ * 100 bytes, and the last of these may be a slash.
  */
 function withKind(entry: Header): Header {
   return entry.kind === 'file' && entry.name.endsWith('/') ? { ...entry, kind: 'folder' } : entry
@@ -92,15 +92,15 @@ async function readExtension(source: Source, header: Header): Promise<Buffer> {
   return body
 }
 
-/** Two extensions that say the same thing are an invitation to disagree. */
+/** Refuses two extensions that state the same thing, because readers could disagree about which one counts. */
 function extend(known: Extension, header: Header, body: Buffer): Extension {
-  const reply = header.kind === 'extended' ? fromPax(body) : fromGnu(header.kind, body)
-  for (const key of Object.keys(reply))
+  const addition = header.kind === 'extended' ? parsePaxExtension(body) : parseGnuExtension(header.kind, body)
+  for (const key of Object.keys(addition))
     if (key in known) throw malformedArchiveError('two headers name the same entry')
-  return { ...known, ...reply }
+  return { ...known, ...addition }
 }
 
-function fromPax(body: Buffer): Extension {
+function parsePaxExtension(body: Buffer): Extension {
   const records = parsePax(body)
   const [name, link, bytes] = [records.get('path'), records.get('linkpath'), records.get('size')]
   return {
@@ -110,13 +110,13 @@ function fromPax(body: Buffer): Extension {
   }
 }
 
-/** Ends with one NUL. A NUL before it would cut the name for one reader and not for another. */
-function fromGnu(kind: HeaderKind, body: Buffer): Extension {
+/** Removes the NUL at the end. A NUL before it would cut the name for one reader and not for another. */
+function parseGnuExtension(kind: HeaderKind, body: Buffer): Extension {
   const value = decodeName(body.at(-1) === 0 ? body.subarray(0, -1) : body)
   return kind === 'long-name' ? { name: value } : { link: value }
 }
 
-/** A stream of chunks, taken in the sizes that the reader wants. */
+/** Reads a stream of chunks in the sizes that the caller wants. */
 class Source {
   readonly #chunks: AsyncIterator<Buffer>
   #chunk: Buffer = Buffer.alloc(0)
@@ -125,26 +125,26 @@ class Source {
     this.#chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   }
 
-  /** Exactly so many; for headers. */
+  /** Returns exactly this many bytes, for headers. */
   async take(bytes: number): Promise<Buffer> {
     const parts: Buffer[] = []
     for (let missing = bytes; missing > 0; ) {
-      const part = await this.some(missing)
+      const part = await this.readSome(missing)
       parts.push(part)
       missing -= part.length
     }
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   }
 
-  /** At least one, at most so many. */
-  async some(most: number): Promise<Buffer> {
+  /** Returns at least one byte and at most this many. */
+  async readSome(most: number): Promise<Buffer> {
     if (!(await this.#fill())) throw malformedArchiveError('it ends in the middle of an entry')
     const part = this.#chunk.subarray(0, most)
     this.#chunk = this.#chunk.subarray(part.length)
     return part
   }
 
-  /** Reads to the end, so that whoever sends is heard out. */
+  /** Reads to the end, so that the sender can send everything. */
   async drain(most: number): Promise<void> {
     for (let seen = 0; await this.#fill(); this.#chunk = Buffer.alloc(0)) {
       seen += this.#chunk.length
@@ -152,7 +152,7 @@ class Source {
     }
   }
 
-  /** Whoever sends learns that nobody reads any more. */
+  /** Closes the stream, so that the sender learns that nothing reads it any longer. */
   async close(): Promise<void> {
     await this.#chunks.return?.()
   }

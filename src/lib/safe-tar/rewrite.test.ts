@@ -21,17 +21,17 @@ const names = async (archive: Buffer) => {
   return found
 }
 
-/** Without the target, and through no link. */
-function outside(folder: string, target: string): string[] {
+/** Lists everything outside of the target, without following links. */
+function listOutside(folder: string, target: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name)
     if (path === target) return [`${path} ${entry.isDirectory()}`]
-    return [path, ...(entry.isDirectory() ? outside(path, target) : [])]
+    return [path, ...(entry.isDirectory() ? listOutside(path, target) : [])]
   })
 }
 
-describe('an archive that is passed on', () => {
-  it('holds what the first one held, under names without detours', async () => {
+describe('a rewritten archive', () => {
+  it('contains what the original contained, under normalized names', async () => {
     const { archive, report } = await rewriteEntries([
       { name: './', type: '5', mode: 0o755 },
       { name: './a//b', body: 'hello', mode: 0o4755 },
@@ -50,7 +50,7 @@ describe('an archive that is passed on', () => {
     }
   })
 
-  it('leaves out what it is told to, with all below it and all that leads to it', async () => {
+  it('leaves out what is excluded, with everything below it and every link to it', async () => {
     const { archive, report } = await rewriteEntries(
       [
         { name: 'login', type: '5' },
@@ -64,7 +64,7 @@ describe('an archive that is passed on', () => {
     expect(report).toMatchObject({ files: 1, skipped: [{ reason: 'link to nothing' }] })
   })
 
-  it('says whose it all is', async () => {
+  it('states the owner of its entries', async () => {
     const { archive } = await rewriteEntries([{ name: 'a', body: 'x' }], { owner: { uid: 1000, gid: 1001 } })
     expect([archive.toString('latin1', 108, 115), archive.toString('latin1', 116, 123)]).toEqual([
       '0001750',
@@ -72,7 +72,7 @@ describe('an archive that is passed on', () => {
     ])
   })
 
-  it('holds no devices, and names those that it passed over', async () => {
+  it('contains no devices, and reports those that it skipped', async () => {
     const { archive, report } = await rewriteEntries([
       { name: 'null', type: '3' },
       { name: 'pipe', type: '6' },
@@ -81,7 +81,7 @@ describe('an archive that is passed on', () => {
     expect(report.skipped.map(({ reason }) => reason)).toEqual(['device', 'fifo'])
   })
 
-  it('holds no names that are not unpacked, and names those that it passed over', async () => {
+  it('contains no names that Craik does not unpack, and reports those that it skipped', async () => {
     const long = (name: string, entry: Omit<RawEntry, 'name'>) => [
       { name: 'p', type: 'x', body: pax('path', name) },
       { name: 'x', ...entry },
@@ -114,7 +114,7 @@ describe('an archive that is passed on', () => {
     await expect(rewriteEntries([entry])).rejects.toMatchObject({ code: 'boundary_failed' })
   })
 
-  it.each(['entries', 'bytes'] as const)('is refused for more %s than it may hold', async (of) => {
+  it.each(['entries', 'bytes'] as const)('is refused for more %s than the limit', async (of) => {
     const entries = [
       { name: 'a', body: 'xx' },
       { name: 'b', body: 'xx' },
@@ -123,7 +123,7 @@ describe('an archive that is passed on', () => {
     await expect(rewriteEntries(entries, { limits })).rejects.toMatchObject({ code: 'too_large' })
   })
 
-  it('leads nobody out of the folder that it is unpacked into', async () => {
+  it('leads no unpacker out of the target folder', async () => {
     const name = fc
       .array(fc.constantFrom('a', 'b', 'up', '.'), { minLength: 1, maxLength: 4 })
       .map((parts) => parts.join('/'))
@@ -136,12 +136,12 @@ describe('an archive that is passed on', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(entry, { maxLength: 8 }), async (entries) => {
         const { base, target } = unpackFolders()
-        const before = outside(base, target)
+        const before = listOutside(base, target)
         try {
           const made = await rewriteEntries(entries).catch(() => undefined)
           if (made === undefined) return
           await unpackNaively(target, made.archive).catch(() => {})
-          expect(outside(base, target)).toEqual(before)
+          expect(listOutside(base, target)).toEqual(before)
         } finally {
           rmSync(base, { recursive: true })
         }

@@ -1,25 +1,25 @@
 /**
- * Passes an archive on to somebody else who unpacks it: entry by entry, as an archive that holds files, folders and
- * links below one folder and nothing else. What comes in is hostile, and no more of it is held than one chunk.
+ * Passes an archive on to another unpacker, entry by entry. The new archive contains files, folders and links below one
+ * folder and nothing else. The source may be hostile, and no more than one chunk of it is in memory.
  */
 import { addAbortSignal, Readable } from 'node:stream'
 import { componentsOf, isReadable, nameProblem, quoteName } from './entry-names.ts'
 import { BLOCK_BYTES, encodeHeader, type Header, malformedArchiveError, paddingOf } from './header.ts'
 import { LeftOut, type LeftOutReason, type LeftOutReport } from './left-out.ts'
 import { readTar, type TarEntry } from './read-tar.ts'
-import { beyond } from './unpack-errors.ts'
+import { limitError } from './unpack-errors.ts'
 
 export interface RewriteOptions {
   readonly signal: AbortSignal
   readonly limits: { readonly entries: number; readonly bytes: number }
-  /** Whether to leave out an entry, with everything below it; `path` is relative, with `/`. */
+  /** Returns whether to leave out an entry, with everything below it. `path` is relative, with `/`. */
   readonly exclude?: (path: string) => boolean
   readonly owner?: Header['owner']
 }
 
 export interface Rewriting {
   readonly archive: Readable
-  /** What was passed on so far; all of it once the archive has ended. */
+  /** Returns what was passed on so far. It is complete once the archive has ended. */
   report(): RewriteReport
 }
 
@@ -29,14 +29,14 @@ interface RewriteReport extends LeftOutReport {
   readonly links: number
   readonly bytes: number
   readonly announcedBytes: number
-  /** Whether something changed meanwhile, the archive does not say. */
+  /** Always empty, because the archive does not say whether something changed in the meantime. */
   readonly changed: readonly []
 }
 
 const CHUNK_BYTES = 256 * 1024
 const END = Buffer.alloc(2 * BLOCK_BYTES)
 
-/** Fails when the archive is malformed or goes beyond a limit. */
+/** The new archive fails when the source is malformed or exceeds a limit. */
 export function rewriteTar(source: Readable, options: RewriteOptions): Rewriting {
   const rewrite = new Rewrite(options)
   const archive = Readable.from(rewrite.chunks(source), { objectMode: false, highWaterMark: CHUNK_BYTES })
@@ -47,7 +47,7 @@ class Rewrite {
   readonly #options: RewriteOptions
   readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0 }
   readonly #leftOut = new LeftOut()
-  /** Whoever unpacks must not be led through them. */
+  /** The links of the archive so far. They must not redirect the unpacker. */
   readonly #links = new Set<string>()
 
   constructor(options: RewriteOptions) {
@@ -71,8 +71,9 @@ class Rewrite {
     const { limits, signal } = this.#options
     for await (const entry of readTar(source, signal)) {
       this.#counts.entries++
-      if (this.#counts.entries > limits.entries) throw beyond('entries', limits.entries, entry.name)
-      if (this.#counts.announced + entry.bytes > limits.bytes) throw beyond('bytes', limits.bytes, entry.name)
+      if (this.#counts.entries > limits.entries) throw limitError('entries', limits.entries, entry.name)
+      if (this.#counts.announced + entry.bytes > limits.bytes)
+        throw limitError('bytes', limits.bytes, entry.name)
       const header = this.#headerFor(entry)
       if (header === undefined) continue
       this.#counts.announced += entry.bytes
@@ -104,7 +105,7 @@ class Rewrite {
     const { owner } = this.#options
     const plain = { link: '', bytes, mode: entry.mode & 0o777, modifiedAtS, ...(owner && { owner }) }
     if (kind === 'folder') {
-      // It may take the place of nothing that came before it.
+      // A folder must not take the place of an earlier link.
       if (this.#links.has(name)) return this.#skip(entry, 'a link or file is in the way')
       this.#counts.folders++
       return { ...plain, kind, name: `${name}/` }
@@ -121,7 +122,10 @@ class Rewrite {
     return { ...plain, kind, name, link }
   }
 
-  /** What another name of a file is called here; undefined when that was left out, or is a link itself. */
+  /**
+   * Returns the new name of a hard link's target. Returns `undefined` when the target was left out, or is a link
+   * itself.
+   */
   #original(link: string): string | undefined {
     const path = componentsOf(link)
     const name = path.join('/')

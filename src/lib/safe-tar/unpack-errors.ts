@@ -1,9 +1,9 @@
-/** What can go wrong while an archive is unpacked, as errors that say what to do about it. */
+/** The errors of unpacking an archive, with hints that say what to do. */
 import { CraikError } from '../../errors.ts'
 import { quoteName } from './entry-names.ts'
 
-/** `entry` is the one that goes beyond. */
-export function beyond(of: 'entries' | 'bytes', limit: number, entry: string): CraikError {
+/** `entry` is the one that exceeds the limit. */
+export function limitError(of: 'entries' | 'bytes', limit: number, entry: string): CraikError {
   return new CraikError(
     'too_large',
     `cannot unpack ${quoteName(entry)}: the archive exceeds the limit of ${limit.toLocaleString('en')} ${of}`,
@@ -14,7 +14,7 @@ export function beyond(of: 'entries' | 'bytes', limit: number, entry: string): C
   )
 }
 
-/** What the system says, told of the entry and the folder that it is about. */
+/** Translates an error of the system into one that names the entry and the folder. */
 export function translateUnpackError(
   error: unknown,
   entry: string,
@@ -38,7 +38,7 @@ export function translateUnpackError(
       hint: 'choose a folder that you can write to',
       cause: error,
     })
-  // What the archive's stream says of itself is the caller's.
+  // An error of the archive's own stream belongs to the caller.
   if (syscall === undefined) return error
   if (code === 'EIO')
     return new CraikError('usage', `cannot unpack ${entry} into ${folder}: disk error (${code})`, {

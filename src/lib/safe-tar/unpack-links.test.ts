@@ -1,4 +1,4 @@
-/** Links in archives out of a hostile sandbox, each first shown to work on an unpacker that follows them. */
+/** Links in archives from a hostile sandbox. Each attack is first shown to work on an unpacker that follows links. */
 import {
   existsSync,
   mkdirSync,
@@ -30,7 +30,7 @@ const unpack = (archive: Buffer, limits = UNPACK_LIMITS, options = {}) =>
   unpackArchive(target, archive, limits, options)
 
 describe('links', () => {
-  it('that lead outside are passed over, and what should go through them too', async () => {
+  it('that lead outside are skipped, and an entry below such a link stays inside', async () => {
     const archive = rawArchive({ name: 'out', type: '2', link: '../..' }, { name: 'out/escaped', body: 'x' })
     await unpackNaively(naive, archive)
     expect(existsSync(join(base, 'escaped'))).toBe(true)
@@ -42,7 +42,7 @@ describe('links', () => {
     expect(readdirSync(base)).toEqual(['in'])
   })
 
-  it('that only lead outside together are passed over', async () => {
+  it('that lead outside only in combination are skipped', async () => {
     const archive = rawArchive(
       { name: 'x/y/', type: '5', mode: 0o755 },
       { name: 'x/y/up', type: '2', link: '../..' },
@@ -85,7 +85,7 @@ describe('links', () => {
     expect(readFileSync(join(target, 'to-mine'), 'utf8')).toBe('theirs')
   })
 
-  it('that were in the target before are not followed', async () => {
+  it('that existed in the target before are not followed', async () => {
     const outside = join(base, 'outside')
     mkdirSync(outside)
     writeFileSync(join(outside, 'secret'), 'kept')
@@ -110,14 +110,14 @@ describe('links', () => {
     expect(readFileSync(join(target, 'conf'), 'utf8')).toBe('overwritten')
   })
 
-  it('planted between two entries, in place of a folder that was just made, are not followed', async () => {
+  it('planted between two entries, in place of a folder that was just created, are not followed', async () => {
     const outside = join(base, 'outside')
     mkdirSync(outside)
     const archive = new PassThrough()
     const done = unpackInto(target, archive, UNPACK_LIMITS, never())
     archive.write(rawEntry({ name: 'work/one', body: '1' }))
     while (!existsSync(join(target, 'work/one'))) await sleep(2)
-    // The guest can write to the target: it is its own workspace, in place.
+    // A program in the sandbox can write to the target, because it is the workspace itself (in place).
     renameSync(join(target, 'work'), join(target, 'aside'))
     symlinkSync(outside, join(target, 'work'))
     archive.write(rawEntry({ name: 'other/x', body: 'x' }))
@@ -128,7 +128,7 @@ describe('links', () => {
     expect(readdirSync(outside)).toEqual([])
   })
 
-  it('swapped all the time by somebody else never let a byte out', async () => {
+  it('that another process swaps all the time never let a byte escape', async () => {
     const outside = join(base, 'outside')
     mkdirSync(outside)
     const entries = Array.from({ length: 400 }, (_, at) => ({ name: `d/sub${at % 2}/f${at}`, body: 'x' }))
@@ -153,7 +153,7 @@ describe('links', () => {
     expect(readdirSync(outside)).toEqual([])
   })
 
-  it('that are hard do not reach outside, and do not become a way to write', async () => {
+  it('that are hard do not lead outside, and nothing is written through them', async () => {
     const secret = join(base, 'in/secret')
     writeFileSync(secret, 'kept')
     const archive = rawArchive(
@@ -173,7 +173,7 @@ describe('links', () => {
     ])
   })
 
-  it('that are hard and lead through or to a link are passed over', async () => {
+  it('that are hard and lead through or to a link are skipped', async () => {
     symlinkSync('/etc', join(target, 'etc'))
     symlinkSync('/etc/passwd', join(target, 'pw'))
     const report = await unpack(

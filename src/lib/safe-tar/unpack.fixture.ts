@@ -1,4 +1,4 @@
-/** Folders to unpack into, beside one for an unpacker that believes what it reads. */
+/** Folders to unpack into, and one for an unpacker that trusts its input. */
 import { mkdirSync, mkdtempSync, readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { unpackInto } from './unpack.ts'
 export const UNPACK_LIMITS = { entries: 10_000, bytes: 100_000_000 }
 export const never = () => new AbortController().signal
 
-/** All below `base`, with room above both targets to escape to. */
+/** Creates all folders below `base`, which is two levels above both targets, so that an escape is visible there. */
 export function unpackFolders(): { base: string; target: string; naive: string } {
   const base = mkdtempSync(join(tmpdir(), 'craik-unpack-'))
   const target = join(base, 'in/target')

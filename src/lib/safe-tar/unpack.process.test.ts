@@ -1,4 +1,4 @@
-/** Archives out of a hostile sandbox. Each attack is first shown to work on an unpacker that believes what it reads. */
+/** Archives from a hostile sandbox. Each attack is first shown to work on an unpacker that trusts its input. */
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
@@ -34,7 +34,7 @@ afterEach(() => rmSync(base, { recursive: true, force: true }))
 const unpack = (archive: Buffer, limits = UNPACK_LIMITS, options = {}) =>
   unpackArchive(target, archive, limits, options)
 
-describe('an honest archive', () => {
+describe('a valid archive', () => {
   it('is unpacked as it was packed', async () => {
     const source = join(base, 'source')
     mkdirSync(join(source, 'deep/er'), { recursive: true })
@@ -64,7 +64,7 @@ describe('an honest archive', () => {
     }
   })
 
-  it('may come in chunks of any size', async () => {
+  it('can arrive in chunks of any size', async () => {
     const archive = rawArchive({ name: 'a', body: 'x'.repeat(3000) }, { name: 'b/c', body: 'yy' })
     await fc.assert(
       fc.asyncProperty(
@@ -85,7 +85,7 @@ describe('an honest archive', () => {
     )
   })
 
-  it('replaces files, keeps folders, and can lose its top folder', async () => {
+  it('replaces files, keeps folders, and can be unpacked without its top folder', async () => {
     mkdirSync(join(target, 'd'), { mode: 0o700 })
     writeFileSync(join(target, 'd/old'), 'stays')
     writeFileSync(join(target, 'f'), 'old')
@@ -124,7 +124,7 @@ describe('names', () => {
     expect(existsSync(join(base, 'escaped'))).toBe(false)
   })
 
-  it('that are absolute are refused, also when an extended header says them', async () => {
+  it('that are absolute are refused, also in an extended header', async () => {
     const outside = join(base, 'escaped')
     for (const archive of [
       rawArchive({ name: outside, body: 'x' }),
@@ -139,7 +139,7 @@ describe('names', () => {
     }
   })
 
-  it('with a NUL are refused, and longer or deeper than any that is packed passed over', async () => {
+  it('with a NUL are refused, and names longer or deeper than any that Craik packs are skipped', async () => {
     const archiveWithName = (name: string) =>
       rawArchive({ name: 'p', type: 'x', body: pax('path', name) }, { name: 'a' })
     await expect(unpack(archiveWithName('a\0b'))).rejects.toThrow('NUL')
@@ -157,7 +157,7 @@ describe('names', () => {
     await expect(unpack(cut)).rejects.toThrow('NUL')
   })
 
-  it('that are no UTF-8 are passed over, and none is taken for another', async () => {
+  it('that are not UTF-8 are skipped, and none is mistaken for another', async () => {
     const entry = rawEntry({ name: 'aXb', body: '1' })
     entry[1] = 0xff
     const sum = Number.parseInt(entry.toString('latin1', 148, 154), 8) + 0xff - 'X'.charCodeAt(0)
@@ -167,7 +167,7 @@ describe('names', () => {
     expect(readdirSync(target)).toEqual(['c'])
   })
 
-  it('of any kind never write outside, and are reported without control characters', async () => {
+  it('of any kind never write outside of the folder, and are reported without control characters', async () => {
     const component = fc.oneof(
       fc.constantFrom('..', '.', '', 'a', 'b', '\\..\\x', '...', ' ', '\u202e', '\x1b[2J', '~', '-rf', 'C:'),
       fc.string({ unit: 'binary', maxLength: 12 }),
@@ -204,8 +204,8 @@ describe('names', () => {
   })
 })
 
-describe('special things', () => {
-  it('devices and FIFOs are passed over', async () => {
+describe('special entries', () => {
+  it('devices and FIFOs are skipped', async () => {
     const report = await unpack(
       rawArchive(
         { name: 'c', type: '3' },
@@ -218,7 +218,7 @@ describe('special things', () => {
     expect(readdirSync(target)).toEqual(['ok'])
   })
 
-  it('nothing gets the rights of its owner, and others never the right to write', async () => {
+  it('no entry gets set-id bits, and others never get write permission', async () => {
     const entry = { name: 'su', body: 'x', mode: 0o6777 }
     await unpackNaively(naive, rawArchive(entry))
     expect(statSync(join(naive, 'su')).mode & 0o7777).toBe(0o6777)
@@ -230,7 +230,7 @@ describe('special things', () => {
     expect(statSync(join(target, 'closed')).mode & 0o7777).toBe(0o700)
   })
 
-  it('a pipe, socket or device of the machine is not replaced', async () => {
+  it('a pipe, socket or device of the host is not replaced', async () => {
     execFileSync('mkfifo', [join(target, 'pipe')])
     const report = await unpack(
       rawArchive(
@@ -244,7 +244,7 @@ describe('special things', () => {
     expect(lstatSync(join(target, 'pipe')).isFIFO()).toBe(true)
   })
 
-  it('zeros take no room, wherever they are in a file, and the file is the same', async () => {
+  it('zeros take no disk space, wherever they are in a file, and the content is the same', async () => {
     const body = Buffer.alloc(2_000_000)
     for (let at = 0; at < body.length; at += 65_536) body[at] = 1
     const zeros = Buffer.alloc(1_000_001)
@@ -257,7 +257,7 @@ describe('special things', () => {
     expect(statSync(join(target, 'none')).blocks).toBe(0)
   })
 
-  it('a file never takes the place of a folder', async () => {
+  it('a file never replaces a folder', async () => {
     mkdirSync(join(target, 'keep'))
     writeFileSync(join(target, 'keep/f'), 'x')
     const report = await unpack(
@@ -271,7 +271,7 @@ describe('special things', () => {
   })
 })
 
-describe('lies', () => {
+describe('malformed archives', () => {
   const big = Buffer.from([0x80, 0, 0, 0, 0x7f, 255, 255, 255, 255, 255, 255, 255])
   const negative = Buffer.alloc(12, 0xff)
   const archives: readonly (readonly [string, Buffer])[] = [
@@ -336,7 +336,7 @@ describe('lies', () => {
     expect(everythingBelow(target).filter((path) => path.includes('.craik-unpack'))).toEqual([])
   })
 
-  it('more entries or bytes than allowed end it, before they are written', async () => {
+  it('more entries or bytes than allowed stop the unpacking before they are written', async () => {
     const many = rawArchive(...Array.from({ length: 20 }, (_, at) => ({ name: `f${at}` })))
     await expect(unpack(many, { entries: 10, bytes: 1 })).rejects.toMatchObject({ code: 'too_large' })
     expect(readdirSync(target)).toHaveLength(10)
@@ -349,7 +349,7 @@ describe('lies', () => {
     })
   })
 
-  it('any damage to any byte is either noticed or harmless', async () => {
+  it('any damage to any byte is either detected or harmless', async () => {
     const good = rawArchive(
       { name: 'dir/', type: '5' },
       { name: 'dir/f', body: 'content' },
@@ -367,8 +367,8 @@ describe('lies', () => {
   })
 })
 
-describe('waiting', () => {
-  it('ends when it is told to, and leaves no half file', async () => {
+describe('unpackInto', () => {
+  it('stops when the signal aborts, and leaves no partial file', async () => {
     const archive = new PassThrough()
     const stop = new AbortController()
     const done = unpackInto(target, archive, UNPACK_LIMITS, stop.signal)
@@ -380,7 +380,7 @@ describe('waiting', () => {
     expect(archive.destroyed).toBe(true)
   })
 
-  it('says so when there is no such folder', async () => {
+  it('reports that the folder does not exist', async () => {
     const done = unpackInto(join(base, 'none'), Readable.from([]), UNPACK_LIMITS, never())
     await expect(done).rejects.toMatchObject({ code: 'not_found' })
   })

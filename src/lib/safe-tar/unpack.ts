@@ -1,6 +1,6 @@
 /**
- * Unpacks an archive that comes out of a sandbox into a folder of the host. The archive is hostile: nothing is
- * written outside the folder, through a link, over a folder, or beyond the limits, and nothing gets special rights.
+ * Unpacks an archive from a sandbox into a folder of the host. The archive may be hostile. Nothing is written outside
+ * of the folder, through a link, over a folder, or beyond the limits, and nothing gets special rights.
  */
 import { randomUUID } from 'node:crypto'
 import { constants, lchown, link, lstat, open, rename, symlink, unlink } from 'node:fs/promises'
@@ -11,41 +11,44 @@ import { malformedArchiveError } from './header.ts'
 import type { LeftOutReason } from './left-out.ts'
 import { OpenFolder } from './open-folder.ts'
 import { readTar, type TarEntry } from './read-tar.ts'
-import { beyond, translateUnpackError } from './unpack-errors.ts'
+import { limitError, translateUnpackError } from './unpack-errors.ts'
 import { writeWithHoles } from './write-with-holes.ts'
 
 export interface UnpackLimits {
-  /** Entries of any kind, those passed over included. */
+  /** Entries of any kind, including skipped ones. */
   readonly entries: number
   /** Bytes of content. */
   readonly bytes: number
 }
 
 export interface UnpackOptions {
-  /** Leading components to take off every name: 1 when the archive's one folder is to become the target. */
+  /** Leading components to remove from every name: 1 when the archive's single folder becomes the target. */
   readonly strip?: number
-  /** What a person calls the folder; its path when nothing is said. */
-  readonly shownAs?: string
+  /** The name of the folder in messages (default: its path). */
+  readonly displayName?: string
   /** Called after each chunk of content with the bytes so far. */
   readonly onProgress?: (bytes: number) => void
-  /** Leaves out entries that the host must not take from a sandbox; without it, every entry is taken. */
+  /** Leaves out entries that the host must not accept from a sandbox. Without it, every entry is accepted. */
   readonly holdBack?: HoldBack
   /**
-   * For the disk of a sandbox, in which nobody of the host works: links lead wherever they lead, and modes stay as
-   * they are but for set-id bits.
+   * For the disk of a sandbox, which no user of the host works in. Links can lead anywhere, and modes stay as they are
+   * except for set-id bits.
    */
   readonly asDisk?: { readonly owner?: { readonly uid: number; readonly gid: number } }
 }
 
 /** The caller's rule for which entries stay out of the folder. */
 export interface HoldBack {
-  /** Judges a path below the folder, and where a symbolic link there leads to: what of the path is held back, if anything. */
+  /**
+   * Checks a path below the folder, and the target of a symbolic link there. Returns the part of the path that is held
+   * back, or `undefined`.
+   */
   entry(path: string, linkTarget: string | undefined): string | undefined
-  /** Judges a folder that exists on the host, before anything is put in it. */
+  /** Returns whether a folder on the host is held back. Called before anything is written to it. */
   folder(folder: OpenFolder): Promise<boolean>
 }
 
-/** Why an entry was passed over. */
+/** The reason why an entry was skipped. */
 type SkipReason =
   | LeftOutReason
   | 'link leads outside'
@@ -54,7 +57,7 @@ type SkipReason =
   | 'a special file is in the way'
 
 interface Skipped {
-  /** Made fit to be shown: no control characters, cut. */
+  /** Safe to display: shortened, and without control characters. */
   readonly path: string
   readonly reason: SkipReason
 }
@@ -64,25 +67,27 @@ export interface UnpackReport {
   readonly folders: number
   readonly links: number
   readonly bytes: number
-  /** The first hundred; `skippedCount` is all. */
+  /** The first hundred. `skippedCount` counts all. */
   readonly skipped: readonly Skipped[]
   readonly skippedCount: number
 }
 
 export interface HoldBackReport extends UnpackReport {
-  /** The first hundred paths that the rule held back, each once and fit to be shown; `heldBackCount` is all entries. */
+  /**
+   * The first hundred paths that the rule held back, each once and safe to display. `heldBackCount` counts all entries.
+   */
   readonly heldBack: readonly string[]
   readonly heldBackCount: number
 }
 
 const LISTED = 100
-/** Folders whose mode is set at the end; those beyond stay open to their owner. */
+/** The most folders whose mode is set at the end. Any further ones stay open to their owner. */
 const MAX_CLOSED = 100_000
 
 /**
- * The folder has to exist. What is all zeros takes no room. Rejects when the archive is malformed or goes beyond a limit; what was unpacked until
- * then stays, each file whole. Group and others never get the right to write, nobody gets set-id bits; owners are
- * not taken over.
+ * Unpacks into a folder that must exist. Zeros take no disk space. Rejects when the archive is malformed or exceeds a
+ * limit. Everything that was unpacked before that stays, and each file is complete. Nothing gets set-id bits, and
+ * owners are not taken from the archive. Without `asDisk`, group and others never get write permission.
  */
 export async function unpackInto(
   folder: string,
@@ -103,14 +108,14 @@ export async function unpackInto(
     await unpacking.finish()
     return unpacking.report()
   } catch (error) {
-    throw translateUnpackError(error, unpacking.current, options.shownAs ?? folder, until)
+    throw translateUnpackError(error, unpacking.current, options.displayName ?? folder, until)
   } finally {
     await unpacking.close()
   }
 }
 
-/** Held back by the caller's rule: what of its path, as the report names it. */
-class HeldBack extends Error {
+/** Held back by the caller's rule. `part` is the part of the path that the report names. */
+class HeldBackError extends Error {
   readonly part: string
 
   constructor(part: string) {
@@ -119,8 +124,8 @@ class HeldBack extends Error {
   }
 }
 
-/** Passed over, for a reason that the report gives. */
-class Skip extends Error {
+/** Skipped, for a reason that the report gives. */
+class SkipError extends Error {
   readonly reason: SkipReason
 
   constructor(reason: SkipReason) {
@@ -133,7 +138,7 @@ class Unpacking {
   readonly #root: OpenFolder
   readonly #limits: UnpackLimits
   readonly #options: UnpackOptions
-  /** Files that this archive brought, for its hard links. */
+  /** Files from this archive, for its hard links. */
   readonly #written = new Set<string>()
   readonly #counts = {
     entries: 0,
@@ -148,9 +153,9 @@ class Unpacking {
   readonly #skipped: Skipped[] = []
   readonly #heldBack = new Set<string>()
   #current = ''
-  /** Of folders that their owner could not fill otherwise: set when everything is in place. */
+  /** Folders whose mode would prevent their owner from filling them. The mode is set when everything is in place. */
   readonly #closed: { readonly path: readonly string[]; readonly mode: number }[] = []
-  /** Entries of one folder mostly follow each other. */
+  /** The folder of the last entry, because entries of one folder mostly follow each other. */
   #recent: { readonly path: string; readonly folder: OpenFolder } | undefined
 
   constructor(root: OpenFolder, limits: UnpackLimits, options: UnpackOptions) {
@@ -159,7 +164,7 @@ class Unpacking {
     this.#options = options
   }
 
-  /** The name of the entry that was taken last, fit to be shown. */
+  /** The name of the last entry, safe to display. */
   get current(): string {
     return this.#current === '' ? 'the archive' : quoteName(this.#current)
   }
@@ -167,18 +172,19 @@ class Unpacking {
   async take(entry: TarEntry): Promise<void> {
     this.#current = entry.name
     this.#counts.entries++
-    if (this.#counts.entries > this.#limits.entries) throw beyond('entries', this.#limits.entries, entry.name)
-    // What is passed over counts too: it has to be read all the same.
+    if (this.#counts.entries > this.#limits.entries)
+      throw limitError('entries', this.#limits.entries, entry.name)
+    // A skipped entry counts too, because it has to be read all the same.
     this.#counts.announced += entry.bytes
-    if (this.#counts.announced > this.#limits.bytes) throw beyond('bytes', this.#limits.bytes, entry.name)
+    if (this.#counts.announced > this.#limits.bytes) throw limitError('bytes', this.#limits.bytes, entry.name)
     try {
-      if (!isReadable(entry.name) || !isReadable(entry.link)) throw new Skip('name is not UTF-8')
+      if (!isReadable(entry.name) || !isReadable(entry.link)) throw new SkipError('name is not UTF-8')
       const path = this.#pathOf(entry.name)
       if (path.length > 0) await this.#writeEntry(entry, path)
       else if (entry.kind !== 'folder')
         throw malformedArchiveError('an entry would replace the target folder')
     } catch (error) {
-      if (error instanceof HeldBack) {
+      if (error instanceof HeldBackError) {
         this.#counts.held++
         if (this.#heldBack.size < LISTED) this.#heldBack.add(cleanName(error.part))
         return
@@ -190,7 +196,7 @@ class Unpacking {
     }
   }
 
-  /** Innermost first: whoever is closed out of a folder does not get to those below it. */
+  /** Sets the modes of the innermost folders first, because a closed folder blocks access to those below it. */
   async finish(): Promise<void> {
     for (const { path, mode } of this.#closed.reverse()) {
       const folder = await this.#openFolder(path, false)
@@ -241,7 +247,7 @@ class Unpacking {
   #pathOf(name: string): readonly string[] {
     const path = componentsOf(name)
     const problem = nameProblem(path.join('/'))
-    if (problem !== undefined) throw new Skip(problem)
+    if (problem !== undefined) throw new SkipError(problem)
     const strip = this.#options.strip ?? 0
     if (path.length < strip)
       throw malformedArchiveError(`the name ${quoteName(name)} is not below the requested folder`)
@@ -249,14 +255,14 @@ class Unpacking {
   }
 
   async #writeEntry(entry: TarEntry, path: readonly string[]): Promise<void> {
-    if (entry.kind === 'device' || entry.kind === 'fifo') throw new Skip(entry.kind)
+    if (entry.kind === 'device' || entry.kind === 'fifo') throw new SkipError(entry.kind)
     const name = path.at(-1)!
     const parents = path.slice(0, -1)
     if (entry.kind === 'symlink' && !this.#isDisk && !staysInside(entry.link, parents.length))
-      throw new Skip('link leads outside')
+      throw new SkipError('link leads outside')
     const linkTarget = entry.kind === 'symlink' ? entry.link : undefined
     const held = this.#options.holdBack?.entry(path.join('/'), linkTarget)
-    if (held !== undefined) throw new HeldBack(held)
+    if (held !== undefined) throw new HeldBackError(held)
     const folder = await this.#folderAt(parents)
     if (entry.kind !== 'folder' && !this.#isDisk) await requireReplaceable(folder.at(name))
     if (entry.kind === 'folder') await this.#makeFolder(folder, path, entry.mode)
@@ -271,7 +277,7 @@ class Unpacking {
     else await this.#hardLink(folder, name, this.#pathOf(entry.link))
   }
 
-  /** Its owner can always work in it: what belongs into it may come later. */
+  /** Creates a folder in which its owner can always work, because its content may come later. */
   async #makeFolder(folder: OpenFolder, path: readonly string[], mode: number): Promise<void> {
     const name = path.at(-1)!
     const existed = await lstat(folder.at(name)).then(
@@ -315,44 +321,47 @@ class Unpacking {
     this.#counts.files++
   }
 
-  /** Made under another name and moved into place, so that what was there is replaced and never followed. */
+  /**
+   * Creates the link under another name and moves it into place. So an existing entry is replaced and never followed.
+   */
   async #putLink(folder: OpenFolder, name: string, make: (at: string) => Promise<void>): Promise<void> {
     const temporary = folder.at(temporaryName())
     await make(temporary)
     try {
       await rename(temporary, folder.at(name))
     } finally {
-      // Moving one name of a file onto another name of it leaves both.
+      // Renaming one name of a file to another name of the same file keeps both.
       await unlink(temporary).catch(() => {})
     }
     this.#counts.links++
   }
 
   async #hardLink(folder: OpenFolder, name: string, source: readonly string[]): Promise<void> {
-    if (source.length === 0) throw new Skip('link to nothing')
-    // A file that was there before is the host's: it would have a second name, by which a sandbox could read or write it.
-    if (!this.#isDisk && !this.#written.has(source.join('/'))) throw new Skip('link to nothing')
+    if (source.length === 0) throw new SkipError('link to nothing')
+    // A file that existed before belongs to the host. A second name would let a sandbox read or write it.
+    if (!this.#isDisk && !this.#written.has(source.join('/'))) throw new SkipError('link to nothing')
     const held = await this.#openFolder(source.slice(0, -1), false).catch((error: NodeJS.ErrnoException) => {
-      throw error.code === 'ENOENT' ? new Skip('link to nothing') : error
+      throw error.code === 'ENOENT' ? new SkipError('link to nothing') : error
     })
     try {
       const original = held.at(source.at(-1)!)
       const found = await lstat(original).catch(() => undefined)
-      if (found?.isFile() !== true) throw new Skip('link to nothing')
+      if (found?.isFile() !== true) throw new SkipError('link to nothing')
       await this.#putLink(folder, name, (at) => link(original, at))
     } finally {
       await held.close()
     }
   }
 
-  /** The folder with that path, made where it is missing; held until another one is asked for. */
+  /** Returns the folder with that path, and creates missing folders. It stays open until another one is requested. */
   async #folderAt(path: readonly string[]): Promise<OpenFolder> {
     if (path.length === 0) return this.#root
     const key = path.join('/')
     if (this.#recent?.path === key) return this.#recent.folder
     const recent = this.#recent
     const isBelow = recent !== undefined && key.startsWith(`${recent.path}/`)
-    // From there it is one step; from the top it would be as many as it is deep, for each folder of a chain.
+    // From the last folder it is one step. From the top it would be as many steps as the path is deep, for each folder
+    // of a chain.
     const folder = isBelow
       ? await this.#openFolder(path, true, { depth: recent.path.split('/').length, folder: recent.folder })
       : await this.#openFolder(path, true)
@@ -362,18 +371,18 @@ class Unpacking {
   }
 
   async #enterOrMake(outer: OpenFolder, name: string): Promise<OpenFolder> {
-    if (this.#owner === undefined) return outer.enterOrMake(name)
+    if (this.#owner === undefined) return outer.enterOrCreate(name)
     try {
       return await outer.enter(name)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     }
-    const made = await outer.enterOrMake(name)
+    const made = await outer.enterOrCreate(name)
     await made.setOwner(this.#owner.uid, this.#owner.gid)
     return made
   }
 
-  /** One component after the other, each of which has to be a real folder. The caller closes it. */
+  /** Opens one component after the other, and each must be a real folder. The caller closes the result. */
   async #openFolder(
     path: readonly string[],
     make: boolean,
@@ -390,27 +399,27 @@ class Unpacking {
       }
       if (make && (await this.#options.holdBack?.folder(folder))) {
         await folder.close()
-        throw new HeldBack(path.slice(0, depth + 1).join('/'))
+        throw new HeldBackError(path.slice(0, depth + 1).join('/'))
       }
     }
     return folder
   }
 }
 
-/** A device, socket or pipe of the machine is not what a copy replaces. */
+/** A copy does not replace a device, socket or pipe of the host. */
 async function requireReplaceable(path: string): Promise<void> {
   const found = await lstat(path).catch(() => undefined)
   if (found === undefined || found.isFile() || found.isSymbolicLink() || found.isDirectory()) return
-  throw new Skip('a special file is in the way')
+  throw new SkipError('a special file is in the way')
 }
 
 function temporaryName(): string {
   return `.craik-unpack-${randomUUID()}`
 }
 
-/** What the system says about a path that cannot be used as the entry wants; other errors end the unpacking. */
+/** Returns why the entry cannot use its path, according to the system. Other errors end the unpacking. */
 function reasonOf(error: unknown): SkipReason | undefined {
-  if (error instanceof Skip) return error.reason
+  if (error instanceof SkipError) return error.reason
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ELOOP':
     case 'ENOTDIR':

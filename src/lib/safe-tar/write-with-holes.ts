@@ -1,14 +1,14 @@
-/** Writes what is all zeros as a hole, which takes no room. */
+/** Writes blocks of zeros as holes, which take no disk space. */
 import type { FileHandle } from 'node:fs/promises'
 
 /**
- * The smallest block of a file system that disks are. Holes are found again to the block: otherwise a file with a byte
- * here and there takes more room than it was packed from, and a disk no longer holds what it held.
+ * The smallest block of a file system on a sandbox disk. Holes are restored exactly to the block. Otherwise a file with
+ * a few scattered bytes takes more space than the original, and its content no longer fits on the disk.
  */
 const HOLE_BYTES = 1024
 const ZEROS = Buffer.alloc(HOLE_BYTES)
 
-/** Leaves out the blocks that are all zeros; the file is new, and gets its length later. */
+/** Leaves out the blocks that are all zeros. The file must be new, and the caller sets its length later. */
 export async function writeWithHoles(file: FileHandle, bytes: Buffer, at: number): Promise<void> {
   let begun: number | undefined
   for (let from = 0, end = 0; from < bytes.length; from = end) {

@@ -1,4 +1,4 @@
-/** What changed in a sandbox between two looks at it, as Markdown. */
+/** Lists the changes between two states of a sandbox, as Markdown. */
 import type { SavedState, StatePart } from './sandbox-state.ts'
 
 const TITLES: readonly (readonly [StatePart, string])[] = [
@@ -9,10 +9,12 @@ const TITLES: readonly (readonly [StatePart, string])[] = [
   ['environment', 'Environment'],
 ]
 
-/** Lines of one part: a person reads them, and `entry.json` and `exit.json` beside it have everything. */
+/**
+ * The most lines for one part, because the user reads them. `entry.json` and `exit.json` next to it contain everything.
+ */
 const LISTED = 200
 
-/** Says so when nothing did. */
+/** Returns the Markdown text, which also says when nothing changed. */
 export function diffStates(before: SavedState, after: SavedState): string {
   const sections = TITLES.flatMap(([part, title]) => {
     const lines = linesOf(before[part], after[part])
@@ -44,7 +46,7 @@ function linesOf(before: Entries, after: Entries): string[] {
   return left === 0 ? lines : [...lines, `- and ${formatCount(left)} more, of ${ofAll(totals)}`]
 }
 
-/** `12 added, 3 changed, 1 removed in all`. */
+/** Returns text such as `12 added, 3 changed, 1 removed in all`. */
 function ofAll(totals: Readonly<Record<string, number>>): string {
   const parts = Object.entries(totals).flatMap(([how, count]) =>
     count === 0 ? [] : [`${formatCount(count)} ${how}`],
@@ -64,7 +66,7 @@ function formatNameAndValue(name: string, value: string | undefined): string {
   return value === undefined || value === '' ? code(name) : `${code(name)} ${code(value)}`
 }
 
-/** What stands in it is neither HTML nor a link, and nothing in it ends it. */
+/** Formats text as a code span. Markdown reads no HTML or link in it, and the text cannot end the span. */
 function code(text: string): string {
   const longest = (text.match(/`+/g) ?? []).reduce((most, { length }) => Math.max(most, length), 0)
   const fence = '`'.repeat(longest + 1)

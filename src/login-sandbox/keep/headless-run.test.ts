@@ -1,4 +1,4 @@
-/** What is kept of a command that nobody watches. */
+/** Tests the recorded files of a headless run. */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ const begin = (options: Partial<HeadlessRunOptions> = {}) =>
   })
 const text = (run: HeadlessRun, name: string) => readFileSync(join(run.path, name), 'utf8')
 
-it('is the command, both outputs, its exit code and when it was, for its owner alone', async () => {
+it('records the command, both outputs, the exit code and the times, readable only by the owner', async () => {
   const run = await begin({ argv: ['sh', '-c', 'echo "a b"'] })
   await run.stdout(Buffer.from('one\ntwo'))
   await run.stderr(Buffer.from('grüße\n').subarray(0, 3))
@@ -57,7 +57,7 @@ it('is the command, both outputs, its exit code and when it was, for its owner a
   for (const name of readdirSync(run.path)) expect(statSync(join(run.path, name)).mode & 0o777).toBe(0o600)
 })
 
-it('has no exit code when it was killed, and what was said until then', async () => {
+it('has no exit code after it was killed, but the output until then', async () => {
   const run = await begin()
   await run.stdout(Buffer.from('so far\n'))
   await run.close()
@@ -67,7 +67,7 @@ it('has no exit code when it was killed, and what was said until then', async ()
   expect(text(run, 'meta.env')).not.toContain('ENDED')
 })
 
-it('holds no secret, neither of the command nor of what it said, in however many pieces', async () => {
+it('contains no secret of the command or of its output, in whatever pieces the output arrives', async () => {
   const run = await begin({ argv: ['deploy', '--token', 'not-so-secret-word', `--env=X=${KEY}`] })
   for (const byte of Buffer.from(`the key is ${KEY} indeed\n`)) await run.stdout(Uint8Array.of(byte))
   await run.finish(0, AT_MS)
@@ -78,7 +78,7 @@ it('holds no secret, neither of the command nor of what it said, in however many
   expect(text(run, 'stdout.log')).toMatch(/^the key is .* indeed\n$/)
 })
 
-it('ends a log where it is full, and says so', async () => {
+it('ends a full log with a notice', async () => {
   const run = await begin({ maxLogBytes: 1000 })
   for (let i = 0; i < 50; i++) await run.stdout(Buffer.from(`${'x'.repeat(99)}\n`))
   await run.stderr(Buffer.from('short\n'))
@@ -90,7 +90,7 @@ it('ends a log where it is full, and says so', async () => {
   expect(text(run, 'meta.env')).not.toContain('STDERR_CUT')
 })
 
-it('has a name that no other has, and that sorts by when it began', async () => {
+it('has a unique name that sorts by its start time', async () => {
   const ids: string[] = []
   for (const afterMs of [0, 0, 1, 999, 60_000]) {
     const run = await begin({ startedAtMs: AT_MS + afterMs })
@@ -101,7 +101,7 @@ it('has a name that no other has, and that sorts by when it began', async () => 
   expect([...ids.slice(1)].sort()).toEqual(ids.slice(1))
 })
 
-it('is never put behind a link', async () => {
+it('is never written through a link', async () => {
   mkdirSync(inbox)
   mkdirSync(join(folder, 'outside'))
   symlinkSync(join(folder, 'outside'), join(inbox, 'headless-runs'))

@@ -1,6 +1,6 @@
 /**
- * What is kept of a command that nobody watches: `headless-runs/<run-id>/` in the inbox. Output is written as it comes, with
- * secrets masked; `exit_code` is written last, so a run that has none was killed.
+ * Records a command that runs unattended, in `headless-runs/<run-id>/` in the inbox. It writes output as it arrives,
+ * with secrets masked. It writes `exit_code` last, so a run without this file was killed.
  */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -11,16 +11,16 @@ import { createPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
 import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { joinCommand, quoteArgument } from '../../lib/shlex.ts'
 import { createRedactStream, redactText, redactValue } from '../../receipts/redaction/redact.ts'
-import { asExport, enterOwn, openInbox } from '../../transcripts/export/own-folder.ts'
+import { enterOwn, openInbox, toExportError } from '../../transcripts/export/own-folder.ts'
 
 export interface HeadlessRunOptions {
   readonly inbox: string
   readonly login: string
-  /** Id or name. */
+  /** An id or a name. */
   readonly sandbox: string
   readonly argv: readonly string[]
   readonly startedAtMs: number
-  /** Of each of the two logs; what comes after is dropped, and the log says so. */
+  /** The limit for each of the two logs. Craik drops the output after it, and the log says so. */
   readonly maxLogBytes?: number
 }
 
@@ -29,7 +29,7 @@ const MAX_LOG_BYTES = 256 * 1024 * 1024
 const TRIES = 5
 
 export class HeadlessRun {
-  /** When it began, and something that no other has: they sort by time. */
+  /** The start time and a random suffix, so that ids are unique and sort by time. */
   readonly id: string
   readonly path: string
   readonly #options: HeadlessRunOptions
@@ -66,11 +66,11 @@ export class HeadlessRun {
     } catch (error) {
       for (const log of opened) await log.close()
       await folder.close()
-      throw asExport(error, path)
+      throw toExportError(error, path)
     }
   }
 
-  /** To be waited for before the next piece of the same log. */
+  /** The caller must wait for this before it writes the next piece of the same log. */
   stdout(chunk: Uint8Array): Promise<void> {
     return this.#write(this.#logs.stdout, chunk)
   }
@@ -79,7 +79,7 @@ export class HeadlessRun {
     return this.#write(this.#logs.stderr, chunk)
   }
 
-  /** It ended by itself. All of it is on the disk when this is done. */
+  /** Records that the command exited by itself. When this resolves, everything is on the disk. */
   async finish(exitCode: number, endedAtMs: number): Promise<void> {
     const { stdout, stderr } = this.#logs
     try {
@@ -93,13 +93,13 @@ export class HeadlessRun {
       })
       writePrivateFile(this.#folder.at('exit_code'), `${exitCode}\n`, 'exit code')
     } catch (error) {
-      throw asExport(error, this.path)
+      throw toExportError(error, this.path)
     } finally {
       await this.close()
     }
   }
 
-  /** Without `finish` it is a run that was killed. */
+  /** A run that is closed without `finish` counts as killed. */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
@@ -112,7 +112,7 @@ export class HeadlessRun {
     try {
       await log.write(chunk)
     } catch (error) {
-      throw asExport(error, this.path)
+      throw toExportError(error, this.path)
     }
   }
 
@@ -139,7 +139,8 @@ async function makeFolder({
           await mkdir(runs.at(id), 0o700)
           return { folder: await runs.enter(id), id, path: `${shown}/${id}` }
         } catch (error) {
-          if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || left <= 1) throw asExport(error, shown)
+          if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || left <= 1)
+            throw toExportError(error, shown)
         }
       }
     } finally {
@@ -154,7 +155,7 @@ function instant(atMs: number): string {
   return new Date(atMs).toISOString()
 }
 
-/** Holds back no more than the redaction does: one line. */
+/** Buffers no more than the redaction does: one line. */
 class RunLog {
   readonly #file: FileHandle
   readonly #maxBytes: number

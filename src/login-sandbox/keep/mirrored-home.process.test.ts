@@ -1,4 +1,7 @@
-/** A login's volume, read on the host as a home: every program's transcripts, and nothing that a link leads to. */
+/**
+ * Tests reading a login's volume on the host as a home. It must contain every program's transcripts, and nothing behind
+ * a link.
+ */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -29,7 +32,7 @@ const names = async (folder: string, depth = 3) =>
   (await all(source().list(folder, depth))).map(({ path }) => path).sort()
 const text = async (path: string) => Buffer.concat(await all(source().read(path, 1000))).toString()
 
-/** Where the table puts what a program writes at this path of its home. */
+/** Returns the path in the volume for a path in a program's home. */
 function mirrorPath(path: string): string {
   const { home, volume: at } = MIRRORS.find((mirror) => path.startsWith(mirror.home))!
   return at + path.slice(home.length)
@@ -40,7 +43,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(volume, { recursive: true }))
 
-it('has the transcripts of all five programs, under the paths that they have in a home', async () => {
+it('contains the transcripts of all five programs, under their paths in a home', async () => {
   for (const harness of TRANSCRIPT_HARNESSES)
     if (harness !== 'opencode') write(mirrorPath(PATHS[harness]), jsonl(LINES[harness](TWO)))
   mkdirSync(join(volume, 'opencode'))
@@ -56,12 +59,12 @@ it('has the transcripts of all five programs, under the paths that they have in 
   }
 })
 
-it('knows a place for each folder that a reader looks in', () => {
+it('has a mirror for the folder of each reader', () => {
   for (const { folder } of Object.values(READERS))
     expect(MIRRORS.some(({ home }) => home === folder || dirname(home) === folder)).toBe(true)
 })
 
-it('shows what is kept, and nothing beside it', async () => {
+it('shows the stored files and nothing else', async () => {
   write('claude/projects/-x/a.jsonl', 'a')
   write('opencode/opencode.db', 'b')
   write('opencode/opencode.db-wal', 'c')
@@ -80,7 +83,7 @@ it('shows what is kept, and nothing beside it', async () => {
   expect(await text('claude/projects/-x/a.jsonl')).toBe('')
 })
 
-it('follows no link that the sandbox put there', async () => {
+it('follows no link that the sandbox created', async () => {
   const outside = mkdtempSync(join(tmpdir(), 'craik-outside-'))
   try {
     writeFileSync(join(outside, 'a.jsonl'), 'a secret of the host')
@@ -97,7 +100,7 @@ it('follows no link that the sandbox put there', async () => {
   }
 })
 
-it('is empty before there is a volume', async () => {
+it('is empty while there is no volume', async () => {
   rmSync(volume, { recursive: true })
   expect(await names('.claude/projects')).toEqual([])
   expect(await text('.claude/projects/-x/a.jsonl')).toBe('')

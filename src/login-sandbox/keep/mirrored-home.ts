@@ -1,6 +1,7 @@
 /**
- * The transcripts in a login's volume, read on the host as if the volume were the home: while the sandbox runs, when it is
- * stopped, and when it is gone. What is in the volume is written by the sandbox: no link in it is followed.
+ * Reads the transcripts in a login's volume on the host, as if the volume were the sandbox home. This works while the
+ * sandbox runs, when it is stopped, and after it was removed. The sandbox writes the volume's content, so no link in it
+ * is followed.
  */
 import { basename, dirname } from 'node:path/posix'
 import { CraikError } from '../../errors.ts'
@@ -8,7 +9,7 @@ import { type HomeFolderOptions, homeFolder } from '../../transcripts/home-folde
 import type { TranscriptFile, TranscriptSource } from '../../transcripts/source.ts'
 import { MIRRORS, type Mirror } from './mirrors.ts'
 
-/** The path of the volume is Craik's own word. Where there is no volume yet there are no transcripts. */
+/** `volumeFolder` must be a path that Craik chose itself. Without a volume there are no transcripts. */
 export function createMirroredHome(volumeFolder: string, options: HomeFolderOptions): TranscriptSource {
   const volume = homeFolder(volumeFolder, options)
   return {
@@ -28,7 +29,7 @@ export function createMirroredHome(volumeFolder: string, options: HomeFolderOpti
   }
 }
 
-/** Of a path in the home; undefined when it is not kept. */
+/** Returns the path in the volume for a path in the home. Undefined when the volume does not store it. */
 function inVolume(path: string): string | undefined {
   for (const { home, volume, kind, companions = [] } of MIRRORS) {
     if (kind === 'folder') {
@@ -40,7 +41,7 @@ function inVolume(path: string): string | undefined {
   return undefined
 }
 
-/** `/x` when the path is `<folder>/x`, empty when it is the folder. */
+/** Returns `/x` for the path `<folder>/x`, and an empty string for the folder itself. */
 function belowOf(path: string, folder: string): string | undefined {
   if (path === folder) return ''
   return path.startsWith(`${folder}/`) ? path.slice(folder.length) : undefined

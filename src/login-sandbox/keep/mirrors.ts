@@ -1,18 +1,21 @@
 /**
- * What agents keep in a home, and where it is in the volume that outlives the home. The set-up script makes the links by this
- * table, and transcripts are read by it. Logins are no part of it: they stay in the home.
+ * The agents' files in the sandbox home that the volume stores, and their paths in the volume, which outlives the home.
+ * The set-up script creates links from this table, and Craik reads transcripts with it. Logins are not in it: they stay
+ * in the home.
  */
 
 /** Where the volume is mounted, relative to the home. */
 export const LLM_STATE = '.config/llm-state'
 
 export interface Mirror {
-  /** The link, relative to the home. */
+  /** The path of the link, relative to the home. */
   readonly home: string
-  /** What it leads to, relative to the volume. */
+  /** The target of the link, relative to the volume. */
   readonly volume: string
   readonly kind: 'folder' | 'file'
-  /** Of a file: what is put behind its name to name those that belong to it, which its program makes beside the link's target. */
+  /**
+   * For a file: the suffixes of the files that belong to it. Its program creates them next to the target of the link.
+   */
   readonly companions?: readonly string[]
 }
 
@@ -29,7 +32,7 @@ export const MIRRORS: readonly Mirror[] = [
     kind: 'file',
     companions: ['-wal', '-shm'],
   },
-  // Where a user's MCP servers are. Each program writes through the link and leaves it a link.
+  // These contain the user's MCP servers. Each program writes through the link and keeps it.
   { home: '.claude.json', volume: 'claude/claude.json', kind: 'file' },
   { home: '.codex/config.toml', volume: 'codex/config.toml', kind: 'file' },
   { home: '.gemini/settings.json', volume: 'gemini/settings.json', kind: 'file' },

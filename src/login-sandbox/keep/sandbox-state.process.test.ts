@@ -1,4 +1,4 @@
-/** What the inside says of its packages and its environment: by a real shell, and as hostile as it can be. */
+/** Tests the state that a sandbox reports, with a real shell and with hostile output. */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ const USER = process.geteuid?.() === 0 ? { uid: 12345, gid: 12345 } : {}
 const toRecords = (...records: string[]) => Buffer.from(records.map((record) => `${record}\0`).join(''))
 const parseRecords = (...records: string[]) => parseState(toRecords(...records, '#end'), AT_MS)
 
-describe('the script', () => {
+describe('the state script', () => {
   let home: string
   beforeEach(() => {
     home = mkdtempSync(join(tmpdir(), 'craik-state-'))
@@ -37,7 +37,7 @@ describe('the script', () => {
     return parseState(stdout, AT_MS)
   }
 
-  it('sees packages of Debian, npm and pip, programs, and what a profile sets', () => {
+  it('reports packages of Debian, npm and pip, programs, and variables that a profile sets', () => {
     const pretty = { name: 'left-pad', engines: { node: '>=1' }, version: '1.3.0' }
     write('.local/lib/node_modules/left-pad/package.json', JSON.stringify(pretty, undefined, 2))
     write('.local/lib/node_modules/@octo/tool/package.json', '{"name":"@octo/tool","version":"2.0.0-rc.1"}')
@@ -58,12 +58,12 @@ describe('the script', () => {
     if (existsSync('/usr/bin/dpkg-query')) expect(state.debian.dpkg).toMatch(/^\d/)
   })
 
-  it('sees the environment also when the profile ends the shell', () => {
+  it('reports the environment even when the profile exits the shell', () => {
     write('.profile', 'exit 3\n')
     expect(look({ A_NAME: 'a value' }).environment.A_NAME).toBe('a value')
   })
 
-  it('finds nothing in an empty home', () => {
+  it('reports no packages and programs in an empty home', () => {
     expect(look()).toMatchObject({ npm: {}, pip: {}, programs: {} })
   })
 })
@@ -75,14 +75,14 @@ describe('a value that looks like a key', () => {
     ['sk-', 'sk-ant-REDACTED'],
     ['ghp_', 'ghp_0123456789abcdefghijklmnopqrstuvwxyz'],
     ['github_pat_', 'github_pat_11ABCDEFG0123456789abcdefghijklmnopqrstuv'],
-  ])('is stripped, by what it begins with: %s', (_, key) => {
+  ])('is removed by its prefix: %s', (_, key) => {
     const state = parseRecords('#environment', `PLAIN=${key}`, `LATER=x ${key} y`, '#npm', `a=${key}`)
     expect(JSON.stringify(state)).not.toContain(key)
     expect(JSON.stringify(state)).not.toContain(key.slice(0, 16))
     expect(Object.keys(state.environment)).toEqual(['LATER', 'PLAIN'])
   })
 
-  it('is stripped by its name, and when it has several lines, and across the place where a value is cut', () => {
+  it('is removed by its variable’s name, with several lines, and at the point where a value is truncated', () => {
     const block = '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----'
     const key = 'ghp_0123456789abcdefghijklmnopqrstuvwxyz'
     const long = `${'a '.repeat(STATE_LIMITS.valueChars / 2 - 5)}${key} ${'b '.repeat(9000)}`
@@ -93,14 +93,14 @@ describe('a value that looks like a key', () => {
   })
 })
 
-describe('what a hostile inside writes', () => {
-  it('is refused when it breaks off or never ends', () => {
+describe('hostile output', () => {
+  it('is refused when it is incomplete or too long', () => {
     expect(() => parseState(toRecords('#npm', 'a=1'), AT_MS)).toThrow('is incomplete')
     expect(() => parseState(Buffer.alloc(0), AT_MS)).toThrow('is incomplete')
     expect(() => parseState(Buffer.alloc(STATE_LIMITS.outputBytes + 1), AT_MS)).toThrow('longer')
   })
 
-  it('is not hidden by its name: one that cannot be shown is spelled out, one too long is cut', () => {
+  it('cannot hide an entry by its name: unprintable characters are escaped, and long names are cut', () => {
     const long = `.local/bin/${'x'.repeat(255)}`
     const names = [
       '.local/bin/a\x1b[2Jb',
@@ -117,7 +117,7 @@ describe('what a hostile inside writes', () => {
     )
   })
 
-  it('does not hide what follows behind a package that is called like a part', () => {
+  it('cannot hide later entries behind a package with the name of a part', () => {
     expect(parseRecords('#npm', '#x=1', '#end=1', 'evil=1').npm).toEqual({
       '#x': '1',
       '#end': '1',
@@ -125,21 +125,21 @@ describe('what a hostile inside writes', () => {
     })
   })
 
-  it('has versions of packages whose names are those of secrets', () => {
+  it('keeps the versions of packages whose names look like secrets', () => {
     expect(parseRecords('#debian', 'base-passwd=3.6.1', '#pip', 'token=1.0')).toMatchObject({
       debian: { 'base-passwd': '3.6.1' },
       pip: { token: '1.0' },
     })
   })
 
-  it('has no key in a name', () => {
+  it('keeps no key in a name', () => {
     const key = 'ghp_0123456789abcdefghijklmnopqrstuvwxyz'
     expect(JSON.stringify(parseRecords('#programs', `bin/${key}=`, '#npm', `${key}=1`))).not.toContain(
       key.slice(0, 12),
     )
   })
 
-  it('has no names that are none, and no more entries than there may be, and the others are counted', () => {
+  it('loses invalid names and entries over the limit, and the latter are counted', () => {
     const many = Array.from({ length: STATE_LIMITS.entries + 50 }, (_, i) => `p${i}=1`)
     const state = parseRecords('#npm', '=x', 'none', '__proto__=x', '#odd', 'y=1', '#pip', ...many)
     expect(state.npm).toEqual({})
@@ -147,7 +147,7 @@ describe('what a hostile inside writes', () => {
     expect(state.pip['(more than are listed)']).toBe('51')
   })
 
-  it('gives a state that fits, whatever it is', () => {
+  it('always gives a valid state', () => {
     const record = fc.oneof(
       fc.constantFrom('#debian', '#npm', '#pip', '#programs', '#environment', '#end', '__proto__=1', '1=2'),
       fc.string({ unit: 'binary', maxLength: 60 }),

@@ -1,4 +1,7 @@
-/** What is installed and set in a sandbox, as the inside says it: read with limits, and without anything that looks like a key. */
+/**
+ * Parses the packages and the environment that a sandbox reports. It applies limits and removes everything that looks
+ * like a key.
+ */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
@@ -6,9 +9,9 @@ import { redactText, redactValue } from '../../receipts/redaction/redact.ts'
 import { cleanText } from '../../transcripts/clean-text.ts'
 
 export const STATE_LIMITS = {
-  /** Of all that the script may write; more is not read. */
+  /** The most output of the script that Craik reads. */
   outputBytes: 4 * 1024 * 1024,
-  /** Of each part. */
+  /** The limit for each part. */
   entries: 20_000,
   nameChars: 256,
   valueChars: 4096,
@@ -21,7 +24,7 @@ const entries = z
   .record(z.string().min(1).max(STATE_LIMITS.nameChars), z.string().max(STATE_LIMITS.valueChars + 1))
   .refine((found) => Object.keys(found).length <= STATE_LIMITS.entries)
 
-/** Names with their versions or values; a program has none. */
+/** Names with their versions or values. Programs have empty values. */
 export const sandboxState = z.strictObject({
   version: z.literal(1),
   takenAt: z.iso.datetime(),
@@ -33,10 +36,13 @@ export const sandboxState = z.strictObject({
 })
 export type SavedState = z.infer<typeof sandboxState>
 
-/** They differ from one shell to the next and say nothing. */
+/** These variables differ between shells and carry no information. */
 const PASSING: ReadonlySet<string> = new Set(['_', 'SHLVL', 'PWD', 'OLDPWD', '__proto__'])
 
-/** Of what `stateScript` wrote; refuses what broke off. What has a name is seen or counted: nothing hides behind its name. */
+/**
+ * Parses the output of `stateScript` and refuses incomplete output. Every entry with a name is listed or counted, so
+ * that no name can hide an entry.
+ */
 export function parseState(output: Uint8Array, takenAtMs: number): SavedState {
   if (output.length > STATE_LIMITS.outputBytes) throw unreadable('is longer than 4 MiB')
   const parts: Record<StatePart, Map<string, string>> = {
@@ -49,7 +55,7 @@ export function parseState(output: Uint8Array, takenAtMs: number): SavedState {
   let current: Map<string, string> | undefined
   let isWhole = false
   for (const record of Buffer.from(output).toString('utf8').split('\0')) {
-    // A package may be called `#x`, and has a version.
+    // A package can have the name `#x`, but its record contains a version.
     if (record.startsWith('#') && !record.includes('=')) {
       isWhole = record === '#end'
       current = parts[STATE_PARTS.find((part) => record === `#${part}`)!]
@@ -61,11 +67,11 @@ export function parseState(output: Uint8Array, takenAtMs: number): SavedState {
     takenAt: new Date(takenAtMs).toISOString(),
     ...Object.fromEntries(STATE_PARTS.map((part) => [part, sortEntries(parts[part])])),
   }
-  // A variable is a secret also by its name; a package such as base-passwd is none.
+  // A variable can be a secret by its name. A package such as base-passwd is not one.
   return sandboxState.parse({ ...state, environment: redactValue(sortEntries(parts.environment)).value })
 }
 
-/** What there is more of than is kept, with how many. */
+/** The entry that counts everything over the limit. */
 const MORE = '(more than are listed)'
 
 function add(part: Map<string, string>, record: string): void {
@@ -79,7 +85,10 @@ function add(part: Map<string, string>, record: string): void {
 
 const SHOWN_CHARS = 160
 
-/** One that is too long, that a terminal would not show as it is, or that holds a key is spelled out, and told from all others by its digest. */
+/**
+ * Escapes a name that is too long, that a terminal would not print as it is, or that contains a key. A digest keeps the
+ * result unique.
+ */
 function cleanStateName(name: string): string {
   const isPlain = name.length <= STATE_LIMITS.nameChars && cleanText(name) === name && !name.includes('\n')
   const redacted = redactText(name.slice(0, OVERLAP_CHARS)).text
@@ -89,10 +98,10 @@ function cleanStateName(name: string): string {
   return `${visible.slice(0, SHOWN_CHARS)} (sha256 ${digest})`
 }
 
-/** So much more is looked at, so that a secret across the cut is seen whole. */
+/** The redaction reads this many characters more, so that it sees all of a secret at the point of truncation. */
 const OVERLAP_CHARS = 8 * 1024
 
-/** On one line. Secrets are looked for before: some have several. */
+/** Returns the value on one line. The redaction comes first, because some secrets have several lines. */
 function cleanStateValue(text: string): string {
   const looked = cleanText(text.slice(0, STATE_LIMITS.valueChars + OVERLAP_CHARS))
   const value = redactText(looked).text.replaceAll('\n', '⏎')
@@ -107,7 +116,7 @@ function unreadable(problem: string): CraikError {
   return new CraikError('boundary_failed', `the package list of the sandbox ${problem}`)
 }
 
-/** Whether two looks saw the same. */
+/** Returns whether two states have the same entries. */
 export function isSameState(one: SavedState, other: SavedState): boolean {
   return STATE_PARTS.every((part) => JSON.stringify(one[part]) === JSON.stringify(other[part]))
 }

@@ -1,4 +1,4 @@
-/** The set-up of a login's home, by a real shell as a user who is not root. */
+/** Tests the set-up of a login's home, with a real shell and as a user who is not root. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   chmodSync,
@@ -22,7 +22,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LLM_STATE, MIRRORS } from './mirrors.ts'
 import { type SetUpOptions, setUpScript } from './set-up-script.ts'
 
-/** Root's tests see no permission bug, so root is somebody else here. */
+/** Tests that run as root find no permission bug, so the script runs as another user. */
 const USER = process.geteuid?.() === 0 ? { uid: 12345, gid: 12345 } : {}
 const GIT = { name: 'Octo Cat', email: 'octo@example.com' }
 
@@ -55,7 +55,7 @@ function setUp(options: Partial<SetUpOptions> = {}): void {
   expect(sh(setUpScript({ home, git: GIT, ...options }))).toEqual({ code: 0, stderr: '', stdout: '' })
 }
 
-/** As the user would. */
+/** Writes a file as the script's user. */
 function write(path: string, content: string): void {
   const at = join(home, path)
   spawnSync('mkdir', ['-p', dirname(at)], USER)
@@ -74,7 +74,7 @@ const git = (...args: string[]) =>
     .split('\n')
 const isLink = (path: string) => lstatSync(join(home, path)).isSymbolicLink()
 
-/** Every path below the home with what it is: another run must leave all of it as it is. */
+/** Returns every path below the home with its properties. Another run must not change any of them. */
 function picture(): string {
   return execFileSync('find', [home, '-printf', '%P %y %l %m %s %T@\n'], { encoding: 'utf8' })
     .split('\n')
@@ -84,7 +84,7 @@ function picture(): string {
 }
 
 describe('a new home', () => {
-  it('gets a link for all that is kept, and git over HTTPS under the login’s name', () => {
+  it('gets a link for each stored path, and git over HTTPS under the login’s name', () => {
     setUp()
     for (const { home: at, volume, kind } of MIRRORS) {
       expect(readlinkSync(join(home, at))).toBe(join(home, LLM_STATE, volume))
@@ -104,7 +104,7 @@ describe('a new home', () => {
     )
   })
 
-  it('is as it was after another run', () => {
+  it('does not change in another run', () => {
     setUp()
     write(`${LLM_STATE}/claude/projects/-x/a.jsonl`, 'a')
     const [before, config] = [picture(), read('.gitconfig')]
@@ -113,7 +113,7 @@ describe('a new home', () => {
     expect(read('.gitconfig')).toBe(config)
   })
 
-  it('takes another name for git, and keeps what the user set otherwise', () => {
+  it('gets another git author, and keeps the user’s other settings', () => {
     setUp()
     git('core.editor', 'vi')
     git('--add', 'url.https://github.com/.insteadOf', 'gh:')
@@ -123,7 +123,7 @@ describe('a new home', () => {
     expect(git('--get-all', 'url.https://github.com/.insteadOf')).toHaveLength(3)
   })
 
-  it('rewrites both ways to write a repository of GitHub', () => {
+  it('rewrites both forms of a GitHub repository’s address', () => {
     setUp()
     for (const url of ['git@github.com:octo/hello.git', 'ssh://git@github.com/octo/hello.git']) {
       const rewritten = execFileSync('git', ['ls-remote', '--get-url', url], {
@@ -135,7 +135,7 @@ describe('a new home', () => {
     }
   })
 
-  it('has the settings that it is given where there are none, and never over others', () => {
+  it('gets the given settings where none exist, and keeps existing ones', () => {
     const settings = [
       { path: '.claude.json', content: '{"theme": "it\'s dark"}\n' },
       { path: '.config/opencode/opencode.json', content: '{}\n' },
@@ -151,8 +151,8 @@ describe('a new home', () => {
   })
 })
 
-describe('a stale lock of git', () => {
-  it('does not keep the set-up from its work', () => {
+describe('a stale git lock', () => {
+  it('does not prevent the set-up', () => {
     write('.gitconfig.lock', '')
     setUp()
     expect(git('user.name')).toEqual(['Octo Cat'])
@@ -160,8 +160,8 @@ describe('a stale lock of git', () => {
   })
 })
 
-describe('what was there before', () => {
-  it('is moved into the volume: folders, hidden files and all', () => {
+describe('existing files', () => {
+  it('move into the volume, with folders and hidden files', () => {
     write('.claude/projects/-x/a.jsonl', 'a')
     write('.claude/projects/-x/.hidden', 'h')
     write('.claude/projects/-x/y z/b.jsonl', 'b')
@@ -178,7 +178,7 @@ describe('what was there before', () => {
     expect(readdirSync(join(home, LLM_STATE, 'claude')).sort()).toEqual(['agents', 'cache', 'projects'])
   })
 
-  it('and is in the volume already is set beside what is there, or gone when it is the same', () => {
+  it('move next to a different file of the volume, or are removed when they are equal', () => {
     write(`${LLM_STATE}/claude/projects/-x/a.jsonl`, 'of the volume')
     write(`${LLM_STATE}/claude/projects/-x/same.jsonl`, 'same')
     write('.claude/projects/-x/a.jsonl', 'of the home')
@@ -193,14 +193,14 @@ describe('what was there before', () => {
     ])
   })
 
-  it('takes OpenCode’s database along with its log', () => {
+  it('include OpenCode’s database with its log', () => {
     mkdirSync(join(home, '.local/share/opencode'), { recursive: true })
     const path = join(home, '.local/share/opencode/opencode.db')
     const database = new DatabaseSync(path)
     database.exec(
       'PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(x); INSERT INTO t VALUES(7)',
     )
-    // A copy of what an agent leaves that was killed: with its log.
+    // This copy with the log is what a killed agent leaves behind.
     for (const suffix of ['', '-wal']) writeFileSync(join(home, `kept${suffix}`), readFileSync(path + suffix))
     database.close()
     for (const suffix of ['', '-wal']) writeFileSync(path + suffix, readFileSync(join(home, `kept${suffix}`)))
@@ -213,7 +213,7 @@ describe('what was there before', () => {
     expect(readdirSync(join(home, '.local/share/opencode'))).toEqual(['opencode.db'])
   })
 
-  it('and is a wrong link is replaced, and what it leads to is left alone', () => {
+  it('that are wrong links are replaced, and their targets stay unchanged', () => {
     write('elsewhere/a.jsonl', 'a')
     mkdirSync(join(home, '.claude'))
     own(join(home, '.claude'))
@@ -225,7 +225,7 @@ describe('what was there before', () => {
     expect(read('elsewhere/a.jsonl')).toBe('a')
   })
 
-  it('of a program that put a file in place of its link is newer than what the volume has', () => {
+  it('of a program that replaced its link are newer than the file in the volume', () => {
     setUp()
     write(`${LLM_STATE}/gemini/settings.json`, 'old')
     rmSync(join(home, '.gemini/settings.json'))
@@ -236,7 +236,7 @@ describe('what was there before', () => {
     expect(read(`${LLM_STATE}/gemini/settings.json.set-aside-1`)).toBe('old')
   })
 
-  it('of a home that was made anew is set aside: the volume has what the user did', () => {
+  it('of a home that was created again are set aside, because the volume has the user’s own', () => {
     write(`${LLM_STATE}/gemini/settings.json`, 'of the user')
     write('.gemini/settings.json', 'as it comes')
     setUp()
@@ -245,14 +245,14 @@ describe('what was there before', () => {
   })
 })
 
-it('loses nothing when it is killed before any step, and leaves nothing half done', () => {
+it('loses nothing when it is killed before any step, and leaves nothing incomplete', () => {
   const files = Array.from({ length: 6 }, (_, i) => `-x/${i % 2}/${i}.jsonl`)
   const database = '.local/share/opencode/opencode.db'
   for (const file of files) write(`.claude/projects/${file}`, file)
   write('.gemini/settings.json', 'mine')
   for (const suffix of ['', '-wal', '-shm']) write(`${database}${suffix}`, `database${suffix}`)
 
-  /** Programs that end the shell in place of the step with that number. */
+  /** These programs kill the shell in place of the step with that number. */
   const steps = mkdtempSync(join(tmpdir(), 'craik-steps-'))
   chmodSync(steps, 0o777)
   for (const program of ['cp', 'mv', 'rm', 'rmdir', 'ln'])
@@ -295,8 +295,8 @@ PATH=\${PATH#*:} exec ${program} "$@"
   expect(linked.sort()).toEqual(MIRRORS.map((mirror) => mirror.home).sort())
 })
 
-describe('what cannot be done', () => {
-  it('is said, and the rest is done all the same', () => {
+describe('a failed step', () => {
+  it('is reported, and the other steps still run', () => {
     write('elsewhere/x', '')
     symlinkSync(join(home, 'elsewhere'), join(home, '.codex'))
     const { code, stderr } = sh(setUpScript({ home, git: GIT }))
@@ -307,7 +307,7 @@ describe('what cannot be done', () => {
     expect(git('user.name')).toEqual(['Octo Cat'])
   })
 
-  it('leaves a folder that may not be emptied as it is', () => {
+  it('leaves a folder that it cannot empty unchanged', () => {
     write('.claude/projects/-x/a.jsonl', 'a')
     chmodSync(join(home, '.claude/projects/-x'), 0o500)
     const { code, stderr } = sh(setUpScript({ home, git: GIT }))
@@ -321,7 +321,7 @@ describe('what cannot be done', () => {
   })
 })
 
-it('takes any name and address as they are, and no second line', () => {
+it('accepts any git name and email unchanged, but no line breaks', () => {
   fc.assert(
     fc.property(
       fc.string({ minLength: 1, maxLength: 40 }).filter((text) => /^[^\0\r\n]*\S[^\0\r\n]*$/.test(text)),

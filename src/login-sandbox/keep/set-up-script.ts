@@ -1,21 +1,21 @@
 /**
- * What is run inside a login's sandbox at each `up`, by `/bin/sh -s` as the user that agents run as: links from the home into
- * the volume, and git over HTTPS under the login's name. It can be run again and again and be killed at any moment; what it
- * finds in the way is moved into the volume or set aside, never removed.
+ * The script that runs in a login's sandbox at each `up`, with `/bin/sh -s` as the agents' user. It links paths of the
+ * home to the volume, and sets up git over HTTPS under the login's name. It can run repeatedly, and be killed at any
+ * moment. It moves existing files into the volume or sets them aside, and never removes them.
  */
 import { CraikError } from '../../errors.ts'
 import { joinCommand, quoteArgument } from '../../lib/shlex.ts'
 import { LLM_STATE, MIRRORS } from './mirrors.ts'
 
 export interface SetUpOptions {
-  /** Inside, absolute. */
+  /** The absolute path of the sandbox home. */
   readonly home: string
   readonly git: { readonly name: string; readonly email: string }
-  /** What a program's settings are where nobody has any yet. Only those that are kept in the volume; others are left out. */
+  /** The settings of programs for paths where no file exists yet. Settings outside the volume are left out. */
   readonly settings?: readonly { readonly path: string; readonly content: string }[]
 }
 
-/** Exits 1 when not all of it could be done, and says on standard error what. */
+/** Returns the script. It exits with 1 when a step failed, and reports the step on standard error. */
 export function setUpScript({ home, git, settings = [] }: SetUpOptions): string {
   for (const text of [home, git.name, git.email])
     if (/[\0\r\n]/.test(text))
@@ -42,12 +42,12 @@ export function setUpScript({ home, git, settings = [] }: SetUpOptions): string 
   ].join('\n')
 }
 
-/** In the home, so that a home that was linked is told from a new one. */
+/** A file in the home that distinguishes a linked home from a new one. */
 const LINKED = '.config/craik-links'
 
 /**
- * A file that took the place of a link of ours was put there by its program, and is newer than what is in the volume. In a home
- * that was never linked it is the other way round.
+ * If a file replaced one of Craik's links, its program wrote it, and it is newer than the volume's file. In a home that
+ * was never linked, the volume's file is newer.
  */
 const LINKS = `umask 077
 HOME=$home
@@ -205,8 +205,8 @@ git_email() { git_email=$1; }
 mkdir -p -- "$home/.config" "$state" || complain "~/${LLM_STATE} is missing"`
 
 /**
- * A lock that stays is of a git that was killed, and would keep every later one from writing. Which addresses are rewritten is a
- * list: each is added unless it is in it.
+ * A lock that stays was left by a killed git and would block every later write. `insteadOf` is a list: the script adds
+ * each address unless the list contains it.
  */
 const GIT = `lock=$home/.gitconfig.lock
 tries=0

@@ -1,9 +1,13 @@
 /**
- * What is run inside by `/bin/sh -s` to see what is installed and set there. It writes records that a NUL ends: the name of a
- * part (`#npm`), then what is in it (`name=value`), and `#end` when nothing is missing.
+ * The script that lists the packages, programs and variables of a sandbox. It runs in the sandbox with `/bin/sh -s`. It
+ * writes records that end with a NUL: the name of a part (`#npm`), its entries (`name=value`), and `#end` when nothing
+ * is missing.
  */
 
-/** The environment is that of a login shell, so that what a profile sets is seen; what a profile prints is not. */
+/**
+ * The environment is that of a login shell, so that it includes the variables of a profile. The output of the profile
+ * is dropped.
+ */
 export function stateScript(): string {
   return SCRIPT
 }

@@ -1,4 +1,7 @@
-/** The snapshot of a sandbox in the inbox: what changed, in files that are whole, private, and never behind a link. */
+/**
+ * Tests the snapshot of a sandbox in the inbox: its changes, in complete and private files that are never behind a
+ * link.
+ */
 import {
   lstatSync,
   mkdirSync,
@@ -24,8 +27,8 @@ const state = (minute: number, ...records: string[]): SavedState =>
     Date.UTC(2026, 10, 15, 9, minute),
   )
 
-describe('changes', () => {
-  it('are what was added, removed and changed, by kind', () => {
+describe('the list of changes', () => {
+  it('contains the added, removed and changed entries by kind', () => {
     const before = state(0, '#debian', 'jq=1.6', 'vim=9', '#environment', 'A=1')
     const after = state(
       5,
@@ -58,7 +61,7 @@ From 2026-11-15T09:00:00.000Z to 2026-11-15T09:05:00.000Z.
 `)
   })
 
-  it('are named up to a number, and counted: a part of thousands is told of', () => {
+  it('names a limited number of entries and counts the rest of a part', () => {
     const many = (kind: string, count: number) =>
       Array.from({ length: count }, (_, at) => `${kind}-${String(at).padStart(5, '0')}=1`)
     const before = state(0, '#debian', 'x-changed=1', 'x-gone=1', '#npm')
@@ -72,7 +75,7 @@ From 2026-11-15T09:00:00.000Z to 2026-11-15T09:05:00.000Z.
     expect(npm).not.toContain('more')
   })
 
-  it('are none', () => {
+  it('says when nothing changed', () => {
     expect(diffStates(state(0, '#npm', 'a=1'), state(5, '#npm', 'a=1'))).toContain('Nothing changed.')
   })
 })
@@ -89,7 +92,7 @@ describe('the inbox', () => {
   const save = (exit: SavedState) => writeSnapshot({ inbox, isoTimestamp: AT, entry, exit })
   const at = (name: string) => join(inbox, AT, name)
 
-  it('gets three files that only their owner may read, and has them brought up to date in place', async () => {
+  it('receives three files that only their owner can read, and later snapshots update them in place', async () => {
     expect(await save(state(5, '#npm', 'a=1', 'c=3'))).toBe(join(inbox, AT))
     await save(state(10, '#npm', 'a=1', 'b=2'))
     expect(readdirSync(join(inbox, AT)).sort()).toEqual(['changes.md', 'entry.json', 'exit.json'])
@@ -100,7 +103,7 @@ describe('the inbox', () => {
     expect(statSync(join(inbox, AT)).mode & 0o777).toBe(0o700)
   })
 
-  it('gets nothing when nothing changed, and is told when nothing is changed any more', async () => {
+  it('receives nothing when nothing changed, and an update when earlier changes are undone', async () => {
     expect(await save(state(5, '#npm', 'a=1'))).toBeUndefined()
     expect(readdirSync(inbox)).toEqual([])
     await save(state(10, '#npm', 'a=1', 'b=2'))
@@ -115,7 +118,7 @@ describe('the inbox', () => {
     expect(['changes.md', 'entry.json', 'exit.json'].map((name) => lstatSync(at(name)).ino)).toEqual(before)
   })
 
-  it('has no left-overs of one that was killed', async () => {
+  it('keeps no temporary files of a writer that was killed', async () => {
     mkdirSync(join(inbox, AT), { recursive: true, mode: 0o700 })
     writeFileSync(at('.exit.json.0123456789abcdef.tmp'), '{')
     await save(state(5))
@@ -138,7 +141,7 @@ describe('the inbox', () => {
     expect(lstatSync(at('exit.json')).isFile()).toBe(true)
   })
 
-  it('takes no name that is no time', async () => {
+  it('accepts only a timestamp as the folder’s name', async () => {
     await expect(
       writeSnapshot({ inbox, isoTimestamp: '../elsewhere', entry, exit: entry }),
     ).rejects.toMatchObject({ code: 'internal' })

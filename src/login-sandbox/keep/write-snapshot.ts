@@ -1,31 +1,31 @@
-/** Puts what a sandbox was like when it was entered, what it is like now, and what changed, into the user's inbox. */
+/** Writes the state of a sandbox at entry, its current state and the changes to the user's inbox. */
 import { lstatSync, readdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { readPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
 import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
-import { asExport, enterOwn, openInbox } from '../../transcripts/export/own-folder.ts'
+import { enterOwn, openInbox, toExportError } from '../../transcripts/export/own-folder.ts'
 import { diffStates } from './diff-states.ts'
 import { isSameState, type SavedState, sandboxState } from './sandbox-state.ts'
 
 export interface SnapshotFiles {
   readonly inbox: string
-  /** When the sandbox was entered, as the name of a folder: `2026-11-15T09-12-44Z`. */
+  /** The time of entry, as the name of a folder: `2026-11-15T09-12-44Z`. */
   readonly isoTimestamp: string
   readonly entry: SavedState
-  /** As it is now, or was at the end. */
+  /** The current state, or the last one. */
   readonly exit: SavedState
 }
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/
-/** Of a file that was not whole when its writer was killed. */
+/** Matches the name of an incomplete file whose writer was killed. */
 const LEFT_OVER = /^\.(?:entry\.json|exit\.json|changes\.md)\.[0-9a-f]{16}\.tmp$/
-/** More than any state takes. */
+/** More than any state needs. */
 const MAX_BYTES = 16 * 1024 * 1024
 
 /**
- * Gives the folder; undefined when nothing changed since the sandbox was entered, which leaves none. While nothing changes nothing is
- * written: an inbox may be kept in git.
+ * Returns the folder. When nothing changed since the sandbox was entered, it returns undefined and creates no folder.
+ * It writes nothing while nothing changes, because an inbox can be in git.
  */
 export async function writeSnapshot({
   inbox,
@@ -38,7 +38,7 @@ export async function writeSnapshot({
   const path = `${resolve(inbox)}/${isoTimestamp}`
   const outer = await openInbox(inbox)
   try {
-    // One that is there tells of changes, or of their end.
+    // An existing folder reports changes. It must also report when they were undone.
     const isThere = lstatSync(outer.at(isoTimestamp), { throwIfNoEntry: false }) !== undefined
     if (!isThere && isSameState(entry, exit)) return undefined
     const folder = await enterOwn(outer, isoTimestamp, path)
@@ -50,7 +50,7 @@ export async function writeSnapshot({
       replace(folder, 'exit.json', json(now))
       replace(folder, 'changes.md', diffStates(entry, now))
     } catch (error) {
-      throw asExport(error, path)
+      throw toExportError(error, path)
     } finally {
       await folder.close()
     }
@@ -60,7 +60,7 @@ export async function writeSnapshot({
   return path
 }
 
-/** As it was written before; whatever else is there is none. */
+/** Returns the state of the last write. Undefined for any other content. */
 function lastState(folder: OpenFolder): SavedState | undefined {
   try {
     return sandboxState.parse(JSON.parse(readPrivateFile(folder.at('exit.json'), MAX_BYTES).toString()))
@@ -73,7 +73,7 @@ function json(state: SavedState): string {
   return `${JSON.stringify(state, undefined, 2)}\n`
 }
 
-/** The name gets the new file in one step, whatever it led to before: a link is replaced and not followed. */
+/** Replaces the file in one step, whatever it was before. A link is replaced and not followed. */
 function replace(folder: OpenFolder, name: string, content: string): void {
   const path = folder.at(name)
   const found = lstatSync(path, { throwIfNoEntry: false })

@@ -1,6 +1,9 @@
-/** Names and limits that the server of the API and its clients share. No schema, so that a client loads nothing for it. */
+/**
+ * The names and limits that the API's server and its clients share. It has no schema, so that a client loads no other
+ * module for it.
+ */
 
-/** Both ends must say the same number. */
+/** Server and client must have the same number. */
 export const API_VERSION = 1
 
 export const FRAMES_TYPE = 'application/vnd.craik.frames'
@@ -8,31 +11,31 @@ export const LINES_TYPE = 'application/jsonl'
 export const BYTES_TYPE = 'application/octet-stream'
 
 export const HEADER = {
-  /** A grant that the request is to be decided with; without it a usable one is looked up. */
+  /** The grant for the decision about the request. Without it, Craik searches for a usable grant. */
   grant: 'craik-grant',
-  /** The receipt that a job was begun under. */
+  /** The receipt for the start of a job. */
   receipt: 'craik-receipt',
-  /** `1`: the job was started by this request; `0`: it was known. */
+  /** `1` when this request started the job, `0` when the job existed. */
   created: 'craik-created',
-  /** Bytes of the whole file. */
+  /** The size of the whole file in bytes. */
   size: 'craik-size',
-  /** Of a snapshot as a whole. */
+  /** The digest of the whole snapshot. */
   digest: 'craik-digest',
 } as const
 
-/** What follows `101 Switching Protocols` is the raw byte stream of a port. */
+/** After `101 Switching Protocols`, the connection is the raw byte stream of a port. */
 export const PORT_PROTOCOL = 'craik-tcp'
 
-/** How a path names a sandbox: its id, or its name. */
+/** The name of a sandbox in a path: its id or its name. */
 export const SANDBOX_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 export const VOLUME_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
 
 export const API_LIMITS = {
-  /** Of a JSON body; the longest argv and environment fit. */
+  /** The limit for a JSON body. The longest argv and environment fit. */
   jsonBytes: 1024 * 1024,
-  /** Of each stream of a buffered exec. */
+  /** The limit for each stream of a buffered exec. */
   bufferedBytes: 1024 * 1024,
-  /** Of the input of a buffered exec. */
+  /** The limit for the input of a buffered exec. */
   bufferedInputBytes: 512 * 1024,
   argvItems: 4096,
   argvBytes: 512 * 1024,

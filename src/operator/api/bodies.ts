@@ -1,4 +1,4 @@
-/** What the API answers with. Types only; `docs/reference/operator-api.md` shows them at work. */
+/** The types of the API's responses. `docs/reference/operator-api.md` has examples. */
 import type {
   FileList,
   FileStat,
@@ -11,9 +11,9 @@ import type {
 import type { SnakeCase } from './snake-case.ts'
 
 export interface ErrorBody {
-  /** What was being done to what, for a person. */
+  /** A message for the user that says what failed. */
   readonly error: string
-  /** One of the codes of `docs/reference/errors.md`. */
+  /** One of the codes in `docs/reference/errors.md`. */
   readonly code: string
   readonly hint: string
   readonly details?: Readonly<Record<string, unknown>>
@@ -23,16 +23,16 @@ export interface ErrorBody {
 export interface VersionBody {
   readonly api: number
   readonly version: string
-  /** Another value: other code. */
+  /** Differs when the code differs. */
   readonly build: string
-  /** When that code was last changed; of two builds of one version the later is the newer. */
+  /** The time of the last change to that code. Of two builds of one version, the later one is newer. */
   readonly built_at_ms: number
   readonly pid: number
-  /** False while it takes over the sandboxes of the one before. */
+  /** False while the supervisor takes over the sandboxes of its predecessor. */
   readonly ready: boolean
-  /** The files that it was started from are gone: what it has not read yet it cannot read any more. */
+  /** True when the files that it was started from are missing. It can then load no more of them. */
   readonly program_gone: boolean
-  /** Programs of the user's that it can execute on the host, by name; an earlier version does not say. */
+  /** The user's programs that it can execute on the host, by name. An earlier version does not send them. */
   readonly programs?: readonly string[]
 }
 
@@ -40,14 +40,17 @@ export interface SupervisorBody extends VersionBody {
   readonly started_at_ms: number
   readonly draining: boolean
   readonly sandboxes: number
-  /** Places that wait for a sandbox. */
+  /** Sandbox instances that wait for a sandbox in the warm pool. */
   readonly warm: number
-  /** Open connections, this one included. */
+  /** The open connections, including this one. */
   readonly connections: number
   readonly memory_bytes: number
-  /** How long it stays when there is nothing left to hold. */
+  /** How long it keeps running when nothing uses it. */
   readonly idle_ms: number
-  /** The engine that the environment named when it was started; null: none, so that it looks where they usually are. */
+  /**
+   * The engine that the environment named at the start. Null when it named none, so that the supervisor searches the
+   * usual locations.
+   */
   readonly engine: string | null
 }
 
@@ -66,7 +69,7 @@ export interface EnforcedBody {
 }
 
 interface ContainerBody {
-  /** The engine's own id of the image; while it runs, of the one that it runs. */
+  /** The engine's id of the image. For a running container, the id of the image that it runs. */
   readonly image: string
   readonly image_name: string
   readonly runtime: string
@@ -74,7 +77,7 @@ interface ContainerBody {
   readonly state: string
 }
 
-/** When it is stopped and, once it is, removed without being told to; null: never. */
+/** When Craik stops the sandbox, and when it removes the stopped sandbox, without a request. Null means never. */
 export interface EndsBody {
   readonly idle_ms: number | null
   readonly lifetime_ms: number | null
@@ -100,17 +103,20 @@ export interface SandboxBody {
   readonly isolation: string
   readonly host_uid: number | null
   readonly workspace: { readonly mode: 'copy' } | { readonly mode: 'in-place'; readonly folder: string }
-  /** Other folders of the machine that it can read. */
+  /** Other folders of the host that the sandbox can read. */
   readonly mounts: readonly { readonly folder: string; readonly at: string; readonly mode: 'read_only' }[]
-  /** What it keeps in its home beyond its own life, and where there. */
+  /** The volumes, which outlive the sandbox, and their paths in the sandbox home. */
   readonly volumes: readonly { readonly name: string; readonly at: string }[]
-  /** What it is made of, when it is a container. */
+  /** The image and the runtime of a container. Null for other backends. */
   readonly container: ContainerBody | null
-  /** Agents' command lines in it. */
+  /** The agent CLIs in the sandbox. */
   readonly harnesses: readonly { readonly name: string; readonly version: string }[]
-  /** What it gets of the logins of this machine. */
+  /** The host logins that the sandbox receives. */
   readonly credentials: 'broker' | 'forward' | 'none'
-  /** Those that it was given when it last began to run; null: none was put in place since the supervisor began. */
+  /**
+   * The logins that the sandbox received at its last start. Null when none was put in place since the supervisor
+   * started.
+   */
   readonly accounts: readonly { readonly id: string; readonly who: string | null }[] | null
   readonly limits: LimitsBody
   readonly enforced: EnforcedBody | null
@@ -118,18 +124,18 @@ export interface SandboxBody {
   readonly policy_envelope_id: string
   readonly created_at_ms: number
   readonly ends: EndsBody
-  /** When something last happened in it, to within a minute. */
+  /** The time of the last activity, accurate to a minute. */
   readonly active_at_ms: number | null
   readonly started_at_ms: number | null
   readonly stopped_at_ms: number | null
-  /** When it will be stopped if nothing happens in it until then; null: not by itself. */
+  /** When Craik stops the sandbox if there is no activity until then. Null when it does not stop by itself. */
   readonly stops_at_ms: number | null
   readonly connected: boolean
   readonly running_jobs: number
   readonly notice: string | null
 }
 
-/** Its record was changed outside Craik, so that nothing else of it is told. */
+/** Its record was changed outside Craik, so the API reports nothing else about it. */
 interface DamagedSandboxBody {
   readonly id: string
   readonly name: string
@@ -139,7 +145,7 @@ interface DamagedSandboxBody {
 
 export type ListedSandboxBody = SandboxBody | DamagedSandboxBody
 
-/** One of the limits of all sandboxes together. */
+/** One of the limits for all sandboxes together. */
 export interface CapacityBody {
   readonly limit: 'sandboxes' | 'running' | 'memory_bytes' | 'cpu_millis' | 'disk_bytes'
   readonly in_use: number
@@ -149,22 +155,25 @@ export interface CapacityBody {
 export interface SnapshotBody {
   readonly id: string
   readonly name: string
-  /** Of everything in it. */
+  /** The digest of the whole content. */
   readonly digest: string
   readonly created_at_ms: number
-  /** `auto`: for a fork, and removed with it. */
+  /** `auto` when Craik created it for a fork. It is then removed with the fork. */
   readonly created_by: 'user' | 'auto'
   readonly imported: boolean
   readonly operator: string
   readonly policy_envelope_id: string
   readonly origin: { readonly sandbox_id: string; readonly name: string }
   readonly backend: string
-  /** Pinned: what is made from it has this very image, or one of Craik’s that was made of the same. */
+  /**
+   * The pinned image. A sandbox from this snapshot gets exactly this image, or one that Craik built from the same
+   * parts.
+   */
   readonly image: { readonly id: string; readonly name: string } | null
   readonly isolation: string
   readonly workspace: 'copy' | 'in-place'
   readonly limits: LimitsBody
-  /** The names of the environment's variables, whose values are in it. */
+  /** The names of the environment's variables. The snapshot contains their values. */
   readonly variables: readonly string[]
   readonly content: {
     readonly files: number
@@ -172,16 +181,16 @@ export interface SnapshotBody {
     readonly links: number
     readonly bytes: number
     readonly skipped: number
-    /** Of those left out, how many for which reason. */
+    /** The number of skipped files for each reason. */
     readonly skipped_for?: readonly { readonly reason: string; readonly count: number }[] | undefined
-    /** Whether everything stood still, or nothing ran, while it was read. */
+    /** True when all processes were frozen, or none ran, while Craik read the disk. */
     readonly still: boolean
     readonly changed: number
   }
   readonly archive_bytes: number
 }
 
-/** Its record was changed outside Craik, so that nothing else of it is told. */
+/** Its record was changed outside Craik, so the API reports nothing else about it. */
 interface DamagedSnapshotBody {
   readonly id: string
   readonly name: string
@@ -191,18 +200,18 @@ interface DamagedSnapshotBody {
 
 export type ListedSnapshotBody = SnapshotBody | DamagedSnapshotBody
 
-/** A folder that outlives the sandboxes that have it. */
+/** A folder that outlives the sandboxes that use it. */
 export interface VolumeBody {
   readonly name: string
-  /** What it takes on the disk of the machine; null: it took too long to find out. */
+  /** Its size on the host's disk. Null when it took too long to measure. */
   readonly size_bytes: number | null
-  /** The name of the sandbox that has it; null: none. */
+  /** The name of the sandbox that uses it. Null when none does. */
   readonly used_by: string | null
   readonly created_at_ms: number
 }
 
 export interface ExportedBody {
-  /** Where it went. */
+  /** The host that received the snapshot. */
   readonly host: string
   readonly bytes: number
   readonly digest: string
@@ -217,7 +226,7 @@ export interface SandboxEventBody {
 }
 
 export interface StatsBody {
-  /** Seen by the host. */
+  /** Measured on the host. */
   readonly observed: {
     readonly memory_bytes?: number
     readonly cpu_ms?: number
@@ -225,13 +234,13 @@ export interface StatsBody {
     readonly disk_bytes?: number
     readonly out_of_memory_kills?: number
   }
-  /** Said by the inside. */
+  /** Reported by the sandbox. */
   readonly claimed: SnakeCase<Metrics>
   readonly limits: LimitsBody
   readonly enforced: EnforcedBody
 }
 
-/** `base64` when the bytes are not UTF-8. */
+/** The encoding is `base64` when the bytes are not UTF-8. */
 export interface CapturedBody {
   readonly encoding: 'utf8' | 'base64'
   readonly data: string
@@ -244,7 +253,7 @@ export interface ExecBody {
   readonly outcome: JobOutcome
   readonly exit_code: number | null
   readonly signal: string | null
-  /** Why it was not started. */
+  /** Why the command did not start. */
   readonly error?: string
   readonly duration_ms: number
   readonly stdout: CapturedBody

@@ -1,4 +1,4 @@
-/** What the API takes: each body and query is one schema with its limits, and the type that a client writes against. */
+/** The requests of the API. Each body and query is one schema with its limits, and the type that clients use. */
 
 import { z } from 'zod'
 import { API_KEYS, isHeaderSafe } from '../../accounts/api-keys.ts'
@@ -44,7 +44,7 @@ const signal = z.string().regex(/^SIG[A-Z0-9+]{2,14}$/, 'must be a name such as 
 const reference = z.string().regex(REFERENCE, 'must be letters, digits and . _ : / @ -, at most 200')
 const columns = z.int().min(1).max(API_LIMITS.columns)
 
-/** A number in a query, written as digits. */
+/** A number in a query, in digits. */
 const count = z
   .string()
   .regex(/^(0|[1-9][0-9]{0,15})$/, 'must be a whole number')
@@ -52,7 +52,7 @@ const count = z
   .refine(Number.isSafeInteger, 'is too large')
 const flag = z.enum(['0', '1']).transform((text) => text === '1')
 
-/** By id, or by name. */
+/** Contains an id or a name. */
 export const sandboxParams = z.object({
   id: z.string().regex(SANDBOX_NAME, 'must be the id or name of a sandbox'),
 })
@@ -62,7 +62,7 @@ export const jobParams = sandboxParams.extend({
 export const processParams = sandboxParams.extend({ pid: count.refine((pid) => pid > 0) })
 export const portParams = sandboxParams.extend({ port: count.refine((port) => port > 0 && port < 65_536) })
 
-/** By id, or by name. */
+/** An id or a name. */
 const snapshotName = sandboxParams.shape.id
 export const snapshotParams = z.object({ id: snapshotName })
 
@@ -103,11 +103,14 @@ export type ExportBody = z.input<typeof exportBody>
 
 export const createBody = z.strictObject({
   name: z.string().regex(SANDBOX_NAME, 'must be letters, digits and . _ -, at most 64').optional(),
-  /** Without one `process`, or that of the snapshot. */
+  /** Default: the backend of the snapshot, or `process`. */
   backend: z.enum(['process', 'docker']).optional(),
-  /** Without one, that of the snapshot, or what the backend is for: `process` or `container`. */
+  /** Default: the isolation of the snapshot, or that of the backend, `process` or `container`. */
   isolation: z.enum(['none', 'process', 'container', 'remote', 'browser']).optional(),
-  /** Without one, a copy. A container's request says it, and network, mounts, image and environment too. */
+  /**
+   * Default: a copy. The request for a container must contain this field, and also network, mounts, image and
+   * environment.
+   */
   workspace: z
     .discriminatedUnion('mode', [
       z.strictObject({ mode: z.literal('copy') }),
@@ -123,37 +126,37 @@ export const createBody = z.strictObject({
     })
     .default({}),
   environment: environment.optional(),
-  /** Agents' command lines that it is to have, by name; without it, none. */
+  /** The agent CLIs of the sandbox, by name. Default: none. */
   harnesses: z
     .array(z.string().regex(/^[a-z]+(?:-[a-z]+){0,4}$/, 'must be the name of a harness, such as codex'))
     .max(16)
     .optional(),
-  /** What it gets of the logins of this machine; without it, nothing. */
+  /** The host logins that the sandbox receives. Default: none. */
   credentials: z.enum(['broker', 'forward', 'none']).optional(),
-  /** `none`: every other one is denied. */
+  /** Craik denies every value except `none`. */
   network: z.enum(['none', 'restricted', 'bridge']).optional(),
-  /** Other folders, to read, each at `/mnt/NAME`; one to write to is denied. */
+  /** Other folders that the sandbox can read, each at `/mnt/NAME`. Craik denies a writable one. */
   mounts: z
     .array(z.strictObject({ folder: path, at: path, mode: z.enum(['read_only', 'read_write']) }))
     .max(API_LIMITS.mounts)
     .optional(),
-  /** Folders of Craik's own that outlive the sandbox, each at a path in its home. */
+  /** Craik's volumes, which outlive the sandbox, each at a path in the sandbox home. */
   volumes: z
     .array(z.strictObject({ name: volumeName, at: path }))
     .max(API_LIMITS.volumes)
     .optional(),
   container: z
     .strictObject({
-      /** `craik`: Craik's own. */
+      /** `craik` means Craik's own image. */
       image: z.string().min(1).max(256).optional(),
       runtime: z.enum(['runc', 'runsc']).optional(),
       line: z.enum(['socket', 'relay']).optional(),
     })
     .optional(),
   policy_envelope_id: reference.optional(),
-  /** A snapshot, by id or name, whose disk becomes that of the sandbox. */
+  /** The id or name of a snapshot whose disk the sandbox gets. */
   from: snapshotName.optional(),
-  /** Null: never; what is left out has its default. */
+  /** Null means never. A missing field gets its default. */
   ends: z
     .strictObject({
       idle_ms: positive.nullable().optional(),
@@ -163,7 +166,7 @@ export const createBody = z.strictObject({
     .default({}),
 })
 type AnyCreateBody = z.input<typeof createBody>
-/** Of a container, everything is said; what a snapshot says need not be. */
+/** The request for a container must contain every field, except for those that a snapshot provides. */
 export type CreateBody =
   | (AnyCreateBody & { readonly backend?: 'process'; readonly from?: undefined })
   | (AnyCreateBody & { readonly from: string })
@@ -173,7 +176,7 @@ export type CreateBody =
         readonly container: { readonly image: string }
       })
 
-/** Values are never repeated in an answer or an error. */
+/** No response or error repeats the values. */
 export const keysBody = z.strictObject({
   keys: z.strictObject(
     Object.fromEntries(
@@ -185,14 +188,14 @@ export interface KeysBody {
   readonly keys: Readonly<Record<string, string>>
 }
 
-/** Where the caller's PATH finds programs that the supervisor does not have. */
+/** The paths, from the caller's PATH, of programs that the supervisor does not have. */
 export const programsBody = z.strictObject({
   programs: z.partialRecord(z.enum(USER_PROGRAMS), z.array(z.string().startsWith('/').max(4096)).max(8)),
 })
 
 export const stopBody = z
   .strictObject({
-    /** How long its jobs have to end after SIGTERM. */
+    /** The time that its jobs have to exit after SIGTERM. */
     grace_ms: z.int().min(0).max(API_LIMITS.graceMs).optional(),
   })
   .nullish()
@@ -201,7 +204,7 @@ export type StopBody = z.output<typeof stopBody>
 
 const runnable = {
   argv: argv.optional(),
-  /** A registered command, in place of argv. */
+  /** A registered command, instead of argv. */
   command_ref: reference.optional(),
   cwd: path.optional(),
   env: environment.optional(),
@@ -214,7 +217,7 @@ const NAMED = { error: 'must set either argv or command_ref' }
 export const execBody = z
   .strictObject({
     ...runnable,
-    /** From the client, so that a retry finds the job of the first try. */
+    /** The client chooses it, so that a retry finds the job of the first request. */
     job_id: jobParams.shape.job.optional(),
     stdin: z.string().max(API_LIMITS.bufferedInputBytes).optional(),
     stdin_encoding: z.enum(['utf8', 'base64']).default('utf8'),
@@ -227,7 +230,10 @@ const execJob = z.strictObject({
   ...runnable,
   stdin: z.boolean().optional(),
   max_output_bytes: positive.max(API_LIMITS.outputBytes).optional(),
-  /** It is ended when nobody has read it or fed it for so long; without it, it goes on. */
+  /**
+   * Craik ends the job when no client has read its output or written its input for this long. Without it, the job
+   * continues.
+   */
   ends_when_left_ms: timeoutMs.min(1_000).optional(),
 })
 const terminalJob = z.strictObject({
@@ -270,7 +276,7 @@ export const signalBody = z.strictObject({ signal })
 export const resizeBody = z.strictObject({ cols: columns, rows: columns })
 
 export const readQuery = z.strictObject({ path, offset: count.default(0), length: count.optional() })
-/** An upload is under one receipt like a job, and is named like one. */
+/** An upload has one receipt, like a job, so its id has the form of a job id. */
 const uploadId = jobParams.shape.job
 export const writeQuery = z.strictObject({
   path,

@@ -1,10 +1,10 @@
-/** Inside, fields are camelCase; in JSON they are snake_case. One function, and the type that says what it does. */
+/** Converts camelCase fields to the snake_case fields of JSON, with a type that describes the result. */
 
 type SnakeName<Name extends string> = Name extends `${infer Head}${infer Tail}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeName<Tail>}`
   : Name
 
-/** The fields of a record, and of the records in it, renamed. A record whose keys are data has none to rename. */
+/** Renames the fields of a record and of its nested records. A record whose keys are data has no fields to rename. */
 export type SnakeCase<T> = T extends string | number | boolean | null | undefined
   ? T
   : T extends readonly (infer Item)[]

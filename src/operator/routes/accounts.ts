@@ -1,9 +1,9 @@
-/** The logins that sandboxes can work with, as far as only a person's own command knows them. */
+/** The route for logins that only the user's own command can read from its environment. */
 import { keysBody } from '../api/requests.ts'
 import type { Api, RouteContext } from '../context.ts'
 import { withoutUndefined } from './sandboxes.ts'
 
-/** Every known name with the longest value fits. */
+/** Every known name fits with the longest value. */
 const MAX_BYTES = 64 * 1024
 
 export function accountRoutes(app: Api, { manager, caller }: RouteContext): void {

@@ -1,4 +1,6 @@
-/** A command run to its end, with its output in the answer: for callers that want no streams. */
+/**
+ * The route that runs a command to its end and returns its output in the response, for callers that need no streams.
+ */
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { Acknowledgements } from '../../lib/acknowledgements.ts'
@@ -10,7 +12,7 @@ import { API_LIMITS } from '../api/api-constants.ts'
 import type { CapturedBody, ExecBody } from '../api/bodies.ts'
 import { execBody, sandboxParams } from '../api/requests.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
-import { jobRequest } from '../job-request.ts'
+import { toJobRequest } from '../job-request.ts'
 
 const STEP_BYTES = 1024 * 1024
 
@@ -28,16 +30,17 @@ export function execRoute(app: Api, { manager, caller }: RouteContext): void {
         managerCaller,
         id,
         job,
-        jobRequest({ kind: 'exec', ...spec, stdin: stdin !== undefined }),
+        toJobRequest({ kind: 'exec', ...spec, stdin: stdin !== undefined }),
       )
-      // What the client cannot ask for again is not left running for nobody.
+      // Without a job id, the client cannot request the output again, so Craik cancels the command when the client
+      // disconnects.
       if (job_id === undefined)
         managerCaller.signal.addEventListener('abort', () => abandon(sandboxes, managerCaller, id, job))
       if (stdin !== undefined && started.created)
         void feed(sandboxes, managerCaller, id, job, Buffer.from(stdin, stdin_encoding))
       const acknowledgements = new Acknowledgements({
         send: (position) => sandboxes.jobs.acknowledge(managerCaller, id, job, position),
-        // Who knows the id may ask for all of it again.
+        // A client with a job id can request the whole output again, so nothing is acknowledged.
         fromBytes: job_id === undefined ? LIMITS.logMemoryBytes : Number.POSITIVE_INFINITY,
         stepBytes: STEP_BYTES,
       })
@@ -51,13 +54,13 @@ export function execRoute(app: Api, { manager, caller }: RouteContext): void {
   )
 }
 
-/** The caller is gone: what is still to be done for them is done in their name, without their signal. */
+/** Cancels the job in the caller's name but without the caller's signal, because the caller has disconnected. */
 function abandon(sandboxes: SandboxManager, managerCaller: ManagerCaller, id: SandboxId, job: JobId): void {
   const deadline = AbortSignal.timeout(5_000)
   sandboxes.jobs.cancel({ ...managerCaller, signal: deadline }, id, job).catch(() => {})
 }
 
-/** A command may end without reading its input; its result then says all there is to say. */
+/** Ignores errors, because a command can exit without reading its input. Its result then says everything. */
 async function feed(
   sandboxes: SandboxManager,
   managerCaller: ManagerCaller,
@@ -112,7 +115,7 @@ function toExecBody(
   }
 }
 
-/** The beginning of a stream; what is over the limit is read and dropped. */
+/** Keeps the beginning of a stream. It reads and drops everything over the limit. */
 class Captured {
   readonly #chunks: Buffer[] = []
   #bytes = 0
@@ -122,7 +125,7 @@ class Captured {
     const available = API_LIMITS.bufferedBytes - this.#bytes
     if (chunk.length > available) this.truncated = true
     if (available <= 0) return
-    // Copied: a frame is a view of a larger buffer, which it would keep alive.
+    // A copy, because a frame is a view of a larger buffer, which it would keep in memory.
     this.#chunks.push(Buffer.from(chunk.subarray(0, available)))
     this.#bytes += Math.min(chunk.length, available)
   }

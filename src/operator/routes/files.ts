@@ -1,4 +1,4 @@
-/** Files of a sandbox: contents as streams that can be resumed, the rest as JSON. */
+/** The routes for a sandbox's files. Contents are streams that can be resumed, and everything else is JSON. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { CraikError } from '../../errors.ts'
@@ -18,7 +18,7 @@ import {
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
-import { onlyBytes, sendStream } from '../stream-responses.ts'
+import { requireBytes, sendStream } from '../stream-responses.ts'
 import { withoutUndefined } from './sandboxes.ts'
 
 const FILES = '/api/sandboxes/:id/files'
@@ -43,7 +43,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
   )
   app.put(
     `${FILES}/content`,
-    { schema: { params: sandboxParams, querystring: writeQuery }, onRequest: onlyBytes },
+    { schema: { params: sandboxParams, querystring: writeQuery }, onRequest: requireBytes },
     async (request, reply) => {
       const { offset, ...upload } = request.query
       const { files, id, asked: caller } = await resolveSandbox(request, reply)

@@ -1,4 +1,7 @@
-/** Jobs: started under an id of the client's own, read from any position, fed from any offset. */
+/**
+ * The routes for jobs. A client starts a job under its own id, reads its output from any position and sends its input
+ * from any offset.
+ */
 import type { JobId } from '../../lib/ids.ts'
 import { FRAMES_TYPE, HEADER } from '../api/api-constants.ts'
 import {
@@ -13,8 +16,8 @@ import {
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
-import { jobRequest } from '../job-request.ts'
-import { onlyBytes, sendStream } from '../stream-responses.ts'
+import { toJobRequest } from '../job-request.ts'
+import { requireBytes, sendStream } from '../stream-responses.ts'
 
 const JOB = '/api/sandboxes/:id/jobs/:job'
 
@@ -26,7 +29,7 @@ export function addJobRoutes(app: Api, { manager, caller }: RouteContext): void 
       await caller(request, reply),
       id,
       job,
-      jobRequest(request.body),
+      toJobRequest(request.body),
     )
     const headers = {
       'content-type': FRAMES_TYPE,
@@ -57,7 +60,7 @@ export function addJobRoutes(app: Api, { manager, caller }: RouteContext): void 
   )
   app.post(
     `${JOB}/input`,
-    { schema: { params: jobParams, querystring: inputQuery }, onRequest: onlyBytes },
+    { schema: { params: jobParams, querystring: inputQuery }, onRequest: requireBytes },
     async (request, reply) => {
       const { id, job } = await resolveJob(request.params)
       const part = { ...request.query, body: request.raw }

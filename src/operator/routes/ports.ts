@@ -1,4 +1,4 @@
-/** A port of a sandbox: the connection of the request itself becomes the stream to it. */
+/** The route for a port of a sandbox. The connection of the request itself becomes the stream to the port. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { CraikError } from '../../errors.ts'

@@ -1,4 +1,4 @@
-/** What runs in a sandbox, and what it uses. */
+/** The routes for a sandbox's processes, logins and ports, and for the resources that it uses. */
 import { CraikError } from '../../errors.ts'
 import { PORT_PROTOCOL } from '../api/api-constants.ts'
 import type { StatsBody } from '../api/bodies.ts'
@@ -8,7 +8,7 @@ import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 
 const SANDBOX = '/api/sandboxes/:id'
 
-export function insideRoutes(app: Api, { manager, caller }: RouteContext): void {
+export function listProcessesRoutes(app: Api, { manager, caller }: RouteContext): void {
   app.get(`${SANDBOX}/processes`, { schema: { params: sandboxParams } }, async (request, reply) => {
     const sandboxes = await manager()
     const id = await resolveSandboxId(sandboxes, request.params.id)
@@ -46,7 +46,7 @@ export function insideRoutes(app: Api, { manager, caller }: RouteContext): void 
     await sandboxes.inside.mayConnect(await caller(request, reply), id, request.params.port)
     return {}
   })
-  // With an upgrade the request does not come here: see ports.ts.
+  // A request with an upgrade does not reach this route: see ports.ts.
   app.get(`${SANDBOX}/ports/:port`, { schema: { params: portParams } }, () => {
     throw new CraikError('usage', 'a request for a port must upgrade the connection', {
       hint: `send the headers  connection: Upgrade  and  upgrade: ${PORT_PROTOCOL}`,

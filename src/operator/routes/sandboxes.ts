@@ -1,4 +1,4 @@
-/** Sandboxes themselves: made, listed, shown, removed, and what happened to them. */
+/** The routes that create, list, show and remove sandboxes, and report their events. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
@@ -57,7 +57,8 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
   app.get('/api/sandboxes/:id', { schema: { params: sandboxParams } }, async ({ params }) =>
     sandboxBody(await (await manager()).get(params.id)),
   )
-  // A request that was answered by nobody is simply sent again: each leaves as it is what is that way already.
+  // A client that received no response repeats its request. Each of these routes changes nothing when the sandbox is
+  // already in the requested state.
   app.post(
     '/api/sandboxes/:id/stop',
     { schema: { params: sandboxParams, body: stopBody } },
@@ -92,7 +93,10 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
   )
 }
 
-/** What was not isolated is not made again in the same way by whoever only names a snapshot, perhaps somebody else's. */
+/**
+ * A snapshot of a sandbox without isolation does not set the isolation of a new one, because the snapshot may come from
+ * another user. The request must choose it.
+ */
 function requireSameIsolation(from: SnapshotView | undefined): Isolation | undefined {
   if (from?.isolation !== 'none') return from?.isolation
   throw new CraikError('usage', `snapshot ${from.name} comes from a sandbox with isolation none`, {
@@ -108,7 +112,7 @@ async function* toSnakeCase<T>(values: AsyncIterable<T>): AsyncGenerator<unknown
   for await (const value of values) yield snakeCase(value)
 }
 
-/** Without the fields that were not given: absent and undefined are not the same to who gets it. */
+/** Removes the fields that are undefined, because receivers treat an absent field differently from an undefined one. */
 export function withoutUndefined<T extends object>(
   value: T,
 ): { [Key in keyof T]: Exclude<T[Key], undefined> } {

@@ -1,4 +1,4 @@
-/** What was kept of sandboxes: made, restored, forked, handed out and taken in. */
+/** The routes that create, restore, fork, export and import snapshots. */
 import type { ExportRequest, SnapshotView } from '../../sandboxes/manager-types.ts'
 import { BYTES_TYPE, HEADER } from '../api/api-constants.ts'
 import type { ListedSnapshotBody, SnapshotBody } from '../api/bodies.ts'
@@ -13,7 +13,7 @@ import {
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
-import { onlyBytes, sendStream } from '../stream-responses.ts'
+import { requireBytes, sendStream } from '../stream-responses.ts'
 import { sandboxBody, withoutUndefined } from './sandboxes.ts'
 
 export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): void {
@@ -69,7 +69,7 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
   })
   app.post(
     '/api/snapshots',
-    { schema: { querystring: importQuery }, onRequest: onlyBytes },
+    { schema: { querystring: importQuery }, onRequest: requireBytes },
     async (request, reply) => {
       const { snapshots } = await manager()
       const by = await caller(request, reply)

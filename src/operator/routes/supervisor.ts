@@ -1,4 +1,4 @@
-/** What the process behind the API says of itself. */
+/** The routes about the process that serves the API. */
 import { CraikError } from '../../errors.ts'
 import { programsBody } from '../api/requests.ts'
 import type { Api, RouteContext } from '../context.ts'
@@ -18,7 +18,7 @@ export function supervisorRoutes(app: Api, { options }: RouteContext): void {
     return { programs: options.supervisor.version().programs ?? [] }
   })
   app.post('/api/supervisor/drain', (_request, reply) => {
-    // After the answer is on its way, so that whoever asked sees it.
+    // Starts the shutdown after the response was sent, so that the client receives it.
     reply.raw.once('close', () => options.supervisor.drain())
     reply.header('connection', 'close')
     return reply.code(202).send({ draining: true, pid: options.supervisor.version().pid })

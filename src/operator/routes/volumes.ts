@@ -1,4 +1,4 @@
-/** What sandboxes keep beyond their own life. */
+/** The routes for volumes, which outlive the sandboxes that use them. */
 import type { VolumeBody } from '../api/bodies.ts'
 import { volumeParams } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'

@@ -34,7 +34,7 @@ export class Upstream {
     if (words === undefined || words === '') return ''
     // A credential that begins in what is looked at ends in what is masked. Masking all of 16 MB takes seconds.
     const line = this.mask
-      .text(words.slice(0, QUOTE_CONTEXT_CHARS + this.mask.span))
+      .maskText(words.slice(0, QUOTE_CONTEXT_CHARS + this.mask.span))
       .slice(0, QUOTE_CONTEXT_CHARS)
       .replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]+/gu, ' ')
       .trim()
@@ -46,6 +46,6 @@ export class Upstream {
   /** The model's name as the server gives it, if it is one. */
   modelName(name: string | null | undefined): string | undefined {
     if (name === null || name === undefined || !MODEL.test(name)) return undefined
-    return this.mask.text(name)
+    return this.mask.maskText(name)
   }
 }

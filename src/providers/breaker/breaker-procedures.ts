@@ -46,7 +46,7 @@ async function admit(
   const underWay = row.probes.filter(
     (probe) => !isLate(probe, openUntilMs) && !isOver(probe, nowMs, stateOfOwner),
   )
-  // A caller's probe blocks only that caller, so that nobody can hold off the others.
+  // A caller's probe blocks only that caller, so that no caller can block the others.
   if (underWay.some((probe) => probe.caller === caller)) {
     return {
       admitted: false,

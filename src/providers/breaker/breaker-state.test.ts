@@ -50,11 +50,11 @@ test('a probe that fails doubles the cooldown, up to five minutes', () => {
   expect(cooldowns).toEqual([30_000, 60_000, 120_000, 240_000, MAX_COOLDOWN_MS, MAX_COOLDOWN_MS])
 })
 
-test('a successful probe closes it, with nothing kept', () => {
+test('a successful probe closes it and clears its state', () => {
   expect(afterReport(openBreaker(0), { result: 'answered' }, at(40_000, true))).toEqual(CLOSED)
 })
 
-test('a rate limit opens it at once for as long as the provider asks, within an hour', () => {
+test('a rate limit opens it at once until the provider’s Retry-After, for at most an hour', () => {
   const rateLimitedReport = (retryAfterMs: number): BreakerReport => ({
     result: 'failed',
     failure: 'rate_limited',

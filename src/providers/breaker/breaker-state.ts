@@ -37,7 +37,7 @@ export type BreakerReport =
 export const CLOSED: BreakerState = { failures: 0, openings: 0, openUntilMs: null, lastFailure: null }
 
 /** Failures that show a provider's fault, independent of the request. */
-const ILL: readonly FailureKind[] = [
+const PROVIDER_FAILURES: readonly FailureKind[] = [
   'unreachable',
   'timeout',
   'overloaded',
@@ -98,5 +98,5 @@ export function afterReport(
 function verdictOf(report: BreakerReport): 'well' | 'ill' | 'none' {
   if (report.result === 'answered') return 'well'
   if (report.result === 'released' || report.failure === 'cancelled') return 'none'
-  return ILL.includes(report.failure) ? 'ill' : 'well'
+  return PROVIDER_FAILURES.includes(report.failure) ? 'ill' : 'well'
 }

@@ -24,7 +24,7 @@ interface BreakerDeps {
 /**
  * Costs a read while the breaker is closed, and a write only when it is half-open and this call can become its probe.
  */
-export async function askBreaker(
+export async function checkBreaker(
   { store, clock, owner }: BreakerDeps,
   providerId: string,
   caller: string | null,
@@ -37,10 +37,10 @@ export async function askBreaker(
 }
 
 /**
- * Decides for a call that never becomes a probe. It is allowed as soon as the cooldown is over: otherwise a program
+ * Decides for a call that never becomes a probe. It is allowed as soon as the cooldown is over. Otherwise a program
  * that counts tokens before its first call would wait for a probe that never comes.
  */
-export async function askBreakerWithoutProbe(
+export async function checkBreakerWithoutProbe(
   { store, clock }: Pick<BreakerDeps, 'store' | 'clock'>,
   providerId: string,
 ): Promise<BreakerAdmission> {

@@ -5,7 +5,7 @@ import { type DecisionRequest, parseRequest } from '../../policy/decision-reques
 import type { Adapter } from '../adapters/adapter.ts'
 import type { ModelRequest } from '../conversation.ts'
 import { MISSING_CAP_TOKENS } from '../ledger/evaluate-reservation.ts'
-import { hasBusyQuota } from '../ledger/ledger-facts.ts'
+import { hasExhaustedQuota } from '../ledger/ledger-facts.ts'
 import { type AdmitOutput, admitCall, checkCall } from '../ledger/tokens.ts'
 import type { ProviderRecord } from '../provider-record.ts'
 import { type Hop, idsOf, linksOf, type ModelHop, type Unanswered } from './hop.ts'
@@ -82,7 +82,9 @@ export async function refusedBeforehand(hop: Hop, route: Route): Promise<Unanswe
   const { place, call, record } = hop
   const asked = await decisionRequest(hop, route)
   const isBusy = () =>
-    place.store.read((tables) => hasBusyQuota(tables, record.id, call.scope.session_id, place.clock.nowMs()))
+    place.store.read((tables) =>
+      hasExhaustedQuota(tables, record.id, call.scope.session_id, place.clock.nowMs()),
+    )
   if (asked.grant_id !== undefined && !(await isBusy())) return undefined
   const denial = await place.store.write(checkCall, {
     ...admitInput(hop, route, asked),

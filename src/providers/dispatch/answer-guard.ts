@@ -21,12 +21,12 @@ export class AnswerGuard {
 
   /** The text that waited, once nothing follows. */
   rest(): string {
-    return this.#text.rest().toString()
+    return this.#text.flush().toString()
   }
 
   call(call: ToolCall): ToolCall {
     const json = JSON.stringify(call)
-    const masked = this.#mask.text(json)
+    const masked = this.#mask.maskText(json)
     return masked === json ? call : (JSON.parse(masked) as ToolCall)
   }
 }

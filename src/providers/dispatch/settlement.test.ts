@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Act } from '../../../test/wire/wire-server.ts'
-import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../../policy/policy.fixture.ts'
 import {
   balance,
   type CallScene,
@@ -181,5 +181,5 @@ function dollarBudget(at: CallScene) {
     limit_tokens: null,
     allow_unpriced: false,
   }
-  return setBudget(at.store, terms, OPERATOR)
+  return setBudget(at.store, terms, POLICY_OPERATOR)
 }

@@ -1,7 +1,7 @@
 /** A call's turn at a provider: its breaker is asked before anything is held, and hears how it came out. */
 
 import type { BreakerReport } from '../breaker/breaker-state.ts'
-import { askBreaker, askBreakerWithoutProbe, reportToBreaker } from '../breaker/breakers.ts'
+import { checkBreaker, checkBreakerWithoutProbe, reportToBreaker } from '../breaker/breakers.ts'
 import { denyHere } from './denials.ts'
 import type { Hop, Unanswered } from './hop.ts'
 import type { Route } from './route.ts'
@@ -25,8 +25,8 @@ export async function takeTurn(
   if (route.baseUrl === undefined) return UNREPORTED
   const breaker = { store: place.store, clock: place.clock, owner: place.log.owner }
   const turn = free
-    ? await askBreakerWithoutProbe(breaker, record.id)
-    : await askBreaker(breaker, record.id, hop.call.scope.sandbox_id ?? null)
+    ? await checkBreakerWithoutProbe(breaker, record.id)
+    : await checkBreaker(breaker, record.id, hop.call.scope.sandbox_id ?? null)
   if (turn.admitted && free) return UNREPORTED
   if (turn.admitted) {
     // What was answered is settled and on record, and what was thrown says more: a breaker that misses a report must

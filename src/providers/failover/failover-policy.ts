@@ -60,7 +60,10 @@ const failoverPolicy = z
 export type FailoverRule = z.infer<typeof failoverRule>
 export type FailoverPolicy = z.infer<typeof failoverPolicy>
 
-/** Returns the home's failover policy, checked against the existing providers. `undefined` when there is none. */
+/**
+ * Returns the home's failover policy, checked against the existing providers. `undefined` when the home has no policy
+ * file.
+ */
 export async function loadFailoverPolicy(
   home: Home,
   providerIds: readonly string[],

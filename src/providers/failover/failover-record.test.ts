@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { inProcessStore } from '../../../test/in-process-store.ts'
-import { OPERATOR, TestClock } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR, TestClock } from '../../policy/policy.fixture.ts'
 import { FAILURE_KINDS } from '../adapters/adapter.ts'
 import { decideFailover } from './decide-failover.ts'
 import type { FailoverPolicy } from './failover-policy.ts'
@@ -9,7 +9,7 @@ import { replayFailover } from './failover-record.ts'
 import { writeHop } from './hop-receipt.ts'
 
 const CALL = {
-  operator: OPERATOR,
+  operator: POLICY_OPERATOR,
   scope: { run_id: 'run-1' },
   links: {},
   policyEnvelopeId: 'policy_team',

@@ -1,8 +1,16 @@
 import { describe, expect, test } from 'vitest'
-import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR } from '../../policy/policy.fixture.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import { listBudgets } from './budgets-and-quotas.ts'
-import { deadOwner, type Ledger, ledger, measuredUsage, PROVIDER, replayAll, USD } from './ledger.fixture.ts'
+import {
+  deadOwner,
+  LEDGER_PROVIDER,
+  type Ledger,
+  measuredUsage,
+  openLedger,
+  replayAll,
+  USD,
+} from './ledger.fixture.ts'
 
 const WORST_NANO_USD = 1000 * 1250 + 2000 * 10_000
 
@@ -21,17 +29,17 @@ async function lastBody({ store }: Ledger): Promise<Receipt['body']> {
 }
 
 test('holds the worst case in every budget that applies, and settles to the reported usage', async () => {
-  const book = await ledger()
+  const book = await openLedger()
   await book.budget()
   await book.budget({ scope_kind: 'session', scope_ref: 'agent_1', period: 'life' })
   await book.budget({ scope_kind: 'session', scope_ref: 'agent_2', period: 'life' })
-  await book.budget({ scope_kind: 'operator', scope_ref: OPERATOR, period: 'week' })
+  await book.budget({ scope_kind: 'operator', scope_ref: POLICY_OPERATOR, period: 'week' })
   await book.budget({ scope_kind: 'sandbox', scope_ref: 'sbx_1', period: 'month' })
   await book.budget({ scope_kind: 'total', scope_ref: null, period: 'month' })
   const call = await book.admitAllowed({ sandboxId: 'sbx_1' })
   const held = [0, WORST_NANO_USD, 0, 3000]
   expect(await balances(book)).toEqual({
-    [`budget_operator_${OPERATOR}`]: held,
+    [`budget_operator_${POLICY_OPERATOR}`]: held,
     budget_provider_openai: held,
     budget_sandbox_sbx_1: held,
     budget_session_agent_1: held,
@@ -50,7 +58,7 @@ test('holds the worst case in every budget that applies, and settles to the repo
 })
 
 test('writes the begin, the reservation, the settlement and the end, each linked to the begin', async () => {
-  const book = await ledger()
+  const book = await openLedger()
   await book.budget()
   const call = await book.admitAllowed()
   const { ref, budgetReceipt } = (await book.settle(call, measuredUsage(1, 1))) as never as {
@@ -65,7 +73,7 @@ test('writes the begin, the reservation, the settlement and the end, each linked
     capability: 'budget.reserve',
     operation: 'reserve',
     status: 'passed',
-    links: { provider_id: PROVIDER, session_id: 'agent_1', receipt_ids: [call.ref.id] },
+    links: { provider_id: LEDGER_PROVIDER, session_id: 'agent_1', receipt_ids: [call.ref.id] },
     decision: { effect: 'allow', rule: 'budget.fits', replayable: true },
   })
   expect(settle).toMatchObject({
@@ -79,7 +87,7 @@ test('writes the begin, the reservation, the settlement and the end, each linked
 })
 
 test('records the digest of the price table in the decision', async () => {
-  const book = await ledger()
+  const book = await openLedger()
   const priceDigest = `sha256:${'a'.repeat(64)}`
   await book.admitAllowed({ priceDigest })
   expect((await lastBody(book)).decision).toMatchObject({ price_digest: priceDigest })
@@ -87,7 +95,7 @@ test('records the digest of the price table in the decision', async () => {
 
 describe('policy', () => {
   test('denies first: no limit is checked, and one denial is written', async () => {
-    const book = await ledger(null)
+    const book = await openLedger(null)
     await book.budget({ limit_nano_usd: 0 })
     const before = (await book.store.bodies()).length
     expect(await book.admit()).toMatchObject({ effect: 'deny', by: 'policy' })
@@ -95,7 +103,7 @@ describe('policy', () => {
   })
 
   test('does not spend a use of the grant on a call that a budget or a quota denies', async () => {
-    const book = await ledger(1)
+    const book = await openLedger(1)
     const id = await book.budget({ limit_nano_usd: 0 })
     const before = (await book.store.bodies()).length
     expect(await book.admit()).toMatchObject({ effect: 'deny', by: 'budget', rule: 'budget.exhausted' })
@@ -117,16 +125,16 @@ describe('policy', () => {
   })
 
   test('cannot be evaluated for one provider and used for another', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await expect(
-      book.admit({ providerId: 'provider_other' }, undefined, undefined, PROVIDER),
+      book.admit({ providerId: 'provider_other' }, undefined, undefined, LEDGER_PROVIDER),
     ).rejects.toThrow(/was requested as/)
   })
 })
 
 describe('the output limit', () => {
   test('is lowered to fit all budgets, and the receipt records it', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget()
     await book.budget({ scope_kind: 'total', scope_ref: null, limit_nano_usd: USD })
     const { hold } = await book.admitAllowed({ maxOutputTokens: 128_000 })
@@ -136,13 +144,13 @@ describe('the output limit', () => {
   })
 
   test('is lowered for token budgets as well', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 5000 })
     expect((await book.admitAllowed({ maxOutputTokens: 128_000 })).hold.maxOutputTokens).toBe(4000)
   })
 
   test('is set when the request has none, and stays unset when no budget applies', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     expect((await book.admitAllowed({ maxOutputTokens: null })).hold).toMatchObject({
       maxOutputTokens: null,
       lowered: false,
@@ -155,7 +163,7 @@ describe('the output limit', () => {
   })
 
   test('below 1,024 tokens is a denial, unless the request asks for less and it fits', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     const limit = 1000 * 1250 + 1023 * 10_000
     await book.budget({ limit_nano_usd: limit })
     expect(await book.admit({ maxOutputTokens: 2000 })).toMatchObject({ rule: 'budget.exhausted' })
@@ -169,7 +177,7 @@ describe('the output limit', () => {
   })
 
   test('is a denial when it is needed and cannot be set', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget()
     const fixed = { capCanBeSet: false }
     expect(await book.admit({ ...fixed, maxOutputTokens: null })).toMatchObject({ rule: 'budget.uncapped' })
@@ -180,7 +188,7 @@ describe('the output limit', () => {
 
 describe('a call without a known price', () => {
   test('is not free: a dollar limit denies it, unless the budget allows unpriced calls', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget({ limit_tokens: 10_000 })
     expect(await book.admit({ price: null })).toMatchObject({
       by: 'budget',
@@ -198,21 +206,21 @@ describe('a call without a known price', () => {
   })
 
   test('passes when only tokens are limited', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 10_000 })
     expect(await book.admit({ price: null })).toMatchObject({ effect: 'allow' })
   })
 })
 
 test('costs zero when it is free, even when the dollars are exhausted', async () => {
-  const book = await ledger()
+  const book = await openLedger()
   await book.budget({ limit_nano_usd: 0 })
   const call = await book.admitAllowed({ billing: 'free', price: null })
   expect(await book.settle(call, measuredUsage(10, 20))).toMatchObject({ costNanoUsd: 0 })
 })
 
 test('counts as tokens, not as dollars, on a subscription', async () => {
-  const book = await ledger()
+  const book = await openLedger()
   await book.budget({ limit_nano_usd: 0, limit_tokens: 4000 })
   const call = await book.admitAllowed({ billing: 'subscription', price: null, maxOutputTokens: 128_000 })
   expect(call.hold.maxOutputTokens).toBe(3000)
@@ -222,7 +230,7 @@ test('counts as tokens, not as dollars, on a subscription', async () => {
 
 describe('an exhausted budget', () => {
   test('reports the remaining and the held amount, and the end of its window', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget({ limit_nano_usd: 30_000_000 })
     await book.admitAllowed()
     expect(await book.admit()).toMatchObject({
@@ -238,7 +246,7 @@ describe('an exhausted budget', () => {
   })
 
   test('counts the calls that hold the missing amount, in either unit', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 7000 })
     await book.admitAllowed()
     await book.admitAllowed()
@@ -249,7 +257,7 @@ describe('an exhausted budget', () => {
   })
 
   test('does not suggest waiting for calls of dead processes, or when waiting would not help', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget({ limit_nano_usd: null, limit_tokens: 6000 })
     const dead = deadOwner()
     await book.admitAllowed({}, dead)
@@ -277,7 +285,7 @@ describe('an exhausted budget', () => {
   })
 
   test('promises nothing when an empty window would be too small as well', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.budget({ limit_nano_usd: 1000 })
     expect(await book.admit()).not.toHaveProperty('retryAtMs')
   })
@@ -299,6 +307,6 @@ test.each([
     },
   ],
 ])('refuses %s', async (_, call) => {
-  const book = await ledger()
+  const book = await openLedger()
   await expect(book.admit(call)).rejects.toMatchObject({ code: 'usage' })
 })

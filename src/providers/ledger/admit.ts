@@ -9,7 +9,6 @@ import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
 import { describeRefusal, hintOf } from './describe-refusal.ts'
 import {
-  asksNothing,
   type BalanceFacts,
   type BudgetFacts,
   evaluateReservation,
@@ -17,6 +16,7 @@ import {
   type ReservationInput,
   type Reserved,
   reservationInput,
+  usesNoTokens,
 } from './evaluate-reservation.ts'
 import { formatHold, type Hold, ledgerEntry } from './hold.ts'
 import {
@@ -30,7 +30,7 @@ import {
 import { sweepDead } from './sweep.ts'
 import type { AdmitInput, AdmitOutput } from './tokens.ts'
 
-export async function admit(
+export async function admitWithTables(
   tables: Tables,
   requested: AdmitInput,
   receipts: ReceiptWriter,
@@ -166,7 +166,7 @@ async function gather(tables: Tables, input: AdmitInput, nowMs: number): Promise
   const parsed = parseInput(reservationInput, ofQuotas, 'the call')
   const verdict = quotas.length === 0 ? undefined : evaluateReservation(parsed)
   if (verdict?.effect === 'deny' && verdict.rule !== 'quota.uncapped') return parsed
-  const budgets = asksNothing(call) ? [] : await budgetsFor(tables, call, nowMs)
+  const budgets = usesNoTokens(call) ? [] : await budgetsFor(tables, call, nowMs)
   return { ...parsed, schema: 'craik.budget_decision/1', budgets }
 }
 

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { Receipt } from '../../receipts/schema.ts'
 import { type LogReplay, replayLog } from '../../run/replay-log.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
-import { deadOwner, type Ledger, ledger, measuredUsage } from './ledger.fixture.ts'
+import { deadOwner, type Ledger, measuredUsage, openLedger } from './ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
 type Lines = readonly string[]
@@ -49,7 +49,7 @@ const idAt = (lines: Lines, index: number) => (JSON.parse(lines[index]!) as Rece
 describe('a log of calls without a budget', () => {
   let lines: Lines
   beforeAll(async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.settle(await book.admitAllowed(), measuredUsage(900, 1500))
     await book.settle(await book.admitAllowed({ billing: 'free', price: null }), 'nothing')
     await book.admitAllowed()
@@ -57,8 +57,8 @@ describe('a log of calls without a budget', () => {
   })
 
   test('has a reservation for each of them, and counts those that are not settled', async () => {
-    const { differ, ledger } = await replay(lines)
-    expect([differ, ledger.calls]).toEqual([[], { begun: 3, reserved: 3, open: 1 }])
+    const { differ, ledger: openLedger } = await replay(lines)
+    expect([differ, openLedger.calls]).toEqual([[], { begun: 3, reserved: 3, open: 1 }])
   })
 
   test.each<[string, (lines: Lines) => Lines, RegExp]>([
@@ -160,11 +160,11 @@ describe('a log of calls without a budget', () => {
 
   test('is accepted when its beginning was cut off, at any position', async () => {
     for (let from = 1; from < lines.length; from++) {
-      const { differ, ledger } = await replay(lines.slice(from))
+      const { differ, ledger: openLedger } = await replay(lines.slice(from))
       const ofCalls = differ.filter(({ detail }) => !detail.includes('the policy'))
       expect([from, ofCalls]).toEqual([from, []])
       const cut = lines.slice(0, from).filter((line) => line.includes('"phase":"begin"')).length
-      expect([from, ledger.calls.begun]).toEqual([from, 3 - cut])
+      expect([from, openLedger.calls.begun]).toEqual([from, 3 - cut])
     }
     const inTheMiddle = await replay(lines.slice(at(lines, 'budget', 'reserve')))
     expect(inTheMiddle.ledger.notRebuilt).toContain('reservations of calls that began before this log')
@@ -173,7 +173,7 @@ describe('a log of calls without a budget', () => {
 
 describe('calls of a process that died', () => {
   test('can be ended before their holds are swept, and stay unsettled until then', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.admitAllowed({}, deadOwner())
     await book.closeDead()
     expect(await replay(await linesOf(book))).toMatchObject({
@@ -193,7 +193,7 @@ describe('calls of a process that died', () => {
   })
 
   test('can be swept before they are ended, or without an end', async () => {
-    const book = await ledger()
+    const book = await openLedger()
     await book.admitAllowed({}, deadOwner())
     await book.admitAllowed({}, { ...deadOwner(), pidNamespace: 'pid:[1]' })
     book.clock.advance(CALL_MS_MAX)
@@ -207,7 +207,7 @@ describe('calls of a process that died', () => {
 })
 
 test('a call that is denied, or cancelled before it begins, needs no reservation', async () => {
-  const book = await ledger(null)
+  const book = await openLedger(null)
   expect(await book.admit()).toMatchObject({ effect: 'deny', by: 'policy' })
   await book.store.log.append({
     kind: 'provider_action',

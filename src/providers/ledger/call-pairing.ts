@@ -11,7 +11,7 @@ export interface CallReport {
   readonly begun: number
   /** The number of these with their own reservation. */
   readonly reserved: number
-  /** The number of these whose hold is open: they run, or their process died and nobody has swept the hold yet. */
+  /** The number of these whose hold is open: they still run, or their process died and the hold is not swept yet. */
   readonly open: number
 }
 

@@ -3,11 +3,11 @@
 import { setCommandOf } from './budgets-and-quotas.ts'
 import {
   type BudgetFacts,
-  type CallFacts,
   fitsWithoutHolds,
   leastAmount,
   type QuotaFacts,
   type RefusedReservation,
+  type ReservationFacts,
   type ReservationInput,
 } from './evaluate-reservation.ts'
 import { formatTokens, formatUsd } from './money.ts'
@@ -71,7 +71,7 @@ function describeHolds({ calls, underWay }: HeldBudget): string {
   return underWay === 0 ? lost : `${running} and ${lost}`
 }
 
-function describeQuota(quota: QuotaFacts, rule: string, call: CallFacts): string {
+function describeQuota(quota: QuotaFacts, rule: string, call: ReservationFacts): string {
   const { id, requests, requests_per_minute, tokens, tokens_per_minute, running, concurrent } = quota
   switch (rule) {
     case 'quota.requests_per_minute':
@@ -92,7 +92,7 @@ interface Left {
 }
 
 /** Returns `$0.10 left of $2.00 per day, and this call needs $0.24`, and the held amount in the unit that is short. */
-function remainingOf(budget: BudgetFacts, call: CallFacts): Left {
+function remainingOf(budget: BudgetFacts, call: ReservationFacts): Left {
   const { limit_nano_usd, spent_nano_usd, held_nano_usd, limit_tokens, spent_tokens, held_tokens } = budget
   const needs = leastAmount(call)
   const per = budget.period === 'life' ? '' : ` per ${budget.period}`

@@ -85,7 +85,7 @@ export const reservationInput = z.strictObject({
 })
 
 export type ReservationInput = z.infer<typeof reservationInput>
-export type CallFacts = ReservationInput['call']
+export type ReservationFacts = ReservationInput['call']
 export type QuotaFacts = ReservationInput['quotas'][number]
 export type BudgetFacts = ReservationInput['budgets'][number]
 export type BalanceFacts = z.infer<typeof balanceFacts>
@@ -116,14 +116,15 @@ export function evaluateReservation(input: ReservationInput): ReservationVerdict
   const { call, quotas, budgets } = input
   const least = leastCap(call)
   const quotaHeadrooms = quotas.map((each) => ({ id: each.id, room: quotaHeadroom(each, call) }))
-  const busy = firstBusy(quotas) ?? noHeadroom(quotaHeadrooms, least, 'quota', 'quota.tokens_per_minute')
+  const busy =
+    findExhaustedQuota(quotas) ?? noHeadroom(quotaHeadrooms, least, 'quota', 'quota.tokens_per_minute')
   if (busy !== undefined) return busy
   const unpriced = budgets.find((each) => isUnpriced(each, call))
   if (unpriced !== undefined) return refuse('budget', 'budget.unpriced', unpriced.budget_id)
 
   const budgetHeadrooms = budgets.map((each) => ({ id: each.budget_id, room: budgetHeadroom(each, call) }))
   const full = noHeadroom(budgetHeadrooms, least, 'budget', 'budget.exhausted')
-  if (full !== undefined) return { ...full, retryAtMs: whenRoomy(budgets, call, least) }
+  if (full !== undefined) return { ...full, retryAtMs: findRetryTime(budgets, call, least) }
   const tightest = [...quotaHeadrooms, ...budgetHeadrooms].reduce<Headroom>(
     (a, b) => (b.room < a.room ? b : a),
     NO_LIMIT,
@@ -146,18 +147,18 @@ export function evaluateReservation(input: ReservationInput): ReservationVerdict
 }
 
 /** Returns the minimum that a call needs: its input, and a useful output. */
-export function leastAmount(call: CallFacts): { nanoUsd: number; tokens: number } {
+export function leastAmount(call: ReservationFacts): { nanoUsd: number; tokens: number } {
   return worstAmount(call, leastCap(call))
 }
 
-function leastCap({ max_output_tokens }: CallFacts): number {
+function leastCap({ max_output_tokens }: ReservationFacts): number {
   return Math.min(max_output_tokens ?? LEAST_CAP_TOKENS, LEAST_CAP_TOKENS)
 }
 
 /**
  * Returns the amount that a call holds in every budget that applies. Without an output limit, it is the input alone.
  */
-function worstAmount(call: CallFacts, cap: number | null): { nanoUsd: number; tokens: number } {
+function worstAmount(call: ReservationFacts, cap: number | null): { nanoUsd: number; tokens: number } {
   const tokens = call.input_bytes + (cap ?? 0)
   const price = call.billing === 'metered' ? callPrice(call) : null
   return { tokens, nanoUsd: price === null ? 0 : worstCase(price, call.input_bytes, cap ?? 0) }
@@ -175,25 +176,25 @@ const NO_LIMIT: Headroom = { id: '', room: Infinity }
  * Returns whether the call uses no model output, such as counting tokens. It counts for request quotas, but for no
  * budget.
  */
-export function asksNothing({ input_bytes }: Pick<CallFacts, 'input_bytes'>): boolean {
+export function usesNoTokens({ input_bytes }: Pick<ReservationFacts, 'input_bytes'>): boolean {
   return input_bytes === 0
 }
 
-function quotaHeadroom({ tokens_per_minute, tokens }: QuotaFacts, call: CallFacts): number {
-  return tokens_per_minute === null || asksNothing(call)
+function quotaHeadroom({ tokens_per_minute, tokens }: QuotaFacts, call: ReservationFacts): number {
+  return tokens_per_minute === null || usesNoTokens(call)
     ? Infinity
     : tokens_per_minute - tokens - call.input_bytes
 }
 
 /** The limit, minus the spent and held amounts. */
-function budgetHeadroom(budget: BudgetFacts, call: CallFacts): number {
+function budgetHeadroom(budget: BudgetFacts, call: ReservationFacts): number {
   const { limit_tokens, spent_tokens, held_tokens } = budget
   const byTokens =
     limit_tokens === null ? Infinity : limit_tokens - spent_tokens - held_tokens - call.input_bytes
   return Math.min(byTokens, dollarHeadroom(budget, call))
 }
 
-function dollarHeadroom(budget: BudgetFacts, call: CallFacts): number {
+function dollarHeadroom(budget: BudgetFacts, call: ReservationFacts): number {
   const price = call.billing === 'metered' ? callPrice(call) : null
   if (price === null || budget.limit_nano_usd === null) return Infinity
   const left = BigInt(budget.limit_nano_usd) - BigInt(budget.spent_nano_usd) - BigInt(budget.held_nano_usd)
@@ -205,12 +206,15 @@ function dollarHeadroom(budget: BudgetFacts, call: CallFacts): number {
 }
 
 /** An unknown price is not free: a dollar limit could not be enforced. */
-function isUnpriced({ limit_nano_usd, allow_unpriced }: BudgetFacts, { billing, price }: CallFacts): boolean {
+function isUnpriced(
+  { limit_nano_usd, allow_unpriced }: BudgetFacts,
+  { billing, price }: ReservationFacts,
+): boolean {
   return billing === 'metered' && price === null && limit_nano_usd !== null && !allow_unpriced
 }
 
 /** Returns the first quota that is exhausted for any request. */
-export function firstBusy(quotas: readonly QuotaFacts[]): RefusedReservation | undefined {
+export function findExhaustedQuota(quotas: readonly QuotaFacts[]): RefusedReservation | undefined {
   for (const { id, requests, requests_per_minute, running, concurrent } of quotas) {
     if (requests_per_minute !== null && requests >= requests_per_minute)
       return refuse('quota', 'quota.requests_per_minute', id)
@@ -230,7 +234,11 @@ function noHeadroom(
 }
 
 /** Returns when the last of the exhausted windows ends. Null when even an empty window would be too small. */
-function whenRoomy(budgets: readonly BudgetFacts[], call: CallFacts, least: number): number | null {
+function findRetryTime(
+  budgets: readonly BudgetFacts[],
+  call: ReservationFacts,
+  least: number,
+): number | null {
   const ends = budgets
     .filter((each) => budgetHeadroom(each, call) < least)
     .map((each) => {
@@ -251,7 +259,7 @@ function refuse(by: RefusedReservation['by'], rule: string, subject: string): Re
 }
 
 /** Returns the price in the format of the rest of the ledger. */
-export function callPrice({ price }: Pick<CallFacts, 'price'>): Price | null {
+export function callPrice({ price }: Pick<ReservationFacts, 'price'>): Price | null {
   return (
     price && {
       inputNanoUsdPerMtok: price.input_nano_usd_per_mtok,
@@ -262,7 +270,7 @@ export function callPrice({ price }: Pick<CallFacts, 'price'>): Price | null {
   )
 }
 
-export function priceFacts(price: Price | null): CallFacts['price'] {
+export function priceFacts(price: Price | null): ReservationFacts['price'] {
   return (
     price && {
       input_nano_usd_per_mtok: price.inputNanoUsdPerMtok,

@@ -52,7 +52,7 @@ export type LedgerEntry =
   | { readonly type: 'reserved'; readonly entry: ReservedEntry }
   | { readonly type: 'refused'; readonly subject: string }
   | { readonly type: 'settle' | 'release' | 'indeterminate'; readonly entry: BookedEntry }
-  /** Changes of quotas, and other receipts of the same kind, move no money. */
+  /** Changes of quotas and other receipts of this kind do not change a balance. */
   | { readonly type: 'other' }
 
 const CAPABILITIES: ReadonlySet<string> = new Set([
@@ -62,7 +62,7 @@ const CAPABILITIES: ReadonlySet<string> = new Set([
   'budget.settle',
 ])
 
-/** Undefined: it is a receipt of the ledger and does not read as one. */
+/** Returns `undefined` for a receipt of the ledger that is not a valid entry. */
 export function readEntry(body: Receipt['body']): LedgerEntry | undefined {
   const { operation, metadata, target, decision, capability } = body
   if (!CAPABILITIES.has(capability)) return { type: 'other' }
@@ -96,7 +96,7 @@ export function readEntry(body: Receipt['body']): LedgerEntry | undefined {
   }
 }
 
-/** The result as it was reported when the call was settled. */
+/** Returns the result that was reported when the call was settled. */
 export function resultOf(
   type: 'settle' | 'release' | 'indeterminate',
   entry: BookedEntry,

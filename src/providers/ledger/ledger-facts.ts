@@ -1,15 +1,15 @@
-/** What a reservation is judged on, looked up inside the transaction. */
+/** Reads the facts for the decision about a reservation, in the transaction of its admission. */
 import type { BudgetId } from '../../lib/ids.ts'
 import { type Owner, ownerState } from '../../lib/owner.ts'
 import type { BalanceKey, BudgetRow, QuotaRow } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
 import {
   type BudgetFacts,
-  type CallFacts,
-  firstBusy,
+  findExhaustedQuota,
   leastAmount,
   priceFacts,
   type QuotaFacts,
+  type ReservationFacts,
 } from './evaluate-reservation.ts'
 import { balanceFactsOf } from './hold.ts'
 import type { AdmitInput } from './tokens.ts'
@@ -17,7 +17,7 @@ import { windowStart } from './windows.ts'
 
 export const QUOTA_WINDOW_MS = 60_000
 
-export function callFacts({ request, call }: AdmitInput): CallFacts {
+export function callFacts({ request, call }: AdmitInput): ReservationFacts {
   return {
     provider_id: call.providerId,
     model: call.model,
@@ -32,7 +32,11 @@ export function callFacts({ request, call }: AdmitInput): CallFacts {
   }
 }
 
-export async function budgetsFor(tables: Tables, call: CallFacts, nowMs: number): Promise<BudgetFacts[]> {
+export async function budgetsFor(
+  tables: Tables,
+  call: ReservationFacts,
+  nowMs: number,
+): Promise<BudgetFacts[]> {
   const rows = await tables.budgets.applying({
     provider: call.provider_id,
     session: call.session_id ?? undefined,
@@ -58,13 +62,17 @@ function currentKey({ id, period }: BudgetRow, nowMs: number): BalanceKey {
   return { budgetId: id, period, windowStartMs: windowStart(period, nowMs) }
 }
 
-export async function quotasFor(tables: Tables, call: CallFacts, nowMs: number): Promise<QuotaFacts[]> {
+export async function quotasFor(
+  tables: Tables,
+  call: ReservationFacts,
+  nowMs: number,
+): Promise<QuotaFacts[]> {
   const rows = await tables.quotas.applying(call.provider_id, call.session_id ?? undefined)
   return Promise.all(rows.map((row) => quotaFacts(tables, row, nowMs)))
 }
 
-/** Whether some quota of requests is used up at the moment, whatever a call asks for. */
-export async function hasBusyQuota(
+/** Returns whether a request quota is exhausted at the moment, for any call. */
+export async function hasExhaustedQuota(
   tables: Tables,
   providerId: string,
   sessionId: string | undefined,
@@ -72,13 +80,15 @@ export async function hasBusyQuota(
 ): Promise<boolean> {
   const rows = await tables.quotas.applying(providerId, sessionId)
   if (rows.length === 0) return false
-  return firstBusy(await Promise.all(rows.map((row) => quotaFacts(tables, row, nowMs)))) !== undefined
+  return (
+    findExhaustedQuota(await Promise.all(rows.map((row) => quotaFacts(tables, row, nowMs)))) !== undefined
+  )
 }
 
 export async function quotaFacts(tables: Tables, row: QuotaRow, nowMs: number): Promise<QuotaFacts> {
   const { scopeKind, scopeRef } = row
   const { requests, tokens } = await tables.quotaUses.count(scopeKind, scopeRef, nowMs - QUOTA_WINDOW_MS)
-  // Only a limit on them makes it worth looking at every owner.
+  // Checking every owner is worth its cost only when the quota limits concurrent calls.
   const owners = row.concurrent === null ? [] : await tables.holds.owners(scopeKind, scopeRef)
   return {
     id: row.id,
@@ -89,22 +99,22 @@ export async function quotaFacts(tables: Tables, row: QuotaRow, nowMs: number): 
     concurrent: row.concurrent,
     requests,
     tokens,
-    running: notDead(owners),
+    running: countLiveOwners(owners),
   }
 }
 
-/** How many calls hold something in a budget's window, and how many of them are still under way. */
+/** Returns the number of calls with a hold in a budget's window, and how many of them still run. */
 export async function countHoldingCalls(
   tables: Tables,
   { budget_id, period, window_start_ms }: BudgetFacts,
 ): Promise<{ readonly calls: number; readonly underWay: number }> {
   const key = { budgetId: budget_id as BudgetId, period, windowStartMs: window_start_ms }
   const owners = await tables.holds.ownersIn(key)
-  return { calls: owners.length, underWay: notDead(owners) }
+  return { calls: owners.length, underWay: countLiveOwners(owners) }
 }
 
-/** The slot of a dead owner is free at once, although its hold is not. */
-function notDead(owners: readonly Owner[]): number {
+/** A dead owner frees its slot at once, although its hold stays. */
+function countLiveOwners(owners: readonly Owner[]): number {
   const states = new Map<string, boolean>()
   return owners.filter((owner) => {
     const name = JSON.stringify(owner)
@@ -113,12 +123,12 @@ function notDead(owners: readonly Owner[]): number {
   }).length
 }
 
-/** When the sliding minute has room again; undefined where that does not depend on time alone. */
+/** Returns when the sliding minute has capacity again. `undefined` when that does not depend on time alone. */
 export async function quotaRetryAt(
   tables: Tables,
   rule: string,
   quota: QuotaFacts,
-  call: CallFacts,
+  call: ReservationFacts,
   nowMs: number,
 ): Promise<number | undefined> {
   const { scope_kind, scope_ref, requests_per_minute, tokens_per_minute, requests } = quota

@@ -1,8 +1,8 @@
-/** What the writer thread does with the ledger. */
+/** The procedures of the ledger in the writer thread. */
 import type { Clock } from '../../lib/clock.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
-import { admit, checkBeforeBody } from './admit.ts'
+import { admitWithTables, checkBeforeBody } from './admit.ts'
 import { limitProcedures } from './limit-procedures.ts'
 import { settleInLedger } from './settle.ts'
 import { type AdmitInput, admitCall, checkCall, type SettleInput, settleCall } from './tokens.ts'
@@ -10,7 +10,7 @@ import { type AdmitInput, admitCall, checkCall, type SettleInput, settleCall } f
 export function ledgerProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
     ...limitProcedures(receipts, clock),
-    [admitCall.name]: (tables: Tables, input: AdmitInput) => admit(tables, input, receipts, clock),
+    [admitCall.name]: (tables: Tables, input: AdmitInput) => admitWithTables(tables, input, receipts, clock),
     [checkCall.name]: (tables: Tables, input: AdmitInput) => checkBeforeBody(tables, input, receipts, clock),
     [settleCall.name]: (tables: Tables, input: SettleInput) => settleInLedger(tables, input, receipts),
   }

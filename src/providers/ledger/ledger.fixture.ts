@@ -1,8 +1,10 @@
-/** What the ledger's tests start from: a store with an envelope, a call that fits it, and owners that live or not. */
+/**
+ * The setting of the ledger tests: a store with an envelope, a call that fits it, and owners that are alive or dead.
+ */
 import { spawnSync } from 'node:child_process'
 import type { InProcessStore } from '../../../test/in-process-store.ts'
 import { currentOwner, type Owner } from '../../lib/owner.ts'
-import { grantIn, OPERATOR, storeWith, type TestClock } from '../../policy/policy.fixture.ts'
+import { grantIn, POLICY_OPERATOR, storeWith, type TestClock } from '../../policy/policy.fixture.ts'
 import { Sealer } from '../../receipts/sealer.ts'
 import { type LogReplay, replayLog } from '../../run/replay-log.ts'
 import type { Usage } from '../conversation.ts'
@@ -10,10 +12,10 @@ import { type BudgetTerms, removeBudgetProcedure, setBudget, setQuota } from './
 import { sweepDead } from './sweep.ts'
 import { type AdmitInput, type AdmitOutput, admitCall, type Price, settleCall } from './tokens.ts'
 
-export const PROVIDER = 'provider_openai'
+export const LEDGER_PROVIDER = 'provider_openai'
 export const USD = 1_000_000_000
 
-/** $1 for a million tokens of input, $10 for a million of output. */
+/** $1 for a million input tokens, $10 for a million output tokens. */
 const PRICE: Price = {
   inputNanoUsdPerMtok: 1 * USD,
   cacheReadNanoUsdPerMtok: USD / 10,
@@ -30,18 +32,18 @@ export interface Ledger {
   budget(terms?: Partial<BudgetTerms>): Promise<string>
   quota(terms?: Record<string, number | string | null>): Promise<string>
   removeBudget(id: string): Promise<unknown>
-  /** `target` is what policy is asked about. */
+  /** `target` is the target of the request that policy evaluates. */
   admit(call?: Partial<Call>, owner?: Owner, session?: string, target?: string): Promise<AdmitOutput>
   admitAllowed(call?: Partial<Call>, owner?: Owner, session?: string): Promise<Allowed>
   settle(allowed: Allowed, usage: Usage | 'nothing'): ReturnType<InProcessStore['write']>
-  /** What another process does about holds when it starts. */
+  /** Sweeps the holds, as another process does when it starts. */
   sweep(): Promise<void>
-  /** What it does before, about receipts without an end. */
+  /** Ends the receipts that have no end, as another process does before it sweeps. */
   closeDead(): Promise<void>
 }
 
-/** The grant has a million uses, unless told otherwise; null: there is none. */
-export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
+/** The grant has a million uses by default. With `null`, there is no grant. */
+export async function openLedger(uses: number | null = 1_000_000): Promise<Ledger> {
   const { store, clock } = await storeWith('automation')
   const grant_id =
     uses === null
@@ -51,7 +53,7 @@ export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
           {
             capability: 'model.chat',
             operations: ['chat'],
-            target: { ref: PROVIDER },
+            target: { ref: LEDGER_PROVIDER },
             max_uses: uses,
           },
           clock.nowMs() + 365 * 86_400_000,
@@ -69,14 +71,14 @@ export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
     store,
     clock,
     async budget(terms = {}) {
-      const { row } = await setBudget(store, { ...BUDGET, ...terms }, OPERATOR)
+      const { row } = await setBudget(store, { ...BUDGET, ...terms }, POLICY_OPERATOR)
       return row.id
     },
     async quota(terms = {}) {
-      const { row } = await setQuota(store, { ...QUOTA, ...terms }, OPERATOR)
+      const { row } = await setQuota(store, { ...QUOTA, ...terms }, POLICY_OPERATOR)
       return row.id
     },
-    removeBudget: (id) => store.write(removeBudgetProcedure, { id, operator: OPERATOR }),
+    removeBudget: (id) => store.write(removeBudgetProcedure, { id, operator: POLICY_OPERATOR }),
     admit,
     async admitAllowed(call, owner, session) {
       const output = await admit(call, owner, session)
@@ -97,7 +99,7 @@ export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
 }
 
 const CALL: Call = {
-  providerId: PROVIDER,
+  providerId: LEDGER_PROVIDER,
   model: 'gpt-test',
   billing: 'metered',
   price: PRICE,
@@ -108,7 +110,7 @@ const CALL: Call = {
 
 const BUDGET: BudgetTerms = {
   scope_kind: 'provider',
-  scope_ref: PROVIDER,
+  scope_ref: LEDGER_PROVIDER,
   period: 'day',
   limit_nano_usd: 2 * USD,
   limit_tokens: null,
@@ -117,14 +119,14 @@ const BUDGET: BudgetTerms = {
 
 const QUOTA = {
   scope_kind: 'provider',
-  scope_ref: PROVIDER,
+  scope_ref: LEDGER_PROVIDER,
   requests_per_minute: null,
   tokens_per_minute: null,
   concurrent: null,
 }
 
-/** A nano-dollar for each token of output, nothing for input. */
-export function pennyCall(maxOutputTokens: number): Call {
+/** Returns a call that costs one nano-dollar per output token, and nothing for input. */
+export function nanoUsdCall(maxOutputTokens: number): Call {
   return {
     ...CALL,
     price: {
@@ -146,7 +148,7 @@ export function admitInput(
 ): AdmitInput {
   return {
     request: {
-      operator: OPERATOR,
+      operator: POLICY_OPERATOR,
       capability: 'model.chat',
       operation: 'chat',
       target: call.providerId,
@@ -164,13 +166,13 @@ export function measuredUsage(inputTokens: number, outputTokens: number): Usage 
   return { source: 'measured', inputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, outputTokens }
 }
 
-/** A process that was there and is no more. */
+/** Returns the owner of a process that has exited. */
 export function deadOwner(): Owner {
   const { pid } = spawnSync(process.execPath, ['-e', '0'])
   return { ...currentOwner(), pid, startedAt: '1' }
 }
 
-/** What an auditor finds in the log; policy documents are kept beside it. */
+/** Replays the log as an auditor does. The policy documents come from their own table. */
 export function replayAll({ store }: Pick<Ledger, 'store'>, from = 0): Promise<LogReplay> {
   async function* lines(): AsyncGenerator<string> {
     for (const { digest, text } of await store.tables.documents.list())

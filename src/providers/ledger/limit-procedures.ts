@@ -1,4 +1,4 @@
-/** Budgets and quotas in the writer thread: each change and its receipt, in one transaction. */
+/** Sets and removes budgets and quotas in the writer thread: each change and its receipt, in one transaction. */
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
@@ -80,7 +80,7 @@ export function limitProcedures(receipts: ReceiptWriter, clock: Clock): Procedur
   }
 }
 
-/** An id means one budget for good; only a removed one may come back with another period. */
+/** An id always means the same budget. Only a removed budget can get another period. */
 function refuseOtherBudget(before: BudgetRow, { scope_kind, scope_ref, period }: BudgetTerms): void {
   if (before.scopeKind !== scope_kind || before.scopeRef !== scope_ref)
     throw before.removedAtMs === null
@@ -97,7 +97,10 @@ function whoseOf({ scopeKind, scopeRef }: BudgetRow): string {
   return scopeRef === null ? 'everything' : `${scopeKind} ${scopeRef}`
 }
 
-/** Its receipts tell of somebody else's calls: under the same id they could not be told apart. */
+/**
+ * Refuses to use the id of a removed budget for another scope. Its old receipts are about other calls, and the log
+ * could not distinguish them.
+ */
 function budgetRemovedError(before: BudgetRow): CraikError {
   return new CraikError(
     'conflict',

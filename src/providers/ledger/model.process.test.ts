@@ -1,4 +1,4 @@
-/** The ledger against a model of it that fits on a page: random calls, results, deaths and changes of limits. */
+/** Tests the ledger against a small model of it: random calls, results, dead processes and changes of limits. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { listBudgets } from './budgets-and-quotas.ts'
@@ -6,9 +6,9 @@ import {
   type Allowed,
   deadOwner,
   type Ledger,
-  ledger,
   measuredUsage,
-  pennyCall,
+  nanoUsdCall,
+  openLedger,
   replayAll,
 } from './ledger.fixture.ts'
 import { compareRows } from './recorded-rows.ts'
@@ -26,7 +26,7 @@ interface Books {
   readonly limits: Map<string, number>
   readonly spent: Map<string, number>
   flights: Flight[]
-  /** What may be over a limit: overruns, and limits that were lowered. */
+  /** Budgets that may exceed a limit, because of an overrun or because the limit was lowered. */
   readonly excused: Set<string>
 }
 
@@ -75,7 +75,7 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 test('never holds or spends beyond a limit, agrees with the model at every step, and replays', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40 }), async (steps) => {
-      const book = await ledger()
+      const book = await openLedger()
       const books: Books = { limits: new Map(), spent: new Map(), flights: [], excused: new Set() }
       for (const id of BUDGETS) await setLimit(book, books, id, 8000)
       for (const each of steps) {
@@ -125,7 +125,7 @@ async function admit(
   const available = Math.min(
     ...applying(session).map((id) => books.limits.get(id)! - amountSpent(books, id) - sumHolds(books, id)),
   )
-  const output = await book.admit(pennyCall(cap), dies ? dead : undefined, session)
+  const output = await book.admit(nanoUsdCall(cap), dies ? dead : undefined, session)
   const fits = Math.min(cap, available)
   if (fits < Math.min(cap, 1024)) {
     expect(output).toMatchObject({ effect: 'deny', by: 'budget', rule: 'budget.exhausted' })

@@ -41,11 +41,11 @@ test.each([
   expect(() => parseUsd(text, '--limit')).toThrow(/expected an amount of dollars/)
 })
 
-test('refuses more than can be counted exactly', () => {
+test('refuses amounts that cannot be counted exactly', () => {
   expect(() => parseUsd('$9007199.254740992', '--limit')).toThrow(/exceeds the maximum/)
 })
 
-test('prints every amount so that it reads back as itself', () => {
+test('formats every amount so that it parses to the same value', () => {
   fc.assert(
     fc.property(fc.maxSafeNat(), (nano) => {
       expect(parseUsd(formatUsd(nano).replaceAll(',', ''), '--limit')).toBe(nano)
@@ -61,7 +61,7 @@ test('prints every amount so that it reads back as itself', () => {
   ])
 })
 
-test('the worst case is never less than what usage within its bounds costs', () => {
+test('the worst case is never less than the cost of usage within its bounds', () => {
   const tokens = fc.integer({ min: 0, max: 200_000 })
   fc.assert(
     fc.property(price, tokens, tokens, tokens, tokens, (each, plain, read, write, output) => {
@@ -73,7 +73,7 @@ test('the worst case is never less than what usage within its bounds costs', () 
   )
 })
 
-test('rounds up: no use of tokens that cost something is free', () => {
+test('rounds up, so that no paid token is free', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 1e13 }), fc.integer({ min: 1, max: 1e6 }), (output, tokens) => {
       const each = {

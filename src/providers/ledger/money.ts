@@ -1,4 +1,7 @@
-/** Amounts: whole nano-dollars and tokens. Products are made in BigInt, rounded up, and refused where a number ends. */
+/**
+ * Amounts are whole nano-dollars and tokens. Products are computed in BigInt, rounded up, and refused when they exceed
+ * a safe integer.
+ */
 import { CraikError } from '../../errors.ts'
 import type { Usage } from '../conversation.ts'
 import type { Price } from './tokens.ts'
@@ -6,12 +9,12 @@ import type { Price } from './tokens.ts'
 const NANO_PER_USD = 1_000_000_000n
 export const TOKENS_PER_MTOK = 1_000_000n
 
-/** The dearest that a token of input can get. */
+/** Returns the highest possible price of an input token. */
 export function highestInputPrice(price: Price): number {
   return Math.max(price.inputNanoUsdPerMtok, price.cacheReadNanoUsdPerMtok, price.cacheWriteNanoUsdPerMtok)
 }
 
-/** The most that a call can cost. */
+/** Returns the highest possible cost of a call. */
 export function worstCase(price: Price, inputBytes: number, outputTokens: number): number {
   const total =
     BigInt(inputBytes) * BigInt(highestInputPrice(price)) +
@@ -19,7 +22,7 @@ export function worstCase(price: Price, inputBytes: number, outputTokens: number
   return safe(perMillion(total)) ?? tooLarge('the worst case of the call')
 }
 
-/** What reported usage costs; undefined where that is beyond what can be counted exactly. */
+/** Returns the cost of reported usage. `undefined` when it exceeds what can be counted exactly. */
 export function costOf(price: Price, usage: Exclude<Usage, { source: 'absent' }>): number | undefined {
   const { inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens } = usage
   const plain = Math.max(0, inputTokens - cacheReadTokens - cacheWriteTokens)
@@ -33,7 +36,7 @@ export function costOf(price: Price, usage: Exclude<Usage, { source: 'absent' }>
   )
 }
 
-/** `2usd`, `$2`, `0.000001 usd`: exact, at most nine decimals. */
+/** Parses `2usd`, `$2` and `0.000001 usd` exactly, with at most nine decimals. */
 export function parseUsd(text: string, flag: string): number {
   const match = /^(\$)?(\d{1,12})(?:\.(\d{1,9}))?\s?(usd)?$/i.exec(text.trim())
   if (match === null || (match[1] === undefined) === (match[4] === undefined)) {
@@ -49,7 +52,7 @@ export function parseUsd(text: string, flag: string): number {
   return safe(nano) ?? tooLarge(`${flag} ${text}`)
 }
 
-/** Exact, with at least two decimals: `$2.00`, `$0.041`, `$0.000000001`. */
+/** Formats an amount exactly, with at least two decimals: `$2.00`, `$0.041`, `$0.000000001`. */
 export function formatUsd(nanoUsd: number): string {
   const nano = BigInt(Math.abs(nanoUsd))
   const decimals = String(nano % NANO_PER_USD)
@@ -58,7 +61,7 @@ export function formatUsd(nanoUsd: number): string {
   return `${nanoUsd < 0 ? '-' : ''}$${(nano / NANO_PER_USD).toLocaleString('en')}.${decimals}`
 }
 
-/** As it is typed, and safe in a shell: `2.00usd`. */
+/** Formats an amount as the user types it, safe in a shell: `2.00usd`. */
 export function formatUsdFlag(nanoUsd: number): string {
   return `${formatUsd(nanoUsd).replace(/[$,]/g, '')}usd`
 }

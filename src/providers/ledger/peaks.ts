@@ -1,4 +1,4 @@
-/** How far each budget ever went, while a log is replayed. */
+/** Tracks the highest spending of each budget during the replay of a log. */
 
 import type { BalanceFacts } from './evaluate-reservation.ts'
 import type { Limits } from './ledger-entries.ts'
@@ -8,7 +8,7 @@ export interface BudgetReport {
   readonly period: Limits['period']
   readonly limitNanoUsd: number | null
   readonly limitTokens: number | null
-  /** The most that was spent in one window, with the limit of that moment. */
+  /** The highest spending in one window, with the limit at that moment. */
   readonly peak: Peak
   readonly exceeded: Exceeded | null
 }
@@ -20,7 +20,7 @@ export interface Peak {
   readonly ofTokens: number | null
 }
 
-/** The farthest that a limit was passed, where, and what allowed it: nothing else may. */
+/** The largest excess over a limit, its receipt, and its cause. Only an overrun or a lowered limit is a valid cause. */
 export interface Exceeded {
   readonly unit: 'nano_usd' | 'tokens'
   readonly by: number
@@ -34,7 +34,10 @@ export class BudgetPeaks {
   removed = false
   #peak: Peak = { nanoUsd: 0, ofNanoUsd: null, tokens: 0, ofTokens: null }
   #exceeded: Exceeded | null = null
-  /** Windows with a call that cost more than was held for it. One may still be settled after the next has begun. */
+  /**
+   * Windows with a call that cost more than its hold. A call can still be settled in its window after the next window
+   * has begun.
+   */
   readonly #overranIn = new Set<number>()
   #lowered = false
 
@@ -52,7 +55,7 @@ export class BudgetPeaks {
     this.removed = false
   }
 
-  /** False when a limit was passed, and nothing on record explains it. */
+  /** Returns `false` when a limit was exceeded and no receipt explains it. */
   recordSpending(balance: BalanceFacts, seq: number, overrun: boolean): boolean {
     if (overrun) this.#overranIn.add(balance.window_start_ms)
     const overran = this.#overranIn.has(balance.window_start_ms)

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { listQuotas } from './budgets-and-quotas.ts'
-import { type Allowed, deadOwner, ledger, measuredUsage, replayAll } from './ledger.fixture.ts'
+import { type Allowed, deadOwner, measuredUsage, openLedger, replayAll } from './ledger.fixture.ts'
 
 test('requests per minute are counted over an exact sliding minute', async () => {
-  const book = await ledger()
+  const book = await openLedger()
   const id = await book.quota({ requests_per_minute: 2 })
   const start = book.clock.nowMs()
   await book.admitAllowed()
@@ -27,8 +27,8 @@ test('requests per minute are counted over an exact sliding minute', async () =>
   expect(await replayAll(book)).toMatchObject({ differ: [] })
 })
 
-test('tokens per minute reserve input and cap, and are corrected when the call is settled', async () => {
-  const book = await ledger()
+test('tokens per minute reserve the input and the output limit, and settlement corrects them', async () => {
+  const book = await openLedger()
   await book.quota({ tokens_per_minute: 10_000 })
   const start = book.clock.nowMs()
   const first = await book.admitAllowed({ maxOutputTokens: 4000 })
@@ -36,7 +36,7 @@ test('tokens per minute reserve input and cap, and are corrected when the call i
   await book.admitAllowed({ maxOutputTokens: 3000 })
   expect(await book.admit()).toMatchObject({ rule: 'quota.tokens_per_minute', retryAtMs: start + 60_000 })
   await book.settle(first, measuredUsage(500, 500))
-  // Room for the input and 4,000 more: the cap is lowered to that.
+  // The input and 4,000 more tokens fit, so the output limit is lowered to 4,000.
   expect((await book.admitAllowed({ maxOutputTokens: 128_000 })).hold).toMatchObject({
     maxOutputTokens: 4000,
     lowered: true,
@@ -44,8 +44,8 @@ test('tokens per minute reserve input and cap, and are corrected when the call i
   expect(await replayAll(book)).toMatchObject({ differ: [] })
 })
 
-test('a call that is too large for any minute is not told to wait', async () => {
-  const book = await ledger()
+test('a call that is too large for any minute gets no retry time', async () => {
+  const book = await openLedger()
   await book.quota({ tokens_per_minute: 1500 })
   const denied = await book.admit()
   expect(denied).toMatchObject({ rule: 'quota.tokens_per_minute' })
@@ -53,7 +53,7 @@ test('a call that is too large for any minute is not told to wait', async () => 
 })
 
 test('concurrent requests free their slot when they end, or at once when their owner is dead', async () => {
-  const book = await ledger()
+  const book = await openLedger()
   await book.quota({ concurrent: 2 })
   await book.admitAllowed({}, deadOwner())
   const call = await book.admitAllowed()
@@ -67,8 +67,8 @@ test('concurrent requests free their slot when they end, or at once when their o
   expect(await replayAll(book)).toMatchObject({ differ: [] })
 })
 
-test('a session has its own, and both apply', async () => {
-  const book = await ledger()
+test('a session has its own quota, and both quotas apply', async () => {
+  const book = await openLedger()
   await book.quota({ requests_per_minute: 3 })
   await book.quota({ scope_kind: 'session', scope_ref: 'agent_1', requests_per_minute: 1 })
   await book.admitAllowed()
@@ -78,15 +78,15 @@ test('a session has its own, and both apply', async () => {
   expect(await book.admit({}, undefined, 'agent_2')).toMatchObject({ subject: 'quota_provider_openai' })
 })
 
-test('what was used before a quota was set counts as well', async () => {
-  const book = await ledger()
+test('calls from before the quota was set count as well', async () => {
+  const book = await openLedger()
   await book.admitAllowed()
   await book.quota({ requests_per_minute: 1 })
   expect(await book.admit()).toMatchObject({ rule: 'quota.requests_per_minute' })
 })
 
-test('a denial by quota is one receipt that can be replayed', async () => {
-  const book = await ledger()
+test('a denial by quota is one receipt that replay can check', async () => {
+  const book = await openLedger()
   await book.quota({ requests_per_minute: 0 })
   const before = (await book.store.bodies()).length
   expect(await book.admit()).not.toHaveProperty('retryAtMs')
@@ -105,7 +105,7 @@ test('a denial by quota is one receipt that can be replayed', async () => {
   ])
 })
 
-test('the time to retry is exact: one millisecond before is too early, that moment is not', async () => {
+test('the retry time is exact: a retry one millisecond earlier is denied', async () => {
   const step = fc.record({
     waitMs: fc.integer({ min: 0, max: 30_000 }),
     cap: fc.integer({ min: 1, max: 3000 }),
@@ -117,7 +117,7 @@ test('the time to retry is exact: one millisecond before is too early, that mome
   })
   await fc.assert(
     fc.asyncProperty(limits, fc.array(step, { minLength: 1, maxLength: 15 }), async (quota, steps) => {
-      const book = await ledger()
+      const book = await openLedger()
       await book.quota(quota)
       const admitted: { atMs: number; tokens: number }[] = []
       for (const { waitMs, cap, used } of steps) {
@@ -130,7 +130,7 @@ test('the time to retry is exact: one millisecond before is too early, that mome
           expect(await book.admit({ maxOutputTokens: cap })).toMatchObject({ effect: 'deny' })
           book.clock.advance(1)
           output = await book.admit({ maxOutputTokens: cap })
-          // The other limit of the two may be in the way by then.
+          // The other of the two limits may deny the call by then.
           if (output.effect === 'deny') continue
         }
         const call = output as Allowed

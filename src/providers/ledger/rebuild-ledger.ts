@@ -1,4 +1,4 @@
-/** What a replay has rebuilt when the log ends: budgets, their balances, and the holds that are open. */
+/** The state that a replay has rebuilt at the end of the log: budgets, their balances, and the open holds. */
 
 import type { BalanceFacts } from './evaluate-reservation.ts'
 import type { Limits } from './ledger-entries.ts'
@@ -9,13 +9,13 @@ export interface RebuiltHold {
   readonly tokens: number
   readonly capped: boolean
   readonly keys: readonly string[]
-  /** Undefined where redaction took something out of the decision. */
+  /** Undefined when redaction removed a part of the decision. */
   readonly terms: { readonly price: Price | null; readonly billing: Billing } | undefined
 }
 
 export interface RebuiltBook {
   readonly budgets: ReadonlyMap<string, { readonly limits: Limits; readonly removed: boolean }>
-  /** By `keyOf`. */
+  /** The keys come from `keyOf`. */
   readonly balances: ReadonlyMap<string, BalanceFacts>
   readonly holds: ReadonlyMap<string, RebuiltHold>
 }

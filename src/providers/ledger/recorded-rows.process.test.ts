@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { deadOwner, type Ledger, ledger, measuredUsage, replayAll, USD } from './ledger.fixture.ts'
+import { deadOwner, type Ledger, measuredUsage, openLedger, replayAll, USD } from './ledger.fixture.ts'
 import { compareRows } from './recorded-rows.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
-/** Spent, held, removed, swept and overrun, in two windows. */
+/** Returns a ledger with spent, held, removed, swept and overrun amounts in two windows. */
 async function busyLedger(): Promise<Ledger> {
-  const book = await ledger()
+  const book = await openLedger()
   await book.budget({ limit_tokens: 500_000 })
   await book.budget({ scope_kind: 'total', scope_ref: null, period: 'life' })
   await book.budget({ scope_kind: 'session', scope_ref: 'agent_9' })
@@ -31,14 +31,14 @@ async function differencesAfter(sql: string) {
   return (await check(book)).differ
 }
 
-test('rows that nobody edited are what the log comes to', async () => {
+test('unedited rows match the log', async () => {
   const { compared, differ } = await check(await busyLedger())
   expect(differ).toEqual([])
   expect(compared).toBeGreaterThan(7)
 })
 
-test('without a log there are no rows', async () => {
-  const book = await ledger()
+test('an empty log requires empty tables', async () => {
+  const book = await openLedger()
   expect(await check(book)).toEqual({ compared: 0, differ: [] })
   await book.budget()
   const nothing = { budgets: new Map(), balances: new Map(), holds: new Map() }
@@ -47,7 +47,7 @@ test('without a log there are no rows', async () => {
   ])
 })
 
-describe('an edited row is told by its budget or hold:', () => {
+describe('reports, with its budget or hold, the row that was edited by', () => {
   test.each([
     ['update budget_balances set spent_tokens = 0', 'budget_provider_openai', 'spent_tokens 0; '],
     [
@@ -114,8 +114,8 @@ describe('an edited row is told by its budget or hold:', () => {
     expect(await differencesAfter(sql)).toContainEqual({ id, detail: expect.stringContaining(detail) })
   })
 
-  test('a hold that comes back after it was settled', async () => {
-    const book = await ledger()
+  test('restoring a hold after it was settled', async () => {
+    const book = await openLedger()
     await book.budget()
     const open = await book.admitAllowed()
     const row = (await book.store.tables.holds.get(open.hold.id))!
@@ -126,7 +126,7 @@ describe('an edited row is told by its budget or hold:', () => {
     ])
   })
 
-  test('the terms that a hold is settled at, unless redaction took them out of the log', async () => {
+  test('changing the terms of a hold, unless redaction removed them from the log', async () => {
     const differ = await differencesAfter(
       "update holds set document = json_set(document, '$.price.outputNanoUsdPerMtok', 1)",
     )
@@ -135,8 +135,8 @@ describe('an edited row is told by its budget or hold:', () => {
     ])
   })
 
-  test('a hundred are listed, however many there are', async () => {
-    const book = await ledger()
+  test('any number of edits, but lists only a hundred', async () => {
+    const book = await openLedger()
     for (let n = 0; n < 120; n++) await book.budget({ scope_kind: 'session', scope_ref: `agent_${n}` })
     book.store.database.exec('update budgets set limit_nano_usd = 1')
     expect((await check(book)).differ).toHaveLength(100)

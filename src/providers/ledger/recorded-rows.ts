@@ -1,4 +1,4 @@
-/** Holds the rows that the ledger works with against what its receipts come to: whoever edits a row is found out. */
+/** Compares the rows of the ledger with the state that its receipts give, so that an edited row is detected. */
 import { isDeepStrictEqual } from 'node:util'
 import type { BudgetRow, HoldRow } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
@@ -8,21 +8,21 @@ import { balanceFactsOf, type Hold, parseHold } from './hold.ts'
 import { keyOf, type RebuiltBook, type RebuiltHold } from './rebuild-ledger.ts'
 
 interface RowDifference {
-  /** The budget or the hold that the row is about. */
+  /** The budget or the hold of the row. */
   readonly id: string
   readonly detail: string
 }
 
 export interface RowCheck {
-  /** Budgets, balances and holds that were looked at, on either side. */
+  /** The number of compared budgets, balances and holds from either side. */
   readonly compared: number
   readonly differ: readonly RowDifference[]
 }
 
-/** Differences beyond this are not listed: the rows are found out by then. */
+/** More differences are not listed, because a hundred already prove that rows were edited. */
 const MAX_LISTED = 100
 
-/** `tables` must be the snapshot that the book was rebuilt from: a row and its receipt are written together. */
+/** `tables` must be the snapshot that the book was rebuilt from, because a row and its receipt are written together. */
 export async function compareRows(tables: Tables, book: RebuiltBook): Promise<RowCheck> {
   const differ: RowDifference[] = []
   let compared = 0
@@ -33,7 +33,7 @@ export async function compareRows(tables: Tables, book: RebuiltBook): Promise<Ro
         if (detail !== undefined && differ.length < MAX_LISTED) differ.push({ id, detail })
       }
     } catch (error) {
-      // A number that no program of ours can have written does not even reach us.
+      // Node refuses to read an integer that is too large. Craik never writes one.
       if ((error as NodeJS.ErrnoException).code !== 'ERR_OUT_OF_RANGE') throw error
       differ.push({
         id: 'budgets',
@@ -48,24 +48,24 @@ type Compared = readonly [id: string, detail: string | undefined]
 
 async function compareBudgets(tables: Tables, { budgets }: RebuiltBook): Promise<Compared[]> {
   const rows = new Map<string, BudgetRow>((await tables.budgets.list()).map((row) => [row.id, row]))
-  return allOf(rows, budgets).map((id) => {
+  return unionOfKeys(rows, budgets).map((id) => {
     const [row, known] = [rows.get(id), budgets.get(id)]
     if (known === undefined) return [id, 'the database has this budget, the log does not']
     if (row === undefined) return [id, 'the log has this budget, the database does not']
     const inLog = { id, ...known.limits, removed: known.removed }
-    return [id, unlike({ ...limitsOfRow(row), removed: row.removedAtMs !== null }, inLog)]
+    return [id, describeDifference({ ...limitsOfRow(row), removed: row.removedAtMs !== null }, inLog)]
   })
 }
 
-/** A window without a row, or without receipts, has nothing spent and nothing held. */
+/** A window without a row, or without receipts, counts as nothing spent and nothing held. */
 async function compareBalances(tables: Tables, { balances }: RebuiltBook): Promise<Compared[]> {
   const stored = (await tables.budgets.balances()).map((row) => balanceFactsOf(row, row))
   const rows = new Map<string, BalanceFacts>(stored.map((row) => [keyOf(row), row]))
-  return allOf(rows, balances).map((key) => {
+  return unionOfKeys(rows, balances).map((key) => {
     const [row, known] = [rows.get(key), balances.get(key)]
     const { budget_id, period, window_start_ms } = (row ?? known)!
     const where = period === 'life' ? '' : ` in the ${period} from ${dateOf(window_start_ms)}`
-    const found = unlike(amountsOf(row), amountsOf(known))
+    const found = describeDifference(amountsOf(row), amountsOf(known))
     return [budget_id, found && `${found}${where}`]
   })
 }
@@ -81,17 +81,20 @@ function dateOf(ms: number): string {
 }
 
 async function compareHolds(tables: Tables, { holds }: RebuiltBook): Promise<Compared[]> {
-  const stored = await tables.holds.madeUntil(Number.MAX_SAFE_INTEGER)
+  const stored = await tables.holds.listCreatedUntil(Number.MAX_SAFE_INTEGER)
   const rows = new Map<string, HoldRow>(stored.map((row) => [row.id, row]))
-  return allOf(rows, holds).map((id) => {
+  return unionOfKeys(rows, holds).map((id) => {
     const [row, known] = [rows.get(id), holds.get(id)]
     const hold = row && readHold(row)
     if (known === undefined)
-      return [id, `the database has this hold${of(hold)}; in the log it was never created, or is settled`]
+      return [
+        id,
+        `the database has this hold${describeBudgetsOf(hold)}; in the log it was never created, or is settled`,
+      ]
     if (row === undefined) return [id, 'the log has this open hold, the database does not']
     if (hold === undefined) return [id, 'cannot parse the hold in the database']
-    const found = unlike(termsOfHold(hold, known), known as unknown as Record<string, unknown>)
-    return [id, found && `${found}${of(hold)}`]
+    const found = describeDifference(termsOfHold(hold, known), known as unknown as Record<string, unknown>)
+    return [id, found && `${found}${describeBudgetsOf(hold)}`]
   })
 }
 
@@ -103,7 +106,7 @@ function readHold(row: HoldRow): Hold | undefined {
   }
 }
 
-/** What the log knows of a hold; of one that redaction touched it does not know the terms. */
+/** Returns the fields of a hold that the log contains. After redaction, the log does not contain its terms. */
 function termsOfHold(hold: Hold, { terms }: RebuiltHold): Record<string, unknown> {
   const { nanoUsd, tokens, capped, parts, price, billing } = hold
   return {
@@ -117,13 +120,16 @@ function termsOfHold(hold: Hold, { terms }: RebuiltHold): Record<string, unknown
   }
 }
 
-function of(hold: Hold | undefined): string {
+function describeBudgetsOf(hold: Hold | undefined): string {
   return hold && hold.parts.length > 0
     ? ` of ${hold.parts.map(({ budgetId }) => budgetId).join(', ')}`.slice(0, 500)
     : ''
 }
 
-function unlike(row: Record<string, unknown>, known: Record<string, unknown>): string | undefined {
+function describeDifference(
+  row: Record<string, unknown>,
+  known: Record<string, unknown>,
+): string | undefined {
   const fields = Object.keys(row).filter((field) => !isDeepStrictEqual(row[field], known[field]))
   if (fields.length === 0) return undefined
   const describeFields = (from: Record<string, unknown>) =>
@@ -133,6 +139,6 @@ function unlike(row: Record<string, unknown>, known: Record<string, unknown>): s
 
 const toSnakeCase = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-function allOf(rows: ReadonlyMap<string, unknown>, known: ReadonlyMap<string, unknown>): string[] {
+function unionOfKeys(rows: ReadonlyMap<string, unknown>, known: ReadonlyMap<string, unknown>): string[] {
   return [...new Set([...rows.keys(), ...known.keys()])].sort()
 }

@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Receipt } from '../../receipts/schema.ts'
 import { type LogReplay, replayLog } from '../../run/replay-log.ts'
-import { deadOwner, type Ledger, ledger, measuredUsage, replayAll, USD } from './ledger.fixture.ts'
+import { deadOwner, type Ledger, measuredUsage, openLedger, replayAll, USD } from './ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
-/** A log with one of everything. */
+/** Returns a log with at least one entry of every kind. */
 async function busyLedger(): Promise<Ledger> {
-  const book = await ledger()
+  const book = await openLedger()
   await book.budget()
   await book.budget({
     scope_kind: 'total',
@@ -49,7 +49,7 @@ function replay(changed: readonly string[]): Promise<LogReplay> {
 
 type Loose = Record<string, never> & { body: Record<string, never> }
 
-/** The log in which the nth receipt of an operation was edited, as someone who holds the keys could. */
+/** Returns the log after an edit of the nth receipt of an operation, as an owner of the keys could make it. */
 function editLine(operation: string, edit: (body: never) => void, nth = 0): readonly string[] {
   let seen = 0
   return lines.map((line) => {
@@ -73,16 +73,16 @@ interface Body {
   metadata: Record<string, unknown> & { balances: Record<string, number>[] }
 }
 
-test('agrees with a log that has one of everything, and says how far each budget went', async () => {
-  const { decisions, agree, notReplayable, differ, ledger } = await replay(lines)
+test('agrees with a log with entries of every kind, and reports the peak of each budget', async () => {
+  const { decisions, agree, notReplayable, differ, ledger: openLedger } = await replay(lines)
   expect({ differ, notReplayable, unexplained: decisions - agree }).toEqual({
     differ: [],
     notReplayable: 0,
     unexplained: 0,
   })
   expect(decisions).toBeGreaterThan(10)
-  expect(ledger.notRebuilt).toEqual([])
-  expect(ledger.budgets).toMatchObject([
+  expect(openLedger.notRebuilt).toEqual([])
+  expect(openLedger.budgets).toMatchObject([
     { id: 'budget_provider_openai', limitNanoUsd: 5 * USD, exceeded: null },
     { id: 'budget_total', limitTokens: 300_000, exceeded: null },
   ])
@@ -241,7 +241,7 @@ describe('finds', () => {
     expect(differ[0]!.detail).toMatch(detail)
   })
 
-  test('a denial that was turned into leave, and leave that was turned into a denial', async () => {
+  test('a denial that was changed into a permission, and a permission that was changed into a denial', async () => {
     const flip = (effect: string, rule: string) => (body: Body) => {
       body.decision.effect = effect
       body.decision.rule = rule
@@ -257,7 +257,7 @@ describe('finds', () => {
     )
   })
 
-  test('a receipt that was taken out', async () => {
+  test('a receipt that was removed', async () => {
     for (const operation of ['reserve', 'settle', 'indeterminate']) {
       const at = lines.findIndex((line) => line.includes(`"operation":"${operation}"`))
       expect((await replay(lines.toSpliced(at, 1))).differ).not.toEqual([])
@@ -265,21 +265,21 @@ describe('finds', () => {
   })
 })
 
-test('does not accuse a log whose beginning was cut off, and says what it could not rebuild', async () => {
+test('reports no difference in a log whose beginning was cut off, and lists what it could not rebuild', async () => {
   for (let from = 1; from < lines.length - 1; from++) {
-    const { differ, ledger } = await replay(lines.slice(from))
+    const { differ, ledger: openLedger } = await replay(lines.slice(from))
     const ofLedger = differ.filter(({ detail }) => !detail.includes('the policy'))
     expect([from, ofLedger]).toEqual([from, []])
     const first = lines.slice(from).find((line) => !line.startsWith('{"_'))!
     const spentBefore = lines.slice(0, from).some((line) => line.includes('"operation":"settle"'))
     const needsIt = lines.slice(from).some((line) => line.includes('"balances":[{'))
     if (spentBefore && needsIt && !first.includes('"seq":0}'))
-      expect([from, ledger.notRebuilt.length > 0]).toEqual([from, true])
+      expect([from, openLedger.notRebuilt.length > 0]).toEqual([from, true])
   }
 })
 
-test('tells a limit that was lowered from an overrun', async () => {
-  const book = await ledger()
+test('distinguishes a lowered limit from an overrun', async () => {
+  const book = await openLedger()
   await book.budget()
   await book.settle(await book.admitAllowed(), measuredUsage(1000, 2000))
   await book.budget({ limit_nano_usd: 1_000_000 })
@@ -289,8 +289,8 @@ test('tells a limit that was lowered from an overrun', async () => {
   })
 })
 
-test('remembers an overrun of yesterday when one of its calls is settled after another of today', async () => {
-  const book = await ledger()
+test('remembers an overrun of yesterday when another call of that day is settled after a call of today', async () => {
+  const book = await openLedger()
   await book.budget({ limit_nano_usd: 100_000_000 })
   const [overran, later] = [await book.admitAllowed(), await book.admitAllowed()]
   await book.settle(overran, measuredUsage(1000, 50_000))
@@ -303,8 +303,8 @@ test('remembers an overrun of yesterday when one of its calls is settled after a
   })
 })
 
-test('does not hold yesterday’s spending against today’s limit', async () => {
-  const book = await ledger()
+test('does not compare yesterday’s spending with today’s limit', async () => {
+  const book = await openLedger()
   await book.budget()
   await book.settle(await book.admitAllowed(), measuredUsage(1000, 2000))
   book.clock.advance(86_400_000)
@@ -314,8 +314,8 @@ test('does not hold yesterday’s spending against today’s limit', async () =>
   ])
 })
 
-test('counts a decision that redaction touched as not replayable, and still follows its money', async () => {
-  const book = await ledger()
+test('counts a redacted decision as not replayable, and still includes its amounts', async () => {
+  const book = await openLedger()
   await book.budget()
   await book.settle(await book.admitAllowed({ model: `sk-${'a1B2'.repeat(10)}` }), measuredUsage(1000, 2000))
   await book.settle(await book.admitAllowed(), measuredUsage(1000, 2000))

@@ -1,17 +1,17 @@
 /**
- * Makes the ledger again from its receipts: every decision is judged anew, every balance is rebuilt in order, and what
- * a receipt states is held against that.
+ * Rebuilds the ledger from its receipts. It evaluates every decision again and rebuilds every balance in order, and
+ * compares the receipts with both.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Receipt } from '../../receipts/schema.ts'
 import { CallPairing, type CallReport } from './call-pairing.ts'
 import {
-  asksNothing,
   type BalanceFacts,
   callPrice,
   evaluateReservation,
   type ReservationInput,
   reservationInput,
+  usesNoTokens,
 } from './evaluate-reservation.ts'
 import {
   type BookedEntry,
@@ -31,15 +31,18 @@ type Body = Receipt['body']
 export interface LedgerReport {
   readonly budgets: readonly BudgetReport[]
   readonly calls: CallReport
-  /** What the log does not reach back to, and so cannot be rebuilt. */
+  /** The state from before the log begins, which cannot be rebuilt. */
   readonly notRebuilt: readonly string[]
-  /** What the tables of the log's home have to say. */
+  /** The expected content of the tables in the log's home. */
   readonly book: RebuiltBook
 }
 
 export type LedgerOutcome = 'agrees' | 'not_replayable' | { readonly differs: string }
 
-/** Between looking at the clock and sealing the receipt; a decision from another day would be in another window. */
+/**
+ * The maximum time between reading the clock and sealing the receipt. A decision of another day would count in another
+ * window.
+ */
 const CLOCK_SLACK_MS = 60_000
 
 const NOTHING = { spent_nano_usd: 0, held_nano_usd: 0, spent_tokens: 0, held_tokens: 0 }
@@ -51,25 +54,25 @@ export class LedgerReplay {
   readonly #holds = new Map<string, RebuiltHold>()
   readonly #notRebuilt = new Set<string>()
   readonly #calls: CallPairing
-  /** The first hold that is settled and was made before the log begins. */
+  /** The first hold that is settled in this log but was created before it begins. */
   #inFlight: string | undefined
 
   /**
-   * A log that does not start at its first receipt tells of budgets and holds from before; those are believed.
-   * `differs` takes what is found out about calls, which may be a receipt that was passed before.
+   * A log that does not start with its first receipt refers to earlier budgets and holds. Replay accepts those as they
+   * are stated. `differs` gets the problems with calls, possibly for a receipt that `receipt` accepted before.
    */
   constructor(firstSeq: number, differs: (seq: number, id: string, detail: string) => void) {
     this.#complete = firstSeq === 0
     this.#calls = new CallPairing(this.#complete, differs)
   }
 
-  /** For receipts of calls to models, in order with the others. */
+  /** Takes the receipts of model calls, in order with the others. */
   call(body: Body, { seq }: Pick<Receipt['seal'], 'seq'>): void {
     if (body.phase === 'begin') this.#calls.began(body, seq)
     else if (body.phase === 'end') this.#calls.recordEnd(body, seq)
   }
 
-  /** For receipts of kind `budget`, in order. */
+  /** Takes the receipts of kind `budget`, in order. */
   receipt(body: Body, seal: Pick<Receipt['seal'], 'seq' | 'at'>): LedgerOutcome {
     const entry = readEntry(body)
     if (entry === undefined) return { differs: 'it is not a valid ledger entry' }
@@ -78,7 +81,7 @@ export class LedgerReplay {
         return 'agrees'
       case 'set':
       case 'remove':
-        return outcome(this.#change(entry, seal))
+        return toOutcome(this.#change(entry, seal))
       case 'refused':
         return this.#decide(body, entry, seal)
       case 'reserved': {
@@ -88,12 +91,12 @@ export class LedgerReplay {
       }
       default: {
         const unpaired = this.#calls.checkBooking(body, entry.type, entry.entry.hold_id)
-        return outcome(this.#book(entry.type, entry.entry, seal.seq) ?? unpaired)
+        return toOutcome(this.#book(entry.type, entry.entry, seal.seq) ?? unpaired)
       }
     }
   }
 
-  /** After the last receipt. */
+  /** Called after the last receipt. */
   finish(): LedgerReport {
     const calls = this.#calls.finish()
     if (this.#inFlight !== undefined)
@@ -147,10 +150,10 @@ export class LedgerReplay {
           this.#findInputMismatch(input))) ??
       (entry.type === 'reserved' ? this.#hold(entry.entry, input) : undefined)
     if (problem !== undefined && entry.type === 'reserved') this.#believe(entry.entry, input)
-    return problem === undefined && input === undefined ? 'not_replayable' : outcome(problem)
+    return problem === undefined && input === undefined ? 'not_replayable' : toOutcome(problem)
   }
 
-  /** The decision itself, made again. */
+  /** Evaluates the decision again and compares the results. */
   #findDecisionMismatch(
     { operator, target, links, decision, capability }: Body,
     entry: Extract<LedgerEntry, { type: 'reserved' | 'refused' }>,
@@ -185,7 +188,7 @@ export class LedgerReplay {
     return agrees ? undefined : 'its hold or cap differs from the recomputed one'
   }
 
-  /** Whether it was decided on all budgets that apply, with their limits and balances as they were. */
+  /** Checks that the decision used all budgets that apply, with their limits and balances at that moment. */
   #findInputMismatch({ schema, call, budgets, now_ms }: ReservationInput): string | undefined {
     if (schema === 'craik.quota_decision/1') return budgets.length === 0 ? undefined : 'it lists budgets'
     for (const stated of budgets) {
@@ -224,7 +227,7 @@ export class LedgerReplay {
         held_tokens: before.held_tokens + entry.tokens,
       })
     }
-    return first(entry.balances, (stated) => this.#compare(stated))
+    return findFirstProblem(entry.balances, (stated) => this.#compare(stated))
   }
 
   #book(type: 'settle' | 'release' | 'indeterminate', entry: BookedEntry, seq: number): string | undefined {
@@ -253,7 +256,10 @@ export class LedgerReplay {
     }
     return (
       problem ??
-      first(entry.balances, (stated) => this.#compare(stated) ?? this.#peak(stated, seq, entry.overrun))
+      findFirstProblem(
+        entry.balances,
+        (stated) => this.#compare(stated) ?? this.#peak(stated, seq, entry.overrun),
+      )
     )
   }
 
@@ -265,7 +271,7 @@ export class LedgerReplay {
       : `budget ${balance.budget_id} is exceeded, and no overrun explains it`
   }
 
-  /** A difference is told once: from there on, what the receipt states is built upon. */
+  /** Reports a difference once: later receipts are compared with the balance that this receipt states. */
   #compare(stated: BalanceFacts): string | undefined {
     const key = keyOf(stated)
     if (!this.#balances.has(key) && !this.#complete) {
@@ -273,15 +279,15 @@ export class LedgerReplay {
       this.#balances.set(key, stated)
     }
     const rebuilt = this.#balance(stated)
-    if (isDeepStrictEqual(rebuilt, plain(stated))) return undefined
-    this.#balances.set(key, plain(stated))
+    if (isDeepStrictEqual(rebuilt, toBalance(stated))) return undefined
+    this.#balances.set(key, toBalance(stated))
     return `its balance of ${stated.budget_id} differs from the sum of its receipts`
   }
 
-  /** The receipt is wrong, but what it held will be settled by later ones. */
+  /** The receipt is wrong, but later receipts settle its hold. Keeps the hold as the receipt states it. */
   #believe(entry: ReservedEntry, input: ReservationInput | undefined): void {
     this.#holds.set(entry.hold_id, holdOf(entry, input))
-    for (const stated of entry.balances) this.#balances.set(keyOf(stated), plain(stated))
+    for (const stated of entry.balances) this.#balances.set(keyOf(stated), toBalance(stated))
   }
 
   #adopt(id: string, limits: Limits): void {
@@ -290,7 +296,7 @@ export class LedgerReplay {
   }
 
   #balance(at: BalanceFacts): BalanceFacts {
-    return this.#balances.get(keyOf(at)) ?? { ...plain(at), ...NOTHING }
+    return this.#balances.get(keyOf(at)) ?? { ...toBalance(at), ...NOTHING }
   }
 }
 
@@ -304,7 +310,7 @@ function holdOf(entry: ReservedEntry, input: ReservationInput | undefined): Rebu
   }
 }
 
-/** What was booked, computed again from the price of the hold and the usage that was reported. */
+/** Computes the booked amounts again, from the price of the hold and the reported usage. */
 function findBookingMismatch(
   type: 'settle' | 'release' | 'indeterminate',
   hold: RebuiltHold,
@@ -321,7 +327,7 @@ function findBookingMismatch(
 }
 
 function appliesTo({ scope_kind, scope_ref }: Limits, call: ReservationInput['call']): boolean {
-  if (asksNothing(call)) return false
+  if (usesNoTokens(call)) return false
   switch (scope_kind) {
     case 'provider':
       return scope_ref === call.provider_id
@@ -336,14 +342,17 @@ function appliesTo({ scope_kind, scope_ref }: Limits, call: ReservationInput['ca
   }
 }
 
-/** The balance alone, of facts that may say more. */
-function plain(facts: BalanceFacts): BalanceFacts {
+/** Returns only the fields of the balance. */
+function toBalance(facts: BalanceFacts): BalanceFacts {
   const { budget_id, period, window_start_ms, spent_nano_usd, held_nano_usd, spent_tokens, held_tokens } =
     facts
   return { budget_id, period, window_start_ms, spent_nano_usd, held_nano_usd, spent_tokens, held_tokens }
 }
 
-function first<T>(items: readonly T[], problem: (item: T) => string | undefined): string | undefined {
+function findFirstProblem<T>(
+  items: readonly T[],
+  problem: (item: T) => string | undefined,
+): string | undefined {
   let found: string | undefined
   for (const item of items) {
     const one = problem(item)
@@ -352,6 +361,6 @@ function first<T>(items: readonly T[], problem: (item: T) => string | undefined)
   return found
 }
 
-function outcome(problem: string | undefined): LedgerOutcome {
+function toOutcome(problem: string | undefined): LedgerOutcome {
   return problem === undefined ? 'agrees' : { differs: problem }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
 import { listBudgets } from './budgets-and-quotas.ts'
-import { deadOwner, type Ledger, ledger, measuredUsage, replayAll, USD } from './ledger.fixture.ts'
+import { deadOwner, type Ledger, measuredUsage, openLedger, replayAll, USD } from './ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
 const WORST_NANO_USD = 1000 * 1250 + 2000 * 10_000
@@ -12,13 +12,13 @@ async function balance({ store, clock }: Ledger): Promise<readonly number[]> {
 }
 
 async function bookWithBudget(): Promise<Ledger> {
-  const book = await ledger()
+  const book = await openLedger()
   await book.budget()
   return book
 }
 
 describe('settling', () => {
-  test('prices cached tokens by themselves, and rounds up', async () => {
+  test('prices cached tokens separately, and rounds up', async () => {
     const book = await bookWithBudget()
     const usage = {
       source: 'measured',
@@ -54,7 +54,7 @@ describe('settling', () => {
     })
   })
 
-  test('books the whole hold where usage is absent, and says so', async () => {
+  test('books the whole hold when usage is absent, and records that', async () => {
     const book = await bookWithBudget()
     await book.settle(await book.admitAllowed(), { source: 'absent' })
     expect(await balance(book)).toEqual([WORST_NANO_USD, 0, 3000, 0])
@@ -68,13 +68,13 @@ describe('settling', () => {
     ['fractional', measuredUsage(0.5, 5)],
     ['absurd', measuredUsage(1e15, 5)],
     ['not a number', measuredUsage(Number.NaN, 5)],
-  ])('takes counts that are %s for absent', async (_, usage) => {
+  ])('treats counts that are %s as absent', async (_, usage) => {
     const book = await bookWithBudget()
     expect(await book.settle(await book.admitAllowed(), usage)).toMatchObject({ costNanoUsd: WORST_NANO_USD })
     expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 
-  test('takes zero for zero', async () => {
+  test('accepts counts of zero', async () => {
     const book = await bookWithBudget()
     expect(await book.settle(await book.admitAllowed(), measuredUsage(0, 0))).toMatchObject({
       costNanoUsd: 0,
@@ -82,7 +82,7 @@ describe('settling', () => {
     expect(await balance(book)).toEqual([0, 0, 0, 0])
   })
 
-  test('releases the hold where nothing reached the provider', async () => {
+  test('releases the hold when nothing reached the provider', async () => {
     const book = await bookWithBudget()
     expect(await book.settle(await book.admitAllowed(), 'nothing')).toMatchObject({
       costNanoUsd: 0,
@@ -93,7 +93,7 @@ describe('settling', () => {
     expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 
-  test('twice is a conflict, and changes nothing', async () => {
+  test('fails with a conflict the second time, and changes nothing', async () => {
     const book = await bookWithBudget()
     const call = await book.admitAllowed()
     await book.settle(call, measuredUsage(1, 1))
@@ -102,7 +102,7 @@ describe('settling', () => {
     expect(await balance(book)).toEqual(before)
   })
 
-  test('of one call cannot end the receipt of another', async () => {
+  test('cannot end the receipt of another call', async () => {
     const book = await bookWithBudget()
     const [one, other] = [await book.admitAllowed(), await book.admitAllowed()]
     await expect(book.settle({ ...one, ref: other.ref }, 'nothing')).rejects.toMatchObject({
@@ -112,7 +112,7 @@ describe('settling', () => {
     await book.settle(other, 'nothing')
   })
 
-  test('counts in the window in which it was held', async () => {
+  test('counts in the window of the hold', async () => {
     const book = await bookWithBudget()
     const call = await book.admitAllowed()
     book.clock.advance(13 * 3600 * 1000)
@@ -124,7 +124,7 @@ describe('settling', () => {
     })
   })
 
-  test('works after its budget was removed, and what was spent is still known when it comes back', async () => {
+  test('works after its budget was removed, and the spending counts again when the budget is restored', async () => {
     const book = await bookWithBudget()
     const call = await book.admitAllowed()
     await book.removeBudget('budget_provider_openai')
@@ -136,7 +136,7 @@ describe('settling', () => {
 })
 
 describe('a hold whose owner died', () => {
-  test('is spent after fifteen minutes, not before, with a receipt that says it is not known', async () => {
+  test('counts as spent after fifteen minutes, not before, with a receipt that its outcome is unknown', async () => {
     const book = await bookWithBudget()
     const call = await book.admitAllowed({}, deadOwner())
     book.clock.advance(INDETERMINATE_AFTER_MS - 1)
@@ -155,7 +155,7 @@ describe('a hold whose owner died', () => {
     expect(await replayAll(book)).toMatchObject({ differ: [] })
   })
 
-  test('is swept by the next call that is admitted', async () => {
+  test('is swept when the next call is admitted', async () => {
     const book = await bookWithBudget()
     await book.admitAllowed({}, deadOwner())
     book.clock.advance(INDETERMINATE_AFTER_MS)
@@ -168,15 +168,15 @@ describe('a hold whose owner died', () => {
     await book.admitAllowed()
     book.clock.advance(10 * CALL_MS_MAX)
     await book.sweep()
-    const holds = await book.store.tables.holds.madeUntil(book.clock.nowMs())
+    const holds = await book.store.tables.holds.listCreatedUntil(book.clock.nowMs())
     expect(holds).toHaveLength(1)
   })
 })
 
-describe('a hold whose owner cannot be seen from here', () => {
+describe('a hold of an owner in another pid namespace', () => {
   const elsewhere = { ...deadOwner(), pidNamespace: 'pid:[1]' }
 
-  test('is spent, and its slot free, when no call can last that long any more, and not before', async () => {
+  test('counts as spent, and frees its slot, exactly when no call can still run', async () => {
     const book = await bookWithBudget()
     await book.quota({ concurrent: 1 })
     const call = await book.admitAllowed({}, elsewhere)

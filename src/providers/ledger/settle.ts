@@ -1,4 +1,4 @@
-/** Settlement of a model call: what was used is booked in place of the hold, and its receipt ends, in one transaction. */
+/** Settles a model call: it books the usage in place of the hold and ends the call's receipt, in one transaction. */
 import { CraikError } from '../../errors.ts'
 import { endDraft } from '../../receipts/receipt-log.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
@@ -45,14 +45,14 @@ export async function settleInLedger(
 export interface Booking {
   readonly nanoUsd: number
   readonly tokens: number
-  /** Null: it has no price. */
+  /** Null when the call has no price. */
   readonly costNanoUsd: number | null
   readonly overrun: boolean
-  /** As the receipt says it. */
+  /** The usage in the form of the receipt. */
   readonly usage: Readonly<Record<string, number | string>>
 }
 
-/** What a result books against a hold. The replay of a log asks the same. */
+/** Returns the amounts that a result books against a hold. Replay uses it too. */
 export function bookingOf(
   hold: Pick<Hold, 'nanoUsd' | 'tokens' | 'capped' | 'price' | 'billing'>,
   result: SettleInput['result'],
@@ -60,7 +60,7 @@ export function bookingOf(
   const priceOf = (nanoUsd: number) => (isPriced(hold) ? nanoUsd : null)
   if (result.kind === 'nothing')
     return { nanoUsd: 0, tokens: 0, costNanoUsd: priceOf(0), overrun: false, usage: {} }
-  const usage = countable(result.usage)
+  const usage = findValidUsage(result.usage)
   const cost = usage && (hold.billing === 'metered' && hold.price ? costOf(hold.price, usage) : 0)
   if (usage === undefined || cost === undefined) {
     const { nanoUsd, tokens } = hold
@@ -88,16 +88,16 @@ export function bookingOf(
   }
 }
 
-/** Free is a price; a subscription and a model without a price have none. */
+/** A free call has a price of zero. A subscription and an unpriced model have none. */
 function isPriced({ billing, price }: { readonly billing: Billing; readonly price: Price | null }): boolean {
   return billing === 'free' || (billing === 'metered' && price !== null)
 }
 
-/** More than any call can have. */
+/** Far above the tokens of any call. */
 const MAX_TOKENS = 1e12
 
-/** Counts that are no counts are none: the whole hold is booked then, never nothing. */
-function countable(usage: Usage): Exclude<Usage, { source: 'absent' }> | undefined {
+/** Returns `undefined` for absent or invalid counts, so that the whole hold is booked and never nothing. */
+function findValidUsage(usage: Usage): Exclude<Usage, { source: 'absent' }> | undefined {
   if (usage.source === 'absent') return undefined
   const { inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens } = usage
   const counts = [inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens]

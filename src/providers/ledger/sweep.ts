@@ -1,4 +1,7 @@
-/** Holds that nobody will settle: their owner died, or cannot be seen and must be done. After a while they count as spent, because they may be. */
+/**
+ * Settles the holds that their owner cannot settle, because it died or because its call must be over. After a while
+ * they count as spent, because the provider may have billed them.
+ */
 import type { Clock } from '../../lib/clock.ts'
 import { ownerState } from '../../lib/owner.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
@@ -7,13 +10,13 @@ import type { Tables } from '../../store/store.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
 import { ledgerEntry, parseHold, settleHold } from './hold.ts'
 
-/** A provider may still be answering, and billing, a caller that is gone. */
+/** A provider may still process and bill a call whose caller has exited. */
 export const INDETERMINATE_AFTER_MS = 15 * 60_000
 
-/** Runs in the transaction of whoever is next to ask for room. */
+/** Runs in the transaction of the next call that needs capacity, and when a process opens the store. */
 export async function sweepDead(tables: Tables, receipts: ReceiptWriter, clock: Clock): Promise<void> {
   const nowMs = clock.nowMs()
-  for (const row of await tables.holds.madeUntil(nowMs - INDETERMINATE_AFTER_MS)) {
+  for (const row of await tables.holds.listCreatedUntil(nowMs - INDETERMINATE_AFTER_MS)) {
     if (!isLost(row, nowMs) || (await tables.holds.take(row.id)) === undefined) continue
     const hold = parseHold(row)
     const { nanoUsd, tokens, operator, links } = hold
@@ -26,7 +29,7 @@ export async function sweepDead(tables: Tables, receipts: ReceiptWriter, clock: 
   }
 }
 
-/** An owner that lives settles by itself. One in another pid namespace may live, but no call of its lasts that long. */
+/** A live owner settles its own holds. An owner in another pid namespace may be alive, but no call lasts that long. */
 function isLost({ owner, createdAtMs }: HoldRow, nowMs: number): boolean {
   const state = ownerState(owner)
   return state === 'dead' || (state === 'unknown' && nowMs >= createdAtMs + CALL_MS_MAX)

@@ -1,4 +1,4 @@
-/** When a budget's window began and ends: UTC days, weeks from Monday, months, or all time. */
+/** Computes the start and end of a budget's window: UTC days, weeks from Monday, months, or all time. */
 import type { Period } from '../../store/ledger-tables.ts'
 
 const DAY_MS = 86_400_000
@@ -18,7 +18,7 @@ export function windowStart(period: Period, nowMs: number): number {
   }
 }
 
-/** Null: never. */
+/** Returns null when the window never ends. */
 export function windowEnd(period: Period, startMs: number): number | null {
   switch (period) {
     case 'day':

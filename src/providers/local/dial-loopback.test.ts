@@ -1,20 +1,20 @@
-/** Connections that can lead nowhere but to this machine. */
+/** Tests that connections to loopback cannot reach another machine. */
 import dns from 'node:dns'
 import { connect, createServer, Socket } from 'node:net'
 import { request } from 'undici'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { loopbackAgent } from './dial-loopback.ts'
-import { json, listing, startModelServer } from './model-server.fixture.ts'
+import { jsonAnswer, respondWithModels, startModelServer } from './model-server.fixture.ts'
 
 afterEach(() => {
   vi.restoreAllMocks()
 })
 
 describe('the loopback dispatcher', () => {
-  it('asks nobody for the address of localhost, so that no DNS answer or hosts file can move it', async () => {
-    await using server = await startModelServer(listing('m'))
+  it('resolves localhost without DNS, so that no DNS answer or hosts file can change it', async () => {
+    await using server = await startModelServer(respondWithModels('m'))
     const requested = vi.spyOn(dns, 'lookup')
-    // The trap works: a plain connection does ask.
+    // Verifies the spy: a plain connection does call `dns.lookup`.
     await new Promise((done) =>
       connect({ host: 'localhost', port: 1 }).once('error', done).once('connect', done),
     )
@@ -24,17 +24,17 @@ describe('the loopback dispatcher', () => {
     expect(requested).not.toHaveBeenCalled()
   })
 
-  it('finds a server on either loopback address', async () => {
-    await using six = await startModelServer(listing('m'), '::1')
+  it('finds a server on both IPv6 and IPv4 loopback addresses', async () => {
+    await using six = await startModelServer(respondWithModels('m'), '::1')
     expect(await get(`http://localhost:${six.port}/v1`)).toBe(200)
     expect(await get(`http://[::1]:${six.port}/v1`)).toBe(200)
-    await using other = await startModelServer(listing('m'), '127.0.0.2')
+    await using other = await startModelServer(respondWithModels('m'), '127.0.0.2')
     expect(await get(`http://127.0.0.2:${other.port}/v1`)).toBe(200)
   })
 
-  it('serves only the address it was made for, even when that is loopback too', async () => {
-    await using mine = await startModelServer(listing('a'))
-    await using other = await startModelServer(listing('b'))
+  it('dials only its own address, and refuses other loopback addresses', async () => {
+    await using mine = await startModelServer(respondWithModels('a'))
+    await using other = await startModelServer(respondWithModels('b'))
     const agent = loopbackAgent(mine.baseUrl, { connectTimeoutMs: 1000 })
     try {
       for (const url of [
@@ -52,10 +52,10 @@ describe('the loopback dispatcher', () => {
     }
   })
 
-  it('drops a connection that leads to another address than was dialled', async () => {
-    await using server = await startModelServer(listing('m'), '127.0.0.3')
+  it('drops a connection to an address other than the dialed one', async () => {
+    await using server = await startModelServer(respondWithModels('m'), '127.0.0.3')
     const dial = Socket.prototype.connect
-    // What a packet filter or a broken resolver could do: the socket ends up elsewhere.
+    // Simulates a packet filter or a faulty resolver: the socket connects to another address.
     vi.spyOn(Socket.prototype, 'connect').mockImplementation(function (this: Socket, ...provided: unknown[]) {
       const [options] = provided[0] as [{ host: string }]
       options.host = '127.0.0.3'
@@ -74,9 +74,9 @@ describe('the loopback dispatcher', () => {
     expect(server.asked).toEqual(['GET /v1/models'])
   })
 
-  it('knows no proxy', async () => {
-    await using proxy = await startModelServer(json('the proxy'))
-    await using server = await startModelServer(listing('m'))
+  it('ignores proxies', async () => {
+    await using proxy = await startModelServer(jsonAnswer('the proxy'))
+    await using server = await startModelServer(respondWithModels('m'))
     vi.stubEnv('http_proxy', `http://127.0.0.1:${proxy.port}`)
     vi.stubEnv('HTTP_PROXY', `http://127.0.0.1:${proxy.port}`)
     try {
@@ -87,7 +87,7 @@ describe('the loopback dispatcher', () => {
     }
   })
 
-  it('gives up on a TLS server that never finishes its handshake', async () => {
+  it('times out on a TLS server that never finishes its handshake', async () => {
     const silent = createServer(() => {})
     await new Promise<void>((done) => silent.listen(0, '127.0.0.1', done))
     const { port } = silent.address() as { port: number }
@@ -102,7 +102,7 @@ describe('the loopback dispatcher', () => {
     }
   })
 
-  it('is not made for anything that is not loopback', () => {
+  it('cannot be created for an address outside loopback', () => {
     for (const url of ['http://example.com/v1', 'http://2130706433/v1', 'http://[::ffff:127.0.0.1]/v1'])
       expect(() => loopbackAgent(url, { connectTimeoutMs: 1 })).toThrow(/invalid base URL/)
   })

@@ -1,12 +1,12 @@
-/** Connections to this machine only: no name is looked up, and the far end of every socket is checked. */
+/** Opens connections to this host only: it resolves no name, and verifies the remote address of every socket. */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { Agent } from 'undici'
 import { type LoopbackUrl, parseLoopbackUrl } from './loopback.ts'
 
 /**
- * An undici dispatcher for one loopback base URL. It dials nothing but that URL's own addresses and port, follows no
- * redirect and knows no proxy. Throws `usage` when the URL is not loopback. The caller closes or destroys it.
+ * Returns an undici dispatcher for one loopback base URL. It dials only the addresses and the port of that URL, follows
+ * no redirect and uses no proxy. Throws `usage` when the URL is not loopback. The caller closes or destroys it.
  */
 export function loopbackAgent(
   baseUrl: string,
@@ -18,7 +18,7 @@ export function loopbackAgent(
     connect(target, done) {
       const host = target.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
       const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80))
-      // An agent dials wherever its requests point; this one was made for a single place.
+      // An undici agent dials the address of each request, but this one may serve only its own URL.
       if (host !== url.host || port !== url.port || target.protocol !== url.protocol) {
         done(dialError('EACCES', 'the connection is for a different address than the checked one'), null)
         return
@@ -31,7 +31,7 @@ export function loopbackAgent(
   })
 }
 
-/** One connection to a loopback base URL, by the same rules. */
+/** Opens one connection to a loopback base URL, by the same rules. */
 export function dialLoopback(
   baseUrl: string,
   { connectTimeoutMs }: { readonly connectTimeoutMs: number },
@@ -61,9 +61,9 @@ function dialOne(url: LoopbackUrl, address: string, deadline: AbortSignal): Prom
       ? connectTls({
           ...place,
           ALPNProtocols: ['http/1.1'],
-          // Whatever the environment says.
+          // Independent of the environment, such as NODE_TLS_REJECT_UNAUTHORIZED.
           rejectUnauthorized: true,
-          // The certificate is checked against the name that was given, or the address.
+          // The certificate must be valid for the host name of the URL, or else for the address.
           ...(url.host === 'localhost' && { servername: 'localhost' }),
         })
       : connectTcp(place)

@@ -1,4 +1,4 @@
-/** Switching live routing to a local model on: only for a server that answered just now. */
+/** Enables live routing to a local model, but only when its server has just responded. */
 import { CraikError } from '../../errors.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import type { ReceiptLog } from '../../receipts/receipt-log.ts'
@@ -11,9 +11,9 @@ import type { LocalPreset } from './local-presets.ts'
 
 export interface EnableOptions extends HealthOptions {
   readonly operator: string
-  /** Must be offered by the server. */
+  /** The server must offer it. */
   readonly model?: string | undefined
-  /** Taken if the server offers it; otherwise its first one is. */
+  /** Used when the server offers it. Otherwise the server's first model is used. */
   readonly wantedModel: string
 }
 
@@ -22,8 +22,8 @@ export interface Enabled extends SettingChange {
 }
 
 /**
- * Asks the server, then switches it on. Anything but `ok` is `unavailable`, with a receipt that says `blocked`, and
- * leaves the setting as it was.
+ * Checks the server, then enables it. With any status but `ok`, it throws `unavailable`, writes a receipt with the
+ * status `blocked`, and does not change the setting.
  */
 export async function enableProvider(
   store: Store,
@@ -65,6 +65,6 @@ export async function enableProvider(
 function chooseModel(models: readonly string[], { model, wantedModel }: EnableOptions): string | undefined {
   const usable = models.filter((name) => REFERENCE.test(name))
   if (model !== undefined) return findOfferedModel(usable, model)
-  // A server that loads models on demand lists none, and takes the name it is given.
+  // A server that loads models on demand lists none, and accepts any name.
   return findOfferedModel(usable, wantedModel) ?? (models.length === 0 ? wantedModel : usable[0])
 }

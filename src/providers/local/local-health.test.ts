@@ -1,17 +1,24 @@
-/** Asking a local server: one question, a bounded answer, a status that says what happened. */
+/** Tests the check of a local server: one request, a response of limited size, and a status for each result. */
 import { createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import { checkLocalHealth, type LocalHealth } from './local-health.ts'
-import { localPreset } from './local-presets.ts'
-import { endless, json, listing, type ModelServer, slowly, startModelServer } from './model-server.fixture.ts'
+import { findLocalPreset } from './local-presets.ts'
+import {
+  jsonAnswer,
+  type ModelServer,
+  respondEndlessly,
+  respondSlowly,
+  respondWithModels,
+  startModelServer,
+} from './model-server.fixture.ts'
 
-const PRESET = localPreset('ollama')
+const PRESET = findLocalPreset('ollama')
 const AT = Date.parse('2026-11-15T09:00:00Z')
 
 describe('a health check', () => {
-  it('asks <base>/models once, and lists what it is told, sorted', async () => {
-    await using server = await startModelServer(listing('qwen3:8b', 'llama3.2:latest', 'qwen3:8b'))
+  it('requests <base>/models once, and lists the models, sorted', async () => {
+    await using server = await startModelServer(respondWithModels('qwen3:8b', 'llama3.2:latest', 'qwen3:8b'))
     expect(await check(server.baseUrl)).toEqual({
       preset_id: 'ollama',
       provider_id: 'provider_local_ollama',
@@ -32,25 +39,25 @@ describe('a health check', () => {
     ['/', 'GET /models'],
     ['/openai/v1', 'GET /openai/v1/models'],
     ['/api/v2', 'GET /api/v2/models'],
-  ])('of a base URL that ends in %j asks %s', async (path, requested) => {
-    await using server = await startModelServer(listing('m'))
+  ])('for a base URL that ends in %j, requests %s', async (path, requested) => {
+    await using server = await startModelServer(respondWithModels('m'))
     await check(`http://127.0.0.1:${server.port}${path}`)
     expect(server.asked).toEqual([requested])
   })
 
-  it('refuses a base URL with /v1 twice, and says what was meant', async () => {
+  it('refuses a base URL with /v1 twice, and suggests the right one', async () => {
     await expect(check('http://localhost:1/v1/v1')).rejects.toMatchObject({
       code: 'usage',
       hint: expect.stringContaining('http://localhost:1/v1'),
     })
   })
 
-  it('refuses what is not loopback before anything is dialled', async () => {
+  it('refuses a base URL outside loopback before it dials', async () => {
     await expect(check('http://192.0.2.1/v1')).rejects.toMatchObject({ code: 'usage' })
   })
 
-  it('says unreachable when nothing listens', async () => {
-    const gone = await startModelServer(listing('m'))
+  it('reports unreachable when nothing listens', async () => {
+    const gone = await startModelServer(respondWithModels('m'))
     await gone[Symbol.asyncDispose]()
     expect(await check(gone.baseUrl)).toMatchObject({
       status: 'unreachable',
@@ -59,9 +66,9 @@ describe('a health check', () => {
   })
 
   it.each([301, 302, 303, 307, 308])(
-    'says rejected to a redirect (%i) and does not follow it',
+    'reports rejected for a redirect (%i) and does not follow it',
     async (code) => {
-      await using other = await startModelServer(listing('stolen'))
+      await using other = await startModelServer(respondWithModels('stolen'))
       await using server = await startModelServer((response) => {
         response.writeHead(code, { location: `${other.baseUrl}/models` }).end()
       })
@@ -74,7 +81,7 @@ describe('a health check', () => {
     },
   )
 
-  it.each([400, 401, 403, 404, 429, 500, 503])('says rejected to HTTP %i', async (code) => {
+  it.each([400, 401, 403, 404, 429, 500, 503])('reports rejected for HTTP %i', async (code) => {
     await using server = await startModelServer((response) => {
       response.writeHead(code).end('{"error":"Bearer sk-not-to-be-repeated-1234567890"}')
     })
@@ -83,7 +90,7 @@ describe('a health check', () => {
     expect(JSON.stringify(health)).not.toContain('sk-not')
   })
 
-  it('mentions /v1 when a base URL without it is not found', async () => {
+  it('suggests /v1 when a base URL without it returns 404', async () => {
     await using server = await startModelServer((response) => response.writeHead(404).end())
     expect((await check(`http://127.0.0.1:${server.port}`)).detail).toContain('/v1')
     expect((await check(server.baseUrl)).detail).not.toContain('/v1')
@@ -104,25 +111,27 @@ describe('a health check', () => {
     ['a name of 201 characters', `{"data":[{"id":"${'m'.repeat(201)}"}]}`],
     ['a name with an escape sequence', '{"data":[{"id":"m\\u001b[2J"}]}'],
     ['a name that changes direction', '{"data":[{"id":"m\\u202e"}]}'],
-  ])('says unexpected to %s', async (_, body) => {
+  ])('reports unexpected for %s', async (_, body) => {
     await using server = await startModelServer((response) => response.end(body))
     expect(await check(server.baseUrl)).toMatchObject({ status: 'unexpected', models: [] })
   })
 
-  it('takes null for the empty list that some servers mean by it', async () => {
-    await using server = await startModelServer(json({ object: 'list', data: null }))
+  it('accepts null as an empty list, because some servers send it', async () => {
+    await using server = await startModelServer(jsonAnswer({ object: 'list', data: null }))
     expect(await check(server.baseUrl)).toMatchObject({ status: 'ok', models: [] })
   })
 
-  it('lists at most 500 models, and says that there are more', async () => {
-    await using server = await startModelServer(listing(...Array.from({ length: 501 }, (_, i) => `m${i}`)))
+  it('lists at most 500 models, and reports that there are more', async () => {
+    await using server = await startModelServer(
+      respondWithModels(...Array.from({ length: 501 }, (_, i) => `m${i}`)),
+    )
     const { status, models, warnings } = await check(server.baseUrl)
     expect([status, models.length]).toEqual(['ok', 500])
     expect(warnings.join()).toContain('first 500')
   })
 
-  it('stops reading a body without end', async () => {
-    await using server = await startModelServer(endless)
+  it('stops reading an endless body', async () => {
+    await using server = await startModelServer(respondEndlessly)
     expect(await check(server.baseUrl, 20_000)).toMatchObject({
       status: 'unexpected',
       detail: expect.stringContaining('1 MiB'),
@@ -131,12 +140,12 @@ describe('a health check', () => {
 
   it.each<[string, () => Promise<ModelServer>]>([
     ['never answers', () => startModelServer(() => {})],
-    ['sends one byte after another', () => startModelServer(slowly('{"data":[]}', 10))],
+    ['sends one byte after another', () => startModelServer(respondSlowly('{"data":[]}', 10))],
     [
       'sends its headers and stops',
       () => startModelServer((response) => void response.writeHead(200).write('{"data":')),
     ],
-  ])('has one deadline over everything: a server that %s', async (_, start) => {
+  ])('has one deadline for the whole check: a server that %s', async (_, start) => {
     await using server = await start()
     expect(await check(server.baseUrl, 150)).toMatchObject({
       status: 'unreachable',
@@ -144,12 +153,12 @@ describe('a health check', () => {
     })
   })
 
-  it('says unexpected when what listens speaks no HTTP', async () => {
+  it('reports unexpected when the server does not speak HTTP', async () => {
     await using server = await startRaw((socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n'))
     expect(await check(server.baseUrl)).toMatchObject({ status: 'unexpected' })
   })
 
-  it('says unexpected when the connection breaks off', async () => {
+  it('reports unexpected when the connection breaks', async () => {
     await using server = await startModelServer((response) => {
       response.writeHead(200, { 'content-length': '100' })
       response.write('{"data":', () => response.socket?.destroy())
@@ -157,7 +166,7 @@ describe('a health check', () => {
     expect(await check(server.baseUrl)).toMatchObject({ status: 'unexpected' })
   })
 
-  it('says unreachable when https is asked of a server without a trusted certificate', async () => {
+  it('reports unreachable for https without a trusted certificate', async () => {
     const server = createTlsServer({})
     server.on('tlsClientError', () => {})
     await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
@@ -169,7 +178,7 @@ describe('a health check', () => {
     server.close()
   })
 
-  it('ends when it is cancelled', async () => {
+  it('stops when it is cancelled', async () => {
     await using server = await startModelServer(() => {})
     const cancel = new AbortController()
     const health = check(server.baseUrl, 30_000, cancel.signal)

@@ -1,4 +1,4 @@
-/** Asks a local model server which models it has: the question that comes before any routing to it. */
+/** Requests the models of a local model server. Craik does this before it routes any call to it. */
 import { errors, request } from 'undici'
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -7,7 +7,7 @@ import type { LocalPreset } from './local-presets.ts'
 import { parseLoopbackUrl } from './loopback.ts'
 import { readModels } from './model-list.ts'
 
-/** `rejected`: it answers, and says no. `unexpected`: it answers something that is no list of models. */
+/** `rejected`: the server refuses the request. `unexpected`: its response is not a list of models. */
 type HealthStatus = 'ok' | 'unreachable' | 'rejected' | 'unexpected'
 
 export interface LocalHealth {
@@ -23,16 +23,19 @@ export interface LocalHealth {
 
 export interface HealthOptions {
   readonly baseUrl: string
-  /** Over everything: connecting, waiting, and the last byte. */
+  /** Covers everything: connecting, waiting, and the last byte. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
   readonly clock: Clock
 }
 
-/** A thousand long names fit many times over. */
+/** Far more than a thousand long names need. */
 const MAX_BODY_BYTES = 1024 * 1024
 
-/** Throws `usage` when the base URL is not loopback, and the signal's reason when it aborts; otherwise answers. */
+/**
+ * Returns the result of the check. Throws `usage` when the base URL is not loopback, and the signal's reason when it
+ * aborts.
+ */
 export async function checkLocalHealth(preset: LocalPreset, options: HealthOptions): Promise<LocalHealth> {
   const { baseUrl, protocol } = parseLoopbackUrl(options.baseUrl)
   if (/\/v1\/v1$/.test(baseUrl))
@@ -92,7 +95,7 @@ function refusalOf(status: number, baseUrl: string): Finding | undefined {
   return { status: 'rejected', detail: `it returns HTTP ${status} for /models${hint}` }
 }
 
-/** Undefined when there is more than is read. */
+/** Returns `undefined` when the body is larger than the limit. */
 async function readAll(body: AsyncIterable<Buffer>): Promise<Buffer | undefined> {
   const chunks: Buffer[] = []
   let length = 0
@@ -104,7 +107,7 @@ async function readAll(body: AsyncIterable<Buffer>): Promise<Buffer | undefined>
   return Buffer.concat(chunks)
 }
 
-/** Our own words throughout: what a server sends is never repeated. */
+/** Uses only Craik's own words, and never repeats text from the server. */
 function failureOf(error: unknown): Finding {
   const { code } = error as { readonly code?: unknown }
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError)

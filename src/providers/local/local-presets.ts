@@ -1,20 +1,20 @@
-/** Model servers that people run on their own machine, and where each listens unless told otherwise. */
+/** Model servers that users run on their own host, with the default address of each. */
 import { CraikError } from '../../errors.ts'
 import type { ProviderRecord } from '../provider-record.ts'
 
 export interface LocalPreset {
-  /** What a person types: `ollama`. */
+  /** The name that the user types: `ollama`. */
   readonly id: string
   readonly provider_id: string
   readonly name: string
   readonly base_url: string
   readonly default_model: string
-  /** The variables that say otherwise. */
+  /** The environment variables that override the preset. */
   readonly base_url_ref: string | null
   readonly model_ref: string | null
 }
 
-/** By id. */
+/** Sorted by id. */
 export const LOCAL_PRESETS: readonly LocalPreset[] = [
   preset('lm-studio', 'LM Studio', 1234, 'local-model', 'LM_STUDIO'),
   preset('ollama', 'Ollama', 11434, 'llama3.2', 'OLLAMA'),
@@ -28,8 +28,11 @@ export const LOCAL_PRESETS: readonly LocalPreset[] = [
   preset('vllm', 'vLLM', 8000, 'local-model', 'VLLM'),
 ]
 
-/** By its short name (`lm-studio` or `lm_studio`) or its provider's id. A local provider of the user's own is as good as a preset. */
-export function localPreset(nameOrId: string, records: readonly ProviderRecord[] = []): LocalPreset {
+/**
+ * Returns a preset by its short name (`lm-studio` or `lm_studio`) or its provider id. The user's own local providers
+ * count as presets.
+ */
+export function findLocalPreset(nameOrId: string, records: readonly ProviderRecord[] = []): LocalPreset {
   const serialized = nameOrId.replaceAll('_', '-')
   const found = LOCAL_PRESETS.find(({ id, provider_id }) => id === serialized || provider_id === nameOrId)
   if (found !== undefined) return found

@@ -1,4 +1,4 @@
-/** What counts as this machine: exact spellings only, whatever the attempt. */
+/** Tests which base URLs count as loopback: only exact forms, against every known trick. */
 import { BlockList, isIP } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -9,7 +9,7 @@ const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
 
-describe('passes', () => {
+describe('accepts', () => {
   it.each([
     ['http://localhost:11434/v1', 'http://localhost:11434/v1', ['127.0.0.1', '::1']],
     ['http://LocalHost:11434/v1/', 'http://localhost:11434/v1', ['127.0.0.1', '::1']],
@@ -126,7 +126,7 @@ describe('refuses, each with its own reason,', () => {
     expect(loopbackRefusal(text)).toEqual(expect.any(String))
   })
 
-  it('without repeating what was given', () => {
+  it('without repeating the URL', () => {
     const secret = 'hunter2hunter2'
     try {
       parseLoopbackUrl(`http://me:${secret}@localhost/v1`)
@@ -138,8 +138,8 @@ describe('refuses, each with its own reason,', () => {
   })
 })
 
-describe('nothing outside loopback ever passes:', () => {
-  /** What passes has to be loopback for us, and for the URL parser that the HTTP client uses. */
+describe('accepts nothing outside loopback:', () => {
+  /** An accepted URL must be loopback for Craik, and also for the URL parser of the HTTP client. */
   const mustBeLoopback = (text: string): void => {
     if (reasonFor(text) !== undefined) return
     const { addresses, baseUrl } = parseLoopbackUrl(text)
@@ -152,12 +152,12 @@ describe('nothing outside loopback ever passes:', () => {
     expect(parseLoopbackUrl(baseUrl).baseUrl).toBe(baseUrl)
   }
 
-  it('any text', () => {
+  it('for any text', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary' }), mustBeLoopback))
     fc.assert(fc.property(fc.webUrl({ withQueryParameters: true, withFragments: true }), mustBeLoopback))
   })
 
-  it('pieces of addresses and of tricks in any order', () => {
+  it('for parts of addresses and of tricks in any order', () => {
     const pieces = [
       'localhost',
       '127.0.0.1',
@@ -196,7 +196,7 @@ describe('nothing outside loopback ever passes:', () => {
     )
   })
 
-  it('any spelling of any IPv4 address; the plain one of 127.0.0.0/8 does', () => {
+  it('for any form of any IPv4 address, and accepts only the plain form of 127.0.0.0/8', () => {
     const formatNumber = (n: number, base: string): string =>
       ({ x: `0x${n.toString(16)}`, o: `0${n.toString(8)}`, d: String(n), z: `00${n}` })[base]!
     const octet = fc.oneof(fc.constant(127), fc.integer({ min: 0, max: 255 }))
@@ -218,7 +218,7 @@ describe('nothing outside loopback ever passes:', () => {
     )
   })
 
-  it('any spelling of any IPv6 address but ::1', () => {
+  it('for any form of any IPv6 address, and accepts only ::1', () => {
     fc.assert(
       fc.property(fc.ipV6(), (address) => {
         expect(reasonFor(`http://[${address}]/v1`) === undefined).toBe(address === '::1')

@@ -1,6 +1,6 @@
 /**
- * Which addresses are this machine's own. Decided on the text that was given, compared with the one spelling of what
- * will be dialled: a second spelling of an address is what filters disagree about, so it is refused.
+ * Decides whether a base URL is on this host. It requires the one canonical form of the address that will be dialed.
+ * Programs disagree about every other form, so Craik refuses those.
  */
 import { isIPv6 } from 'node:net'
 import { CraikError } from '../../errors.ts'
@@ -8,13 +8,13 @@ import { memoize } from '../../lib/memoize.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 
 export interface LoopbackUrl {
-  /** In its one spelling, without a slash at the end. */
+  /** In its canonical form, without a slash at the end. */
   readonly baseUrl: string
   readonly protocol: 'http:' | 'https:'
   /** `localhost`, an IPv4 address, or `::1`. */
   readonly host: string
   readonly port: number
-  /** What is dialled, in order. Names are never looked up: neither DNS nor the hosts file has a say. */
+  /** The addresses to dial, in order. Names are never resolved, so neither DNS nor the hosts file can change them. */
   readonly addresses: readonly string[]
 }
 
@@ -72,8 +72,8 @@ const REASONS: Readonly<Record<LoopbackRefusal, string>> = {
 const LOCALHOST = ['127.0.0.1', '::1'] as const
 
 /**
- * Parses a base URL that must be loopback, or throws a `usage` error whose details hold the reason. `what` is what the
- * reader knows it as; the URL itself is not repeated.
+ * Parses a base URL that must be loopback, or throws a `usage` error with the reason in its details. `what` is the
+ * user's name for the URL. The error does not repeat the URL.
  */
 export function parseLoopbackUrl(text: string, what = 'base URL'): LoopbackUrl {
   const parsed = readLoopbackUrl(text)
@@ -87,13 +87,13 @@ export function parseLoopbackUrl(text: string, what = 'base URL'): LoopbackUrl {
   })
 }
 
-/** Why a base URL is not loopback, in words that do not repeat it; undefined when it is. */
+/** Returns why a base URL is not loopback, without repeating it. `undefined` when it is loopback. */
 export function loopbackRefusal(text: string): string | undefined {
   const parsed = readLoopbackUrl(text)
   return typeof parsed === 'string' ? REASONS[parsed] : undefined
 }
 
-/** Every call asks about the address of its provider. */
+/** The results are cached, because every call checks the address of its provider. */
 const ADDRESSES_MAX = 256
 
 const readLoopbackUrl = memoize(parseAddress, ADDRESSES_MAX)
@@ -117,17 +117,17 @@ function parseAddress(text: string): LoopbackUrl | LoopbackRefusal {
   if (port === undefined) return 'port'
   if (!/^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)*\/?$/.test(path)) return 'path'
   if ([text, ...path.split('/')].some((part) => redactText(part).labels.length > 0)) return 'secret'
-  return loopback(protocol, split[1]!.toLowerCase(), port, path.replace(/\/$/, ''))
+  return toLoopbackUrl(protocol, split[1]!.toLowerCase(), port, path.replace(/\/$/, ''))
 }
 
-function loopback(
+function toLoopbackUrl(
   protocol: LoopbackUrl['protocol'],
   host: string,
   port: number,
   path: string,
 ): LoopbackUrl | LoopbackRefusal {
   const url = new URL(`${protocol}//${host}:${port}${path}`)
-  // The parser that undici uses has to see the very same host.
+  // The parser that undici uses must find exactly the same host.
   if (url.hostname !== host || url.username !== '' || url.password !== '') return 'odd_spelling'
   const address = host === '[::1]' ? '::1' : host
   return {
@@ -150,7 +150,7 @@ function refuseHost(host: string): LoopbackRefusal | undefined {
   if (host.includes('%')) return 'percent_encoding'
   if (host.endsWith('.')) return 'trailing_dot'
   if (/^\d{1,3}(?:\.\d{1,3}){3}$/.test(host)) return refuseIpv4(host)
-  // The URL parser takes a host for an IPv4 address when its last part is a number, also a hexadecimal one.
+  // The URL parser reads a host as an IPv4 address when its last part is a number, even a hexadecimal one.
   if (/(?:^|\.)(?:\d+|0x[0-9a-f]*)$/i.test(host)) return 'odd_spelling'
   const name = host.toLowerCase()
   if (name === 'localhost') return undefined

@@ -1,4 +1,4 @@
-/** The answer of an OpenAI-compatible `/models`: a list of names, checked before anything is made of it. */
+/** Validates the response of an OpenAI-compatible `/models`: a list of names. */
 
 interface ModelList {
   readonly status: 'ok' | 'unexpected'
@@ -34,7 +34,7 @@ function listOf(body: Buffer): readonly unknown[] | string {
     return 'the response is not JSON'
   }
   const data = (answer as { data?: unknown } | null)?.data
-  // A server without models may say null where it means an empty list.
+  // A server without models may send null for an empty list.
   if (data === null) return []
   return Array.isArray(data) ? data : 'the response is JSON, but not a list of models'
 }

@@ -1,4 +1,4 @@
-/** A real HTTP server on loopback that answers as it is told, and remembers what it was asked. */
+/** A real HTTP server on loopback with scripted responses. It records the requests. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -6,7 +6,7 @@ export interface ModelServer extends AsyncDisposable {
   readonly port: number
   /** `http://127.0.0.1:<port>/v1`. */
   readonly baseUrl: string
-  /** Method and path of every request, in order. */
+  /** The method and path of every request, in order. */
   readonly asked: readonly string[]
 }
 
@@ -31,21 +31,21 @@ export async function startModelServer(answer: Answer, host = '127.0.0.1'): Prom
   }
 }
 
-/** What an OpenAI-compatible server says to `GET /v1/models`. */
-export function listing(...names: readonly string[]): Answer {
+/** Responds as an OpenAI-compatible server does to `GET /v1/models`. */
+export function respondWithModels(...names: readonly string[]): Answer {
   const data = names.map((id) => ({ id, object: 'model', created: 0, owned_by: 'library' }))
-  return json({ object: 'list', data })
+  return jsonAnswer({ object: 'list', data })
 }
 
-export function json(value: unknown): Answer {
+export function jsonAnswer(value: unknown): Answer {
   return (response) => {
     response.setHeader('content-type', 'application/json')
     response.end(JSON.stringify(value))
   }
 }
 
-/** The body byte by byte, each in its own time, so that no single wait is long. */
-export function slowly(body: string, everyMs: number): Answer {
+/** Sends the body byte by byte with pauses, so that no single wait is long. */
+export function respondSlowly(body: string, everyMs: number): Answer {
   return (response) => {
     response.setHeader('content-type', 'application/json')
     let sent = 0
@@ -56,8 +56,8 @@ export function slowly(body: string, everyMs: number): Answer {
   }
 }
 
-/** More and more, until the other side leaves. */
-export function endless(response: ServerResponse): void {
+/** Sends data without end, until the client closes the connection. */
+export function respondEndlessly(response: ServerResponse): void {
   const more = () => {
     while (response.write('x'.repeat(64 * 1024)));
     response.once('drain', more)

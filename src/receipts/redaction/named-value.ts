@@ -33,7 +33,7 @@ export function readNamedValue(text: string, key: Key, separator: Separator): Ex
     if (separator.kind === 'quoted' && !/^pass(?:word|wd|phrase)$/i.test(key.name)) return undefined
     if (/^[ \t]*[,;+)\]}]/.test(content) && isInsideString(text, key.start, quote.char)) return undefined
     if (separator.kind === 'sentence' && (!isUnlikeWord(content) || /[\s{}]/.test(content))) return undefined
-    return isPlaceholder(content) || isCount(key.name, content) ? undefined : quoted
+    return isPlaceholder(content) || isCountOf(key.name, content) ? undefined : quoted
   }
   const block = /^[|>][+-]?\d?[ \t]*\r?(?:\n|\\n)[ \t]+/.exec(text.slice(at, at + 80))
   if (block !== null) return lineExtent(text, at + block[0].length)
@@ -53,7 +53,7 @@ function readBare(text: string, at: number, key: Key, separator: Separator): Ext
   const extent = trimExtent(text, full, tight ? /[)\]},;]/ : /[.,;:)\]}]/)
   const value = text.slice(extent.start, extent.end)
   const rest = text.slice(extent.end, extent.end + 16)
-  if (value === '' || isCount(key.name, value)) return undefined
+  if (value === '' || isCountOf(key.name, value)) return undefined
   if (!tight && /^(?:#|\/\/|!\w+ )/.test(text.slice(at, at + 24))) return undefined
   if (kind === 'flag' && /^(?:-|id=|(?:flag|option|argument)s?$)/.test(value)) return undefined
   if (kind === 'sentence' && !isUnlikeWord(value)) return undefined
@@ -80,6 +80,6 @@ function findTypedDefault(text: string, from: number, key: Key): Extent | undefi
   })
 }
 
-export function isCount(key: string, value: string): boolean {
+export function isCountOf(key: string, value: string): boolean {
   return countsTokens(key) && /^~?\d[\d.,_]{0,24}[kKmM]?(?:\/\d[\d.,_]{0,24}[kKmM]?)?%?$/.test(value)
 }

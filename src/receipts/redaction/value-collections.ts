@@ -1,7 +1,7 @@
 /** Lists and objects under a secret name on one line. */
 import type { ReportFinding } from './findings.ts'
 import { REDACTED_LABEL } from './findings.ts'
-import { isCount, isUnlikeWord } from './named-value.ts'
+import { isCountOf, isUnlikeWord } from './named-value.ts'
 import { isFact, isPlaceholder } from './placeholders.ts'
 import { kindOfKey } from './secret-keys.ts'
 import { findQuotedExtent, openingQuote, skipGap } from './value-extents.ts'
@@ -26,7 +26,7 @@ export function reportList(
     const content = text.slice(item.start, item.end)
     if (content === '') return at > from ? at : undefined
     const isSecret = quote === undefined ? isUnlikeWord(content) : !isPlaceholder(content)
-    if (isSecret && !isCount(key, content) && !(kindOfKey(key) === 'counted' && isFact(content)))
+    if (isSecret && !isCountOf(key, content) && !(kindOfKey(key) === 'counted' && isFact(content)))
       report(item.start, item.end, 'key_value')
     at = skipGap(text, item.end + (quote === undefined ? 0 : quote.depth + 1))
     if (text[at] !== ',') return at

@@ -17,7 +17,7 @@ import { type AgentProfile, launchAgent } from './launch-agent.ts'
 import { promptSession } from './prompt-session.ts'
 import type { RunDeps } from './run-deps.ts'
 
-export const ADA = 'operator:ada'
+export const ADA_OPERATOR = 'operator:ada'
 export const OLLAMA = 'provider_local_ollama'
 
 export interface AgentScene extends Disposable {
@@ -57,7 +57,7 @@ export async function agentScene(): Promise<AgentScene> {
     signal: interrupt.signal,
     killSignal: new AbortController().signal,
   }
-  await ensureFixtureAction(store, ADA)
+  await ensureFixtureAction(store, ADA_OPERATOR)
   return {
     deps: deps,
     store,
@@ -65,14 +65,14 @@ export async function agentScene(): Promise<AgentScene> {
     workspace,
     interrupt,
     async launch({ id = 's1', profile, providerId } = {}) {
-      const input = { operator: ADA, issuer: 'local', sessionId: id, workspace, profile, providerId }
+      const input = { operator: ADA_OPERATOR, issuer: 'local', sessionId: id, workspace, profile, providerId }
       return (await launchAgent(deps, input)).session.id
     },
     prompt: (sessionId, text = 'run the fixture action', allowFixtureAction = true) =>
-      promptSession(deps, ADA, sessionId, text, { allowFixtureAction }),
+      promptSession(deps, ADA_OPERATOR, sessionId, text, { allowFixtureAction }),
     async enable(baseUrl) {
       await store.write(enableProcedure, {
-        operator: ADA,
+        operator: ADA_OPERATOR,
         providerId: OLLAMA,
         baseUrl,
         model: 'llama3.2',
@@ -83,18 +83,18 @@ export async function agentScene(): Promise<AgentScene> {
     async grant(ref, sessionId) {
       const { grant } = await createGrant(store, {
         capability: 'shell.execute',
-        subject: ADA,
+        subject: ADA_OPERATOR,
         scope: { session_id: sessionId },
         target: { ref },
         operations: ['run'],
         max_uses: 10,
-        approved_by: ADA,
+        approved_by: ADA_OPERATOR,
       })
       return grant.id
     },
     input: (changes = {}) => ({
       ...newRunIds(clock),
-      operator: ADA,
+      operator: ADA_OPERATOR,
       prompt: 'do it',
       providerId: 'provider_fixture_local',
       transport: 'fixture',

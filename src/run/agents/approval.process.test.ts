@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADA, type AgentScene, agentScene } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene } from './agents.fixture.ts'
 import { executeTask, promptSession, resumeRun } from './prompt-session.ts'
 import { changeSession } from './tokens.ts'
 import { call, live, say } from './wire.fixture.ts'
@@ -16,7 +16,7 @@ describe('the grants that an operator gives with a prompt', () => {
     using scene = await agentScene()
     const id = await scene.launch()
     const options = { allowFixtureAction: true, maxIterations: 3, wallMs: 20_000 }
-    const { run } = await promptSession(scene.deps, ADA, id, 'do it', options)
+    const { run } = await promptSession(scene.deps, ADA_OPERATOR, id, 'do it', options)
     const common = { scope: { run_id: run.id }, expiresAtMs: scene.clock.nowMs() + 80_000 }
     const grants = await grantsIn(scene)
     expect(grants).toHaveLength(2)
@@ -38,8 +38,8 @@ describe('the grants that an operator gives with a prompt', () => {
     const { server, id } = await live(scene, [call(1)])
     await using _ = server
     const options = { allowFixtureAction: false }
-    const first = await promptSession(scene.deps, ADA, id, 'do it', { ...options, maxIterations: 7 })
-    await resumeRun(scene.deps, ADA, first.run.id, 'do it', options)
+    const first = await promptSession(scene.deps, ADA_OPERATOR, id, 'do it', { ...options, maxIterations: 7 })
+    await resumeRun(scene.deps, ADA_OPERATOR, first.run.id, 'do it', options)
     expect((await grantsIn(scene)).map(({ max_uses }) => max_uses)).toEqual([7, 7])
   })
 })
@@ -58,9 +58,9 @@ describe('a refused prompt', () => {
       const id = await scene.launch()
       const before = await scene.store.bodies()
       const options = { allowFixtureAction: true, ...limits }
-      const task = { ...options, operator: ADA, workspace: scene.workspace }
+      const task = { ...options, operator: ADA_OPERATOR, workspace: scene.workspace }
       for (const refused of [
-        promptSession(scene.deps, ADA, id, text, options),
+        promptSession(scene.deps, ADA_OPERATOR, id, text, options),
         executeTask(scene.deps, text, task),
       ]) {
         await expect(refused).rejects.toMatchObject({ code: 'usage' })
@@ -77,7 +77,7 @@ describe('a refused prompt', () => {
     await expect(promptSession(scene.deps, 'operator:bob', id, 'do it', options)).rejects.toMatchObject({
       code: 'denied',
     })
-    await scene.store.write(changeSession, { id, operator: ADA, action: 'stop' })
+    await scene.store.write(changeSession, { id, operator: ADA_OPERATOR, action: 'stop' })
     await expect(scene.prompt(id)).rejects.toMatchObject({ code: 'usage' })
     expect(await grantsIn(scene)).toEqual([])
   })
@@ -87,10 +87,10 @@ describe('a refused prompt', () => {
     const { server, id } = await live(scene, [call(1), say('never')])
     await using _ = server
     const options = { allowFixtureAction: true, maxIterations: 1 }
-    const { run } = await promptSession(scene.deps, ADA, id, 'do it', options)
+    const { run } = await promptSession(scene.deps, ADA_OPERATOR, id, 'do it', options)
     const before = await grantsIn(scene)
-    await scene.store.write(changeSession, { id, operator: ADA, action: 'stop' })
-    await expect(resumeRun(scene.deps, ADA, run.id, 'do it', options)).rejects.toMatchObject({
+    await scene.store.write(changeSession, { id, operator: ADA_OPERATOR, action: 'stop' })
+    await expect(resumeRun(scene.deps, ADA_OPERATOR, run.id, 'do it', options)).rejects.toMatchObject({
       code: 'usage',
     })
     expect(await grantsIn(scene)).toEqual(before)

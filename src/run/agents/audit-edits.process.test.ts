@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createGrant, revokeGrant } from '../../policy/grants.ts'
-import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
 import { executeRun, newRunIds } from './execute.ts'
 import { listRuns } from './read-agent-records.ts'
@@ -19,15 +19,15 @@ async function problemsOf(scene: AgentScene): Promise<Readonly<Record<number, re
 }
 
 const change = (scene: AgentScene, action: SessionAction, name?: string) =>
-  scene.store.write(changeSession, { id: 's1', operator: ADA, action, ...(name && { name }) })
+  scene.store.write(changeSession, { id: 's1', operator: ADA_OPERATOR, action, ...(name && { name }) })
 
 /** Creates grants for the whole session, so that a run needs no approval of its own. */
 async function grantSession(scene: AgentScene, uses: number | null, scope?: 'any') {
   const common = {
-    subject: ADA,
+    subject: ADA_OPERATOR,
     scope: scope ?? { session_id: 's1' },
     max_uses: uses,
-    approved_by: ADA,
+    approved_by: ADA_OPERATOR,
   }
   const made = [
     await createGrant(scene.store, {
@@ -189,7 +189,7 @@ describe('the audit of a session in normal use', () => {
     const [chat] = await grantSession(scene, 1)
     expect((await run(scene)).run.status).toBe('completed')
     expect((await run(scene)).run.status).toBe('blocked')
-    await revokeGrant(scene.store, chat, ADA)
+    await revokeGrant(scene.store, chat, ADA_OPERATOR)
     await change(scene, 'rename', 'parser')
     expect(await problemsOf(scene)).toEqual({})
     await change(scene, 'stop')

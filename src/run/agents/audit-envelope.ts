@@ -7,7 +7,7 @@ import type { Receipt } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
 import { scanReceipts } from './audit-pages.ts'
 import type { AuditSealCheck } from './audit-seals.ts'
-import { bodyOf } from './receipt-body.ts'
+import { parseReceiptBody } from './receipt-body.ts'
 
 type Body = Receipt['body']
 
@@ -37,7 +37,7 @@ export async function envelopeProblems(
   // An envelope from before the session can have no receipt.
   const about = { policyEnvelopeId: id, kind: 'environment_decision' }
   for await (const made of scanReceipts(tables, about)) {
-    const body = bodyOf(made?.line ?? '')
+    const body = parseReceiptBody(made?.line ?? '')
     if (made === undefined || body === undefined || !isMakingOf(body, id)) continue
     const problem = await sealProblem(made)
     if (problem !== undefined) problems.push(`the receipt that created ${id}: ${problem}`)
@@ -59,7 +59,7 @@ function isMadeAs({ policy_digest, profile, fail_open }: Envelope, { digests, me
 
 /**
  * Returns the envelope of a decision's input, also from a sandbox's decision, which nests that of policy. Returns
- * `undefined` if there is none.
+ * `undefined` if none exists.
  */
 function envelopeIn(input: unknown): unknown {
   const decided = input as { readonly envelope?: unknown; readonly policy?: unknown } | null | undefined

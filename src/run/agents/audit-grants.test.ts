@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ReceiptId } from '../../lib/ids.ts'
 import { createGrants, revokeGrants } from '../../policy/grant-procedures.ts'
-import { OPERATOR, storeWith } from '../../policy/policy.fixture.ts'
+import { POLICY_OPERATOR, storeWith } from '../../policy/policy.fixture.ts'
 import { prepareReceipt } from '../../receipts/prepare.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import { Sealer } from '../../receipts/sealer.ts'
@@ -20,7 +20,12 @@ async function grantScene() {
     store.database.exec('COMMIT')
     return done
   }
-  const terms = { subject: OPERATOR, target: { ref: 'sandbox/one' }, max_uses: null, approved_by: OPERATOR }
+  const terms = {
+    subject: POLICY_OPERATOR,
+    target: { ref: 'sandbox/one' },
+    max_uses: null,
+    approved_by: POLICY_OPERATOR,
+  }
   const expiresAtMs = clock.nowMs() + 60_000
   const about = 'sandbox/one'
   const ids = await within((sealer) =>
@@ -41,9 +46,9 @@ async function grantScene() {
 test('writes one receipt for grants created together, which proves each of them', async () => {
   const { store, ids, problems } = await grantScene()
   const bodies = (await store.bodies()).filter(({ kind }) => kind === 'grant')
-  expect(bodies).toMatchObject([{ operation: 'create', target: 'sandbox/one', operator: OPERATOR }])
+  expect(bodies).toMatchObject([{ operation: 'create', target: 'sandbox/one', operator: POLICY_OPERATOR }])
   expect(bodies[0]!.metadata).toMatchObject({
-    subject: OPERATOR,
+    subject: POLICY_OPERATOR,
     max_uses: null,
     grants: [
       {
@@ -87,7 +92,7 @@ test('finds one that was added only as a row', async () => {
 test('writes one receipt for grants revoked together, without those revoked earlier', async () => {
   const { store, clock, within, ids } = await grantScene()
   await store.tables.grants.revoke(ids['sandbox.exec']!, clock.nowMs())
-  const requested = { ids: Object.values(ids), operator: OPERATOR, about: 'sandbox/one' }
+  const requested = { ids: Object.values(ids), operator: POLICY_OPERATOR, about: 'sandbox/one' }
   await within((sealer) => revokeGrants(store.tables, requested, sealer, clock))
   await within((sealer) => revokeGrants(store.tables, requested, sealer, clock))
   const revokes = (await store.bodies()).filter(({ operation }) => operation === 'revoke')
@@ -105,7 +110,7 @@ test('can write the receipt for any ending of an id', () => {
       kind: 'grant',
       phase: 'point',
       status: 'passed',
-      operator: OPERATOR,
+      operator: POLICY_OPERATOR,
       capability: 'grant.write',
       operation: 'create',
       target: 'sandbox/one',

@@ -7,7 +7,7 @@ import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptFilter, Tables } from '../../store/store.ts'
 import { MAX_PAGED, scanReceipts } from './audit-pages.ts'
 import type { AuditSealCheck } from './audit-seals.ts'
-import { bodyOf } from './receipt-body.ts'
+import { parseReceiptBody } from './receipt-body.ts'
 
 type Body = Receipt['body']
 
@@ -44,7 +44,7 @@ async function originProblem(
 ): Promise<string | undefined> {
   for await (const row of scanReceipts(tables, { ...filterOf(grant), kind: 'grant' })) {
     if (row === undefined) return `no receipt of the creation of ${grant.id} among the last ${MAX_PAGED}`
-    const body = row.line.includes(grant.id) ? bodyOf(row.line) : undefined
+    const body = row.line.includes(grant.id) ? parseReceiptBody(row.line) : undefined
     const made = body && digestAtMaking(body, grant.id)
     if (made === undefined) continue
     const problem = await sealProblem(row)
@@ -72,7 +72,7 @@ async function overuse(tables: Tables, grant: Grant): Promise<string | undefined
   let uses = 0
   for await (const row of scanReceipts(tables, filterOf(grant))) {
     if (row === undefined) return `cannot count the uses of ${grant.id}: they are too far back in the log`
-    const body = row.phase === 'begin' && row.line.includes(grant.id) ? bodyOf(row.line) : undefined
+    const body = row.phase === 'begin' && row.line.includes(grant.id) ? parseReceiptBody(row.line) : undefined
     if (body !== undefined && isUse(body) && body.links.grant_id === grant.id) uses++
   }
   return uses > grant.max_uses

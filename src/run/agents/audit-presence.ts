@@ -3,7 +3,7 @@ import type { Receipt } from '../../receipts/schema.ts'
 import type { AgentEventRow } from '../../store/agent-tables.ts'
 import type { Tables } from '../../store/store.ts'
 import { MAX_SESSION_HANDOFFS } from './agent-session.ts'
-import { bodyOf } from './receipt-body.ts'
+import { parseReceiptBody } from './receipt-body.ts'
 
 type Body = Receipt['body']
 
@@ -126,7 +126,7 @@ async function collectReports(
   let before: number | undefined
   for (let looked = 0; looked < MAX_TOLD; looked += PAGE) {
     const page = await tables.receipts.find({ sessionId, kind: 'environment_decision' }, PAGE, before)
-    reported.push(...page.flatMap(({ line }) => bodyOf(line) ?? []))
+    reported.push(...page.flatMap(({ line }) => parseReceiptBody(line) ?? []))
     if (page.length < PAGE) return { reported: reported, isCut: false }
     before = page.at(-1)!.seq
   }

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Begin } from '../../receipts/receipt-log.ts'
-import { ADA, type AgentScene, agentScene } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
 import { executeRun } from './execute.ts'
 
@@ -34,7 +34,7 @@ async function sceneWithRun(allow = true) {
 async function forge(scene: AgentScene, changes: Partial<Begin> & Pick<Begin, 'links'>): Promise<void> {
   const open = await scene.store.log.begin({
     kind: 'sandbox_action',
-    operator: ADA,
+    operator: ADA_OPERATOR,
     capability: 'shell.execute',
     operation: 'run',
     target: 'sandbox_action:fixture-action',
@@ -143,7 +143,7 @@ describe('the audit of a session', () => {
     await scene.store.log.append({
       kind: 'provider_action',
       status: 'failed',
-      operator: ADA,
+      operator: ADA_OPERATOR,
       capability: 'model.chat',
       links,
     })
@@ -157,7 +157,7 @@ describe('the audit of a session', () => {
       await scene.store.log.append({
         kind: 'provider_action',
         status: 'passed',
-        operator: ADA,
+        operator: ADA_OPERATOR,
         capability: 'model.chat',
         links: { ...links, ...change },
       })

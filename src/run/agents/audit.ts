@@ -11,13 +11,13 @@ import { isAbout, missingOf } from './audit-presence.ts'
 import { type AuditSealCheck, sealCheck } from './audit-seals.ts'
 import { findRanAfterDenial } from './denied-requests.ts'
 import { getSession, type Listed, listHandoffs, listRuns, type RecordDeps } from './read-agent-records.ts'
-import { bodyOf } from './receipt-body.ts'
+import { parseReceiptBody } from './receipt-body.ts'
 import type { Run } from './run-record.ts'
 
 interface Check {
   readonly name: string
   readonly passed: boolean
-  /** What the check read. */
+  /** The records that the check read. */
   readonly looked_at: string
   /** The problems, with ids. */
   readonly problems: readonly string[]
@@ -55,7 +55,7 @@ export async function auditSession(deps: RecordDeps, sessionId: string): Promise
   return deps.store.read(async (tables) => {
     const found = await tables.receipts.find({ sessionId }, MAX_RECEIPTS + 1)
     const rows = found.slice(0, MAX_RECEIPTS).toReversed()
-    const bodies = rows.flatMap(({ line }) => bodyOf(line) ?? [])
+    const bodies = rows.flatMap(({ line }) => parseReceiptBody(line) ?? [])
     const input: AuditInput = {
       tables,
       sealProblem: await sealCheck(deps.home, tables),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
 import { resumeRun } from './prompt-session.ts'
 import { getSession, listEvents } from './read-agent-records.ts'
@@ -110,7 +110,7 @@ describe('the execution path', () => {
     using scene = await agentScene()
     await scene.launch()
     const [one, other] = [scene.input(), scene.input()]
-    const terms = { operator: ADA, providerId: one.providerId, maxIterations: 5, lifetimeMs: 60_000 }
+    const terms = { operator: ADA_OPERATOR, providerId: one.providerId, maxIterations: 5, lifetimeMs: 60_000 }
     await approvePrompt(scene.deps, { ...terms, runId: one.runId, commandRef: 'fixture-action' })
     expect((await executeRun(scene.deps, other)).run.status).toBe('blocked')
     expect((await executeRun(scene.deps, one)).run.status).toBe('completed')
@@ -276,9 +276,9 @@ describe('a prompt to a model over the wire', () => {
     await scene.grant('greet', id)
     const options = { allowFixtureAction: false, maxIterations: 2 }
     const { promptSession } = await import('./prompt-session.ts')
-    const first = await promptSession(scene.deps, ADA, id, 'greet me', options)
+    const first = await promptSession(scene.deps, ADA_OPERATOR, id, 'greet me', options)
     expect(first.run).toMatchObject({ status: 'interrupted', commands: [{ status: 'passed' }] })
-    const resume = (text: string) => resumeRun(scene.deps, ADA, first.run.id, text, options)
+    const resume = (text: string) => resumeRun(scene.deps, ADA_OPERATOR, first.run.id, text, options)
     await expect(resume('greet you')).rejects.toMatchObject({ code: 'usage' })
     const second = await resume('greet me')
     expect(second.run).toMatchObject({

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createGrant } from '../../policy/grants.ts'
-import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
 import { approvePrompt } from './run-grants.ts'
 import { live } from './wire.fixture.ts'
@@ -37,10 +37,10 @@ async function typeHint(scene: AgentScene, hint: string): Promise<void> {
     capability: flags.capability!,
     operations: [flags.operation!],
     target: { ref: flags.target! },
-    subject: ADA,
+    subject: ADA_OPERATOR,
     scope: flags['session-id'] === undefined ? 'any' : { session_id: flags['session-id'] },
     max_uses: Number(flags.uses),
-    approved_by: ADA,
+    approved_by: ADA_OPERATOR,
   })
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { processCommands } from '../../sandboxes/backends/process/command-backend.ts'
-import { ADA, agentScene } from './agents.fixture.ts'
+import { ADA_OPERATOR, agentScene } from './agents.fixture.ts'
 import { launchAgent, prepareRun } from './launch-agent.ts'
 
 describe('a library caller on a machine without bubblewrap', () => {
@@ -8,7 +8,7 @@ describe('a library caller on a machine without bubblewrap', () => {
     using scene = await agentScene()
     const backend = processCommands({ craikHome: scene.store.home.root, environment: { PATH: '/nowhere' } })
     const place = { ...scene.deps, backend }
-    const wanted = { operator: ADA, workspace: scene.workspace }
+    const wanted = { operator: ADA_OPERATOR, workspace: scene.workspace }
     const refusal = { code: 'unavailable', hint: expect.stringContaining('--isolation none') }
     await expect(prepareRun(place, wanted)).rejects.toMatchObject(refusal)
     await expect(launchAgent(place, { ...wanted, issuer: 'local' })).rejects.toMatchObject(refusal)

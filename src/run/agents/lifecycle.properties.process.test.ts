@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { SESSION_CHANGES, type SessionStatus } from './agent-session.ts'
-import { ADA, type AgentScene, agentScene } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
 import { newRunIds } from './execute.ts'
 import { getSession, listRuns } from './read-agent-records.ts'
@@ -12,12 +12,12 @@ const DEAD = { bootId: 'another-boot', pid: 1, startedAt: '0', pidNamespace: 'no
 const VERBS = ['rename', 'stop', 'restart', 'recover'] as const
 
 const step = fc.oneof(
-  fc.record({ do: fc.constantFrom(...VERBS), who: fc.constantFrom(ADA, 'operator:bob') }),
+  fc.record({ do: fc.constantFrom(...VERBS), who: fc.constantFrom(ADA_OPERATOR, 'operator:bob') }),
   fc.record({ do: fc.constant('prompt' as const), allow: fc.boolean() }),
   fc.constant({ do: 'die' as const }),
   fc.record({
     do: fc.constantFrom('cancel', 'recover_run' as const),
-    who: fc.constantFrom(ADA, 'operator:bob'),
+    who: fc.constantFrom(ADA_OPERATOR, 'operator:bob'),
   }),
 )
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
@@ -84,7 +84,7 @@ describe('a session under any sequence of actions', () => {
           expect(seal).toBe('verified')
           expect(leadsTo(before.status, after.status), `${before.status} → ${after.status}`).toBe(true)
           expect(after.active_run_id !== null).toBe(after.status === 'running' || after.status === 'stopping')
-          if ('who' in one && one.who !== ADA) expect(after).toEqual(before)
+          if ('who' in one && one.who !== ADA_OPERATOR) expect(after).toEqual(before)
         }
         const audit = await auditSession(scene.deps, 's1')
         expect(audit.checks.flatMap(({ problems }) => problems)).toEqual([])

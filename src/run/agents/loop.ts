@@ -11,7 +11,7 @@ import type { RunDeps } from './run-deps.ts'
 import { findGrantFor } from './run-grants.ts'
 import type { CommandRun, Phase, Run } from './run-record.ts'
 import { type Acted, runToolCall } from './run-tool-call.ts'
-import { commandsToOffer, RUN_COMMAND, systemText } from './system-prompt.ts'
+import { commandsToOffer, formatSystemPrompt, RUN_COMMAND } from './system-prompt.ts'
 import { estimateInputTokens, tokensBooked } from './token-budget.ts'
 import { advanceRun, type FinishRunInput } from './tokens.ts'
 
@@ -74,7 +74,7 @@ class Loop {
     this.#wall = wall
     this.#signal = AbortSignal.any([deps.signal, wall])
     this.#messages = [
-      { role: 'system', text: systemText(commandRefs, input.resumes?.passed) },
+      { role: 'system', text: formatSystemPrompt(commandRefs, input.resumes?.passed) },
       { role: 'user', text: input.prompt },
     ]
   }

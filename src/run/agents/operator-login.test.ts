@@ -32,7 +32,7 @@ describe('operator logins', () => {
     expect(await store.bodies()).toHaveLength(1)
   })
 
-  it('cause a login_required error when there is none', async () => {
+  it('cause a login_required error when none exists', async () => {
     const store = inProcessStore(new TestClock())
     const message = 'active operator session required; run craik login'
     await expect(requireLogin(store)).rejects.toMatchObject({ code: 'login_required', message })

@@ -2,7 +2,7 @@
 import type { Receipt } from '../../receipts/schema.ts'
 
 /** Returns `undefined` for a line that is not a receipt because it was changed. */
-export function bodyOf(line: string): Receipt['body'] | undefined {
+export function parseReceiptBody(line: string): Receipt['body'] | undefined {
   try {
     const { body } = JSON.parse(line) as Receipt
     return typeof body.id === 'string' &&

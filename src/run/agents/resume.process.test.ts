@@ -1,6 +1,6 @@
 /** A new attempt builds on the last one: only its own operator can resume it, and only if nothing was changed. */
 import { describe, expect, it } from 'vitest'
-import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeTask, resumeRun } from './prompt-session.ts'
 import { call, live, say } from './wire.fixture.ts'
 
@@ -9,7 +9,7 @@ const OPTIONS = { allowFixtureAction: false, maxIterations: 1 }
 /** Creates an interrupted run of a task without a session. */
 async function interruptRun(scene: AgentScene) {
   const { server } = await live(scene, [call(1), call(1), say('done')])
-  const task = { ...OPTIONS, operator: ADA, workspace: scene.workspace, providerId: OLLAMA }
+  const task = { ...OPTIONS, operator: ADA_OPERATOR, workspace: scene.workspace, providerId: OLLAMA }
   const { run } = await executeTask(scene.deps, 'do it', task)
   expect(run).toMatchObject({ status: 'interrupted', session_id: null })
   return { server, run }
@@ -43,7 +43,7 @@ describe('resuming a run', () => {
     scene.store.database.exec(
       `UPDATE ${table} SET document = replace(document, '"${OLLAMA}"', '"provider_local_vllm"')`,
     )
-    await expect(resumeRun(scene.deps, ADA, run.id, 'do it', OPTIONS)).rejects.toMatchObject({
+    await expect(resumeRun(scene.deps, ADA_OPERATOR, run.id, 'do it', OPTIONS)).rejects.toMatchObject({
       code: 'tampered',
     })
     expect(server.requests).toHaveLength(1)
@@ -53,12 +53,12 @@ describe('resuming a run', () => {
     using scene = await agentScene()
     const { server, run: first } = await interruptRun(scene)
     await using _ = server
-    const { run: second } = await resumeRun(scene.deps, ADA, first.id, 'do it', OPTIONS)
+    const { run: second } = await resumeRun(scene.deps, ADA_OPERATOR, first.id, 'do it', OPTIONS)
     scene.store.database.exec(
       `UPDATE runs SET document = replace(document, '"max_iterations":1', '"max_iterations":2')
         WHERE id = '${first.id}'`,
     )
-    await expect(resumeRun(scene.deps, ADA, second.id, 'do it', OPTIONS)).rejects.toMatchObject({
+    await expect(resumeRun(scene.deps, ADA_OPERATOR, second.id, 'do it', OPTIONS)).rejects.toMatchObject({
       code: 'tampered',
       message: expect.stringContaining(first.id),
     })

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { currentOwner, type Owner } from '../../lib/owner.ts'
-import { ADA, type AgentScene, agentScene } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene } from './agents.fixture.ts'
 import { getHandoff, getRun, getSession } from './read-agent-records.ts'
 import type { Run } from './run-record.ts'
 import { beginRun, cancelRun, changeSession, recoverRun, type SessionAction } from './tokens.ts'
@@ -37,8 +37,8 @@ async function createRunOf(owner: Owner): Promise<{ scene: AgentScene; run: Run 
 }
 
 const change = (scene: AgentScene, action: SessionAction) =>
-  scene.store.write(changeSession, { id: 's1', operator: ADA, action })
-const request = { runId: 'run_left', operator: ADA }
+  scene.store.write(changeSession, { id: 's1', operator: ADA_OPERATOR, action })
+const request = { runId: 'run_left', operator: ADA_OPERATOR }
 
 describe('a run whose process is not visible here', () => {
   it('is not recovered while it may be running, and the error gives the deadline', async () => {
@@ -75,7 +75,7 @@ describe('a run whose process is not visible here', () => {
     // A living process began it, so only the run's own deadline can decide.
     await scene.store.log.begin({
       kind: 'sandbox_action',
-      operator: ADA,
+      operator: ADA_OPERATOR,
       capability: 'shell.execute',
       operation: 'run',
       target: 'sandbox_action:fixture-action',

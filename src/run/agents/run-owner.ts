@@ -1,7 +1,7 @@
 /** Decides whether the process of a run is dead, even if it is not visible here. */
 import { ownerState } from '../../lib/owner.ts'
 import type { AgentRecords } from './agent-records.ts'
-import { bodyOf } from './receipt-body.ts'
+import { parseReceiptBody } from './receipt-body.ts'
 import type { Run } from './run-record.ts'
 
 /** The time for a run's last steps: stop its command, cancel its call, write its end. */
@@ -26,7 +26,7 @@ export async function closeOpenReceipts({ tables, sealer }: AgentRecords, run: R
   await sealer.closeDead(tables)
   for (const { id } of await tables.openReceipts.list()) {
     const row = await tables.receipts.get(id)
-    const body = row && bodyOf(row.line)
+    const body = row && parseReceiptBody(row.line)
     if (body?.links.run_id !== run.id) continue
     const { kind, operator, capability, operation, target, links } = body
     await sealer.append(tables, {

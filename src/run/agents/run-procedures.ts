@@ -13,7 +13,7 @@ import {
   withReceipts,
 } from './agent-session.ts'
 import { buildHandoff } from './handoff.ts'
-import { bodyOf } from './receipt-body.ts'
+import { parseReceiptBody } from './receipt-body.ts'
 import { closeOpenReceipts, deadlineMs, runOwnerState } from './run-owner.ts'
 import { isOver, PHASE_CHANGES, type Run } from './run-record.ts'
 import { countTokens } from './token-budget.ts'
@@ -232,7 +232,7 @@ function requireOwner(run: Run, owner: Owner): void {
 
 async function receiptsOf(records: AgentRecords, runId: string): Promise<readonly Receipt['body'][]> {
   const rows = await records.tables.receipts.find({ runId }, MAX_RUN_RECEIPTS)
-  return rows.toReversed().flatMap(({ line }) => bodyOf(line) ?? [])
+  return rows.toReversed().flatMap(({ line }) => parseReceiptBody(line) ?? [])
 }
 
 function aboutRun(run: Run) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADA, agentScene } from './agents.fixture.ts'
+import { ADA_OPERATOR, agentScene } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
 import { getRun, getSession, listEvents } from './read-agent-records.ts'
 import { beginRun, cancelRun, changeSession, recoverRun, type SessionAction } from './tokens.ts'
@@ -13,7 +13,7 @@ describe('a session', () => {
     const { record, status } = await getSession(scene.deps, id)
     expect(record).toMatchObject({
       status: 'idle',
-      operator_subject: ADA,
+      operator_subject: ADA_OPERATOR,
       policy_envelope_id: 'envelope_agent_s1',
     })
     expect(status).toBe('verified')
@@ -37,7 +37,7 @@ describe('a session', () => {
   it('gets an id from the project, the provider and the time, and a different one if that is taken', async () => {
     using scene = await agentScene()
     const { launchAgent } = await import('./launch-agent.ts')
-    const input = { operator: ADA, issuer: 'local', workspace: scene.workspace }
+    const input = { operator: ADA_OPERATOR, issuer: 'local', workspace: scene.workspace }
     const first = await launchAgent(scene.deps, input)
     const second = await launchAgent(scene.deps, input)
     expect(first.session.id).toBe('agent_work_fixture_local_20260301120000')
@@ -48,7 +48,7 @@ describe('a session', () => {
     using scene = await agentScene()
     const id = await scene.launch()
     const change = (action: SessionAction, name?: string) =>
-      scene.store.write(changeSession, { id, operator: ADA, action, ...(name && { name }) })
+      scene.store.write(changeSession, { id, operator: ADA_OPERATOR, action, ...(name && { name }) })
     await expect(change('restart')).rejects.toMatchObject({ code: 'usage', exitCode: 2 })
     expect(await change('rename', 'parser')).toMatchObject({
       session: { display_name: 'parser', status: 'idle' },
@@ -103,7 +103,7 @@ describe('a session', () => {
     )
     expect(await getSession(scene.deps, id)).toMatchObject({ status: 'tampered' })
     await expect(scene.prompt(id)).rejects.toMatchObject({ code: 'tampered' })
-    const changed = await scene.store.write(changeSession, { id, operator: ADA, action: 'restart' })
+    const changed = await scene.store.write(changeSession, { id, operator: ADA_OPERATOR, action: 'restart' })
     expect(changed).toMatchObject({ outcome: 'refused', rule: 'session.seal' })
     expect(await getSession(scene.deps, id)).toMatchObject({ status: 'tampered' })
     expect(await scene.store.tables.grants.list(10)).toEqual([])
@@ -147,7 +147,7 @@ describe('a run whose process has died', () => {
     await expect(scene.prompt(id)).rejects.toMatchObject({ code: 'usage' })
     const result = await scene.store.write(changeSession, {
       id,
-      operator: ADA,
+      operator: ADA_OPERATOR,
       action: 'recover',
       reason: 'crash',
     })
@@ -165,16 +165,18 @@ describe('a run whose process has died', () => {
   it('can be stopped with its session, or cancelled by itself', async () => {
     using scene = await agentScene()
     const id = await deadRun(scene)
-    const result = await scene.store.write(changeSession, { id, operator: ADA, action: 'stop' })
+    const result = await scene.store.write(changeSession, { id, operator: ADA_OPERATOR, action: 'stop' })
     expect(result).toMatchObject({
       session: { status: 'stopped' },
       ended: { run: { status: 'interrupted' } },
     })
     using other = await agentScene()
     await deadRun(other)
-    const cancelled = await other.store.write(cancelRun, { runId: 'run_dead', operator: ADA })
+    const cancelled = await other.store.write(cancelRun, { runId: 'run_dead', operator: ADA_OPERATOR })
     expect(cancelled).toMatchObject({ outcome: 'ended', run: { status: 'interrupted' } })
-    await expect(other.store.write(recoverRun, { runId: 'run_dead', operator: ADA })).rejects.toMatchObject({
+    await expect(
+      other.store.write(recoverRun, { runId: 'run_dead', operator: ADA_OPERATOR }),
+    ).rejects.toMatchObject({
       code: 'usage',
     })
   })
@@ -195,11 +197,13 @@ describe('a run whose process has died', () => {
       phase: 'plan' as const,
     }
     await other.store.write(beginRun, { run: living })
-    await expect(other.store.write(recoverRun, { runId: 'run_alive', operator: ADA })).rejects.toMatchObject({
+    await expect(
+      other.store.write(recoverRun, { runId: 'run_alive', operator: ADA_OPERATOR }),
+    ).rejects.toMatchObject({
       code: 'usage',
     })
     await expect(
-      other.store.write(changeSession, { id, operator: ADA, action: 'recover' }),
+      other.store.write(changeSession, { id, operator: ADA_OPERATOR, action: 'recover' }),
     ).rejects.toMatchObject({ code: 'usage' })
     expect((await getRun(other.deps, 'run_alive')).record.status).toBe('running')
   })

@@ -1,5 +1,5 @@
 /** Asks the process of a run to stop, after a check that the pid still belongs to that process. */
-import { type Owner, ownerState, usesAnother } from '../../lib/owner.ts'
+import { hasOtherFileOpen, type Owner, ownerState } from '../../lib/owner.ts'
 
 /**
  * Returns false when the process is dead, invisible or not allowed to be signalled. It finds the request at its next
@@ -7,7 +7,7 @@ import { type Owner, ownerState, usesAnother } from '../../lib/owner.ts'
  */
 export function askToStop(owner: Owner, database: string): boolean {
   if (ownerState(owner) !== 'alive' || owner.pid === process.pid) return false
-  if (usesAnother(owner, database)) return false
+  if (hasOtherFileOpen(owner, database)) return false
   try {
     return process.kill(owner.pid, 'SIGINT')
   } catch {

@@ -34,7 +34,7 @@ export function commandsToOffer(store: Store): Promise<readonly string[]> {
 }
 
 /** Returns the system prompt. `passed` maps the commands that passed in an earlier attempt to their receipts. */
-export function systemText(
+export function formatSystemPrompt(
   commandRefs: readonly string[],
   passed: ReadonlyMap<string, string> = new Map(),
 ): string {

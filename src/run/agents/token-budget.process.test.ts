@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Act } from '../../../test/wire/wire-server.ts'
 import { setBudget } from '../../providers/ledger/budgets-and-quotas.ts'
-import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
+import { ADA_OPERATOR, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
 import { approvePrompt } from './run-grants.ts'
 import { live, say } from './wire.fixture.ts'
@@ -125,7 +125,7 @@ describe('a budget for the sandbox', () => {
         limit_tokens: 1,
         allow_unpriced: false,
       },
-      ADA,
+      ADA_OPERATOR,
     )
     expect((await scene.prompt(id)).run).toMatchObject({
       status: 'blocked',

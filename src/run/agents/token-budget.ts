@@ -3,7 +3,7 @@ import type { Message, Tool } from '../../providers/conversation.ts'
 import { estimateOutputTokens } from '../../providers/estimate.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
-import { bodyOf } from './receipt-body.ts'
+import { parseReceiptBody } from './receipt-body.ts'
 
 type Body = Receipt['body']
 
@@ -21,7 +21,7 @@ export function tokensBooked(store: Store, receiptIds: readonly string[]): Promi
     const bodies: Body[] = []
     for (const id of receiptIds) {
       const row = await tables.receipts.get(id)
-      const body = row && bodyOf(row.line)
+      const body = row && parseReceiptBody(row.line)
       if (body !== undefined) bodies.push(body)
     }
     return countTokens(bodies)

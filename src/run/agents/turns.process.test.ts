@@ -1,6 +1,6 @@
-/** What a model can request in one turn, and what it and the operator learn. */
+/** The calls that a model can request in one turn, and the results that it and the operator get. */
 import { describe, expect, it } from 'vitest'
-import { ADA, agentScene } from './agents.fixture.ts'
+import { ADA_OPERATOR, agentScene } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
 import { promptSession } from './prompt-session.ts'
 import { call, calls, live, say } from './wire.fixture.ts'
@@ -60,7 +60,7 @@ describe('the result of a command', () => {
     await scene.register('nap', ['sleep', '60'])
     await scene.grant('nap', id)
     const options = { allowFixtureAction: false, commandMs: 100 }
-    const { handoff } = await promptSession(scene.deps, ADA, id, 'x', options)
+    const { handoff } = await promptSession(scene.deps, ADA_OPERATOR, id, 'x', options)
     expect(server.requests[1]!.body.messages.at(-1).content).toBe('did not finish: timeout')
     expect(handoff.commands_run).toMatchObject([{ status: 'failed', exit_code: null }])
   })

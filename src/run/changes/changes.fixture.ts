@@ -15,7 +15,6 @@ import { sha256 } from './content-store.ts'
 import type { WorkspaceRunner } from './workspace-runner.ts'
 
 const RUN_ID = 'run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
-export const never = new AbortController().signal
 
 export function file(content: string, executable = false): Extract<State, { kind: 'file' }> {
   return { kind: 'file', digest: sha256(content), bytes: Buffer.byteLength(content), executable }

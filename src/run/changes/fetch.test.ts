@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { answering, never } from './changes.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { answering } from './changes.fixture.ts'
 import { fetchContents } from './fetch.ts'
 
 const header = (i: number, s: number | null) => Buffer.from(`${JSON.stringify({ i, s })}\n`)
@@ -10,7 +11,7 @@ async function fetchPaths(paths: readonly string[], chunks: readonly Buffer[]) {
   const take = async (index: number, content: Buffer | undefined) => {
     taken[index] = content
   }
-  await fetchContents(answering(chunks), paths, take, never)
+  await fetchContents(answering(chunks), paths, take, NEVER_ABORTED)
   return taken
 }
 
@@ -52,7 +53,9 @@ describe('file contents from a sandbox', () => {
     const zeros = Buffer.alloc(large)
     const chunks = Array.from({ length: 17 }, (_, i) => [header(i, large), ...(i < 16 ? [zeros] : [])]).flat()
     const paths = Array.from({ length: 17 }, String)
-    await expect(fetchContents(answering(chunks), paths, async () => {}, never)).rejects.toMatchObject({
+    await expect(
+      fetchContents(answering(chunks), paths, async () => {}, NEVER_ABORTED),
+    ).rejects.toMatchObject({
       code: 'too_large',
     })
   })

@@ -14,9 +14,7 @@ const header = z.strictObject({
   s: z.int().nonnegative().max(CHANGE_LIMITS.fileBytes).nullable(),
 })
 
-/**
- * Calls `take` with each content, or with `undefined` when the path is not a file any more or the file is too large.
- */
+/** Calls `take` with each content, or with `undefined` when the path is no longer a file or the file is too large. */
 export async function fetchContents(
   inside: WorkspaceRunner,
   paths: readonly string[],

@@ -57,7 +57,7 @@ function whyLeft(
   if (problem !== undefined) return problem
   if (is?.kind === 'other')
     return is.what === 'unreadable' ? 'it is unreadable in the sandbox' : `it is a ${is.what}`
-  // An entry that was no file before is none on the host either, or differs there.
+  // An entry that was not a file before is also missing on the host, or differs there.
   if (was?.kind === 'other') return `it was ${was.what === 'unreadable' ? 'unreadable' : `a ${was.what}`}`
   if (is === undefined && foldersOf(path).some((folder) => after.entries.get(folder)?.kind === 'other'))
     return 'its folder is unreadable in the sandbox'

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { answering, never } from './changes.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { answering } from './changes.fixture.ts'
 import { changesBetween } from './file-changes.ts'
 import { type FileManifest, takeManifest } from './file-manifest.ts'
 
@@ -12,7 +13,7 @@ function listing(...lines: readonly unknown[]): Buffer {
 }
 
 const take = (...lines: readonly unknown[]): Promise<FileManifest> =>
-  takeManifest(answering([listing(...lines)]), never)
+  takeManifest(answering([listing(...lines)]), NEVER_ABORTED)
 
 describe('the manifest of a workspace in a sandbox', () => {
   it('is read with any chunk boundaries', async () => {
@@ -33,7 +34,7 @@ describe('the manifest of a workspace in a sandbox', () => {
       fc.asyncProperty(fc.array(fc.nat(whole.length)), async (cuts) => {
         const at = [0, ...cuts.sort((a, b) => a - b), whole.length]
         const chunks = at.slice(1).map((end, i) => whole.subarray(at[i], end))
-        expect([...(await takeManifest(answering(chunks), never)).entries]).toEqual(wanted)
+        expect([...(await takeManifest(answering(chunks), NEVER_ABORTED)).entries]).toEqual(wanted)
       }),
     )
   })
@@ -69,12 +70,12 @@ describe('the manifest of a workspace in a sandbox', () => {
   })
 
   it('is refused if it is truncated or endless', async () => {
-    await expect(takeManifest(answering([Buffer.from('{"t":"f"')]), never)).rejects.toMatchObject({
+    await expect(takeManifest(answering([Buffer.from('{"t":"f"')]), NEVER_ABORTED)).rejects.toMatchObject({
       code: 'boundary_failed',
     })
     const chunk = listing(...Array.from({ length: 1000 }, () => ({ t: 'u', b: 'AAAA' })))
     const endless = Array.from({ length: 201 }, () => chunk)
-    await expect(takeManifest(answering(endless), never)).rejects.toMatchObject({ code: 'too_large' })
+    await expect(takeManifest(answering(endless), NEVER_ABORTED)).rejects.toMatchObject({ code: 'too_large' })
   })
 
   it('never contains a path out of the workspace, for any input', async () => {

@@ -19,7 +19,7 @@ import {
 } from 'node:fs/promises'
 import { CraikError } from '../../errors.ts'
 import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
-import { throughLink } from '../../sandboxes/workspace-path.ts'
+import { symbolicLinkError } from '../../sandboxes/workspace-path.ts'
 import { CHANGE_LIMITS } from './change-limits.ts'
 import { sha256 } from './content-store.ts'
 
@@ -69,7 +69,7 @@ export class HostTree implements AsyncDisposable {
     }
     if (process.platform === 'linux' && (await readlink(root.path)) !== workspace) {
       await root.close()
-      throw throughLink('the original folder')
+      throw symbolicLinkError('the original folder')
     }
     return new HostTree(root)
   }
@@ -86,7 +86,7 @@ export class HostTree implements AsyncDisposable {
     return kind !== 'nothing' && kind !== 'blocked'
   }
 
-  /** Returns the content of a file of that length, or `undefined` when there is none. */
+  /** Returns the content of a file of that length, or `undefined` when none exists. */
   async read(path: string, bytes: number): Promise<Buffer | undefined> {
     const parent = await this.#parentOf(path)
     return 'kind' in parent ? undefined : (await readFileAt(parent.folder.at(parent.name), [bytes]))?.content
@@ -263,7 +263,7 @@ async function enterOrMake(outer: OpenFolder, name: string): Promise<OpenFolder>
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
-  const made = await outer.enterOrMake(name)
+  const made = await outer.enterOrCreate(name)
   if (IS_ROOT) {
     const { uid, gid } = await lstat(outer.at('.'))
     await made.setOwner(uid, gid)

@@ -4,13 +4,14 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { colourPatch, fitForTerminal } from '../../cli/run-changes/patch-lines.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
 import type { StoredChange } from './change-set.ts'
-import { file, link, never, newChangesScene, storeChanges } from './changes.fixture.ts'
+import { file, link, newChangesScene, storeChanges } from './changes.fixture.ts'
 import { type FilePatch, patchOf } from './patch.ts'
 
 async function patches(changes: readonly StoredChange[], contents: readonly string[]): Promise<FilePatch[]> {
   const all: FilePatch[] = []
-  for await (const patch of patchOf(storeChanges(newChangesScene({}), changes, contents), never))
+  for await (const patch of patchOf(storeChanges(newChangesScene({}), changes, contents), NEVER_ABORTED))
     all.push(patch)
   return all
 }

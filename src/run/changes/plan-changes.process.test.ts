@@ -16,16 +16,9 @@ import {
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
 import type { StoredChange, StoredChangeSet } from './change-set.ts'
-import {
-  type ChangesScene,
-  file,
-  link,
-  never,
-  newChangesScene,
-  storeChanges,
-  write,
-} from './changes.fixture.ts'
+import { type ChangesScene, file, link, newChangesScene, storeChanges, write } from './changes.fixture.ts'
 import { HostTree } from './host-tree.ts'
 import { planChanges } from './plan-changes.ts'
 import { type Applied, applyChange, temporaryName } from './write-changes.ts'
@@ -41,8 +34,8 @@ async function apply(
   for await (const one of applyChange(
     tree,
     changeSet,
-    await planChanges(tree, changeSet, {}, never),
-    never,
+    await planChanges(tree, changeSet, {}, NEVER_ABORTED),
+    NEVER_ABORTED,
   )) {
     done.push(one)
     if (done.length >= stopAfter) break
@@ -229,12 +222,12 @@ describe('a workspace that changed since the copy', () => {
     )
     const outside = outsideOf(scene)
     await using tree = await HostTree.open(scene.workspace)
-    const planned = await planChanges(tree, changeSet, {}, never)
+    const planned = await planChanges(tree, changeSet, {}, NEVER_ABORTED)
     expect(planned.map(({ verdict }) => verdict.status)).toEqual(['ready'])
     renameSync(join(scene.workspace, 'lib'), join(scene.workspace, 'moved'))
     symlinkSync(outside, join(scene.workspace, 'lib'))
     const done: Applied[] = []
-    for await (const one of applyChange(tree, changeSet, planned, never)) done.push(one)
+    for await (const one of applyChange(tree, changeSet, planned, NEVER_ABORTED)) done.push(one)
     expect(statuses(done)).toEqual({ 'lib/file': 'conflict' })
     expect(readFileSync(join(scene.workspace, 'moved/file'), 'utf8')).toBe('precious')
     expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('precious')
@@ -294,7 +287,7 @@ describe('a workspace that changed since the copy', () => {
     )
     await using tree = await HostTree.open(scene.workspace)
     const listLeft = async (withSettings: boolean) => {
-      const planned = await planChanges(tree, changeSet, { own: 'tools/craik', withSettings }, never)
+      const planned = await planChanges(tree, changeSet, { own: 'tools/craik', withSettings }, NEVER_ABORTED)
       return planned.filter(({ verdict }) => verdict.status === 'left').map(({ change }) => change.path)
     }
     expect((await listLeft(false)).sort()).toEqual(paths.sort())
@@ -311,7 +304,7 @@ describe('a workspace that changed since the copy', () => {
     )
     await using tree = await HostTree.open(scene.workspace)
     const listLeft = async (withSettings: boolean) => {
-      const planned = await planChanges(tree, changeSet, { withSettings }, never)
+      const planned = await planChanges(tree, changeSet, { withSettings }, NEVER_ABORTED)
       return planned.filter(({ verdict }) => verdict.status === 'left').map(({ change }) => change.path)
     }
     expect(await listLeft(false)).toEqual(['mirror/config', 'mirror/hooks/pre-commit'])

@@ -2,18 +2,20 @@
  * Stored change sets: prune finds those that nobody needs, keeps those that would be lost, and records each removal
  * first.
  */
+
 import { existsSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { inProcessStore } from '../../../test/in-process-store.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { takeFileLock } from '../../lib/file-lock.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
 import { currentOwner } from '../../lib/owner.ts'
 import type { PromptRun } from '../prompts/prompt-record.ts'
 import { beginRun } from '../prompts/runs.ts'
 import { LOCK } from './apply-changes.ts'
 import { changeSetFolder, keepBaseline, markApplied, readChangeSet } from './change-set.ts'
-import { type ChangesScene, file, never, newChangesScene, storeChanges, write } from './changes.fixture.ts'
+import { type ChangesScene, file, newChangesScene, storeChanges, write } from './changes.fixture.ts'
 import {
   type ChangeSetFolder,
   listChangeSetFolders,
@@ -32,7 +34,7 @@ function scene(files: Readonly<Record<string, string>> = {}) {
   const changesScene: ChangesScene = { workspace, home: store.home.root }
   const findAll = async () => {
     const all: ChangeSetFolder[] = []
-    for await (const one of listChangeSetFolders(prunes, never)) all.push(one)
+    for await (const one of listChangeSetFolders(prunes, NEVER_ABORTED)) all.push(one)
     return Object.fromEntries(all.map((one) => [one.runId, one]))
   }
   const begin = (id: string, more: Partial<PromptRun> = {}) =>

@@ -1,9 +1,10 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
 import { homeAt } from '../../store/home.ts'
 import { keepBaseline, readBaseline, readChangeSet } from './change-set.ts'
-import { answering, type ChangesScene, file, never, newChangesScene } from './changes.fixture.ts'
+import { answering, type ChangesScene, file, newChangesScene } from './changes.fixture.ts'
 import { sha256 } from './content-store.ts'
 import { changesBetween, type FileChanges } from './file-changes.ts'
 import type { FileManifest, ManifestEntry } from './file-manifest.ts'
@@ -41,7 +42,7 @@ const CHANGED: FileChanges = changesBetween(
 describe('the stored change set of a run', () => {
   it('contains the contents that arrived, whatever the sandbox announced, and the old ones', async () => {
     const scene = newChangesScene({ a: 'old', gone: 'changed here' })
-    await storeChangeSet(inputOf(scene), sending('arrived', 'new'), CHANGED, never)
+    await storeChangeSet(inputOf(scene), sending('arrived', 'new'), CHANGED, NEVER_ABORTED)
     const { record, contents } = await readChangeSet(homeAt(scene.home), RUN_ID)
     expect(record.changes).toEqual([
       { path: 'a', before: file('old'), after: file('arrived') },
@@ -55,7 +56,7 @@ describe('the stored change set of a run', () => {
 
   it('is readable only by its owner', async () => {
     const scene = newChangesScene({ a: 'old' })
-    await storeChangeSet(inputOf(scene), sending('x', 'y'), CHANGED, never)
+    await storeChangeSet(inputOf(scene), sending('x', 'y'), CHANGED, NEVER_ABORTED)
     const runs = join(scene.home, 'runs')
     for (const entry of readdirSync(runs, { recursive: true, withFileTypes: true }))
       expect(statSync(join(entry.parentPath, entry.name)).mode & 0o077).toBe(0)
@@ -63,7 +64,7 @@ describe('the stored change set of a run', () => {
 
   it('lists what disappeared during the read, and stores the rest', async () => {
     const scene = newChangesScene({ a: 'old' })
-    const { record } = await storeChangeSet(inputOf(scene), sending(null, 'new'), CHANGED, never)
+    const { record } = await storeChangeSet(inputOf(scene), sending(null, 'new'), CHANGED, NEVER_ABORTED)
     expect(record.changes.map(({ path }) => path)).toEqual(['b', 'gone'])
     expect(record).toMatchObject({ left: [{ path: 'a' }], left_count: 1 })
   })
@@ -71,13 +72,13 @@ describe('the stored change set of a run', () => {
   it('is not written when the sandbox breaks off, and an earlier one stays unchanged', async () => {
     const scene = newChangesScene({ a: 'old' })
     const home = homeAt(scene.home)
-    await expect(storeChangeSet(inputOf(scene), sending('only one'), CHANGED, never)).rejects.toThrow(
+    await expect(storeChangeSet(inputOf(scene), sending('only one'), CHANGED, NEVER_ABORTED)).rejects.toThrow(
       'is truncated',
     )
     await expect(readChangeSet(home, RUN_ID)).rejects.toMatchObject({ code: 'not_found' })
-    await storeChangeSet(inputOf(scene), sending('first', 'second'), CHANGED, never)
+    await storeChangeSet(inputOf(scene), sending('first', 'second'), CHANGED, NEVER_ABORTED)
     const before = await readChangeSet(home, RUN_ID)
-    await expect(storeChangeSet(inputOf(scene), sending('third'), CHANGED, never)).rejects.toThrow(
+    await expect(storeChangeSet(inputOf(scene), sending('third'), CHANGED, NEVER_ABORTED)).rejects.toThrow(
       'is truncated',
     )
     expect(await readChangeSet(home, RUN_ID)).toEqual(before)
@@ -85,8 +86,8 @@ describe('the stored change set of a run', () => {
 
   it('replaces an earlier one of the same run', async () => {
     const scene = newChangesScene({})
-    await storeChangeSet(inputOf(scene), sending('first', 'second'), CHANGED, never)
-    await storeChangeSet(inputOf(scene), sending('third', 'fourth'), CHANGED, never)
+    await storeChangeSet(inputOf(scene), sending('first', 'second'), CHANGED, NEVER_ABORTED)
+    await storeChangeSet(inputOf(scene), sending('third', 'fourth'), CHANGED, NEVER_ABORTED)
     const { contents } = await readChangeSet(homeAt(scene.home), RUN_ID)
     expect(['first', 'third'].map((text) => contents.get(sha256(text))?.toString())).toEqual([
       undefined,
@@ -96,7 +97,7 @@ describe('the stored change set of a run', () => {
 
   it('is not read if somebody else wrote it', async () => {
     const scene = newChangesScene({})
-    const { folder } = await storeChangeSet(inputOf(scene), sending('x', 'y'), CHANGED, never)
+    const { folder } = await storeChangeSet(inputOf(scene), sending('x', 'y'), CHANGED, NEVER_ABORTED)
     const path = join(folder, 'changes.json')
     const text = readFileSync(path, 'utf8')
     for (const wrong of [
@@ -116,7 +117,7 @@ describe('the stored change set of a run', () => {
       const scene = newChangesScene({})
       await expect(readChangeSet(homeAt(scene.home), runId)).rejects.toMatchObject({ code: 'not_found' })
       const input = { ...inputOf(scene), runId }
-      await expect(storeChangeSet(input, sending(), CHANGED, never)).rejects.toMatchObject({
+      await expect(storeChangeSet(input, sending(), CHANGED, NEVER_ABORTED)).rejects.toMatchObject({
         code: 'not_found',
       })
       expect(existsSync(scene.home)).toBe(false)

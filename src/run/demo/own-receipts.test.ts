@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { InProcessStore } from '../../../test/in-process-store.ts'
 import { decide } from '../../policy/decide.ts'
-import { OPERATOR, REQUEST, storeWith } from '../../policy/policy.fixture.ts'
+import { DECISION_REQUEST, POLICY_OPERATOR, storeWith } from '../../policy/policy.fixture.ts'
 import { checkReceiptsSince, nextReceipt } from './own-receipts.ts'
 
 describe('the receipts of a demo', () => {
@@ -14,7 +14,7 @@ describe('the receipts of a demo', () => {
     store.log.append({
       kind: 'environment_decision',
       status: 'passed',
-      operator: OPERATOR,
+      operator: POLICY_OPERATOR,
       capability: 'agent.session',
       target,
       links: {},
@@ -29,7 +29,7 @@ describe('the receipts of a demo', () => {
   it('are valid from the demo’s first one on, with every decision replayed', async () => {
     const from = await nextReceipt(store)
     await write('mine')
-    await decide(store, store.log, REQUEST, { kind: 'sandbox_action', links: {} })
+    await decide(store, store.log, DECISION_REQUEST, { kind: 'sandbox_action', links: {} })
     expect(await check(from)).toEqual({
       holds: true,
       receipts: 2,
@@ -64,7 +64,7 @@ describe('the receipts of a demo', () => {
 
   it('are not valid when a decision does not follow from its inputs', async () => {
     const from = await nextReceipt(store)
-    await decide(store, store.log, REQUEST, { kind: 'sandbox_action', links: {} })
+    await decide(store, store.log, DECISION_REQUEST, { kind: 'sandbox_action', links: {} })
     store.database.exec(`UPDATE documents SET text = 'permit (principal, action, resource);'`)
     expect(await check(from)).toMatchObject({ holds: false })
   })

@@ -32,7 +32,7 @@ async function after(...calls: readonly string[]) {
   for (const call of calls) await ask(call)
   const clock = { now: 0, nowMs: () => clock.now }
   const watchOf = (sandboxId: string) =>
-    new ModelWatch(store, { name: 'codex', logIn: 'codex login' }, sandboxId, 0, clock)
+    new ModelWatch(store, { name: 'codex', loginCommand: 'codex login' }, sandboxId, 0, clock)
   return { watch: watchOf(SANDBOX), other: watchOf('sbx_other'), clock, ask }
 }
 

@@ -51,7 +51,7 @@ const PAGE = 500
 
 export class ModelWatch {
   readonly #store: Store
-  readonly #harness: Pick<Harness, 'name' | 'logIn'>
+  readonly #harness: Pick<Harness, 'name' | 'loginCommand'>
   readonly #sandboxId: string
   readonly #clock: Clock
   #next: number
@@ -68,7 +68,7 @@ export class ModelWatch {
   /** Counts receipts from the number `from` on. */
   constructor(
     store: Store,
-    harness: Pick<Harness, 'name' | 'logIn'>,
+    harness: Pick<Harness, 'name' | 'loginCommand'>,
     sandboxId: string,
     from: number,
     clock: Clock,
@@ -154,7 +154,7 @@ export class ModelWatch {
   }
 
   #error(trouble: CallProblem): CraikError {
-    const { name, logIn } = this.#harness
+    const { name, loginCommand: logIn } = this.#harness
     const details = { harness: name, ...(this.#rule !== undefined && { rule: this.#rule }) }
     switch (trouble) {
       case 'login':

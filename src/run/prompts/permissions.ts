@@ -76,7 +76,7 @@ export interface ToolDecision {
 /** Decides about a tool. The receipt contains its kind and a digest of the request, never the words. */
 export async function decideTool(
   { store, log, operator, runId, sandboxId, harness, policyEnvelopeId }: PermissionDeps,
-  { kind, asks }: Pick<PendingTool, 'kind' | 'asks'>,
+  { kind, requestText: asks }: Pick<PendingTool, 'kind' | 'requestText'>,
   grantId: string | undefined,
 ): Promise<ToolDecision> {
   const decision = await decide(

@@ -1,4 +1,7 @@
-/** Connections from inside: keeps a few streams open that the sidecar joins to them, and hands on those it joined. */
+/**
+ * Keeps a few accept streams open, to which the sidecar joins connections from the sandbox, and passes on those that it
+ * joined.
+ */
 import type { ClientHttp2Stream } from 'node:http2'
 import { LIMITS } from '../../sidecar/protocol.ts'
 import type { InboundHandler } from './boundary.ts'
@@ -7,11 +10,12 @@ import { MAX_INBOUND, MAX_SURPLUS } from './boundary-timeouts.ts'
 import { type BoundaryConnection, cut, type SidecarRequest } from './connection.ts'
 import { JoinedStream } from './joined-stream.ts'
 
-const QUESTION: SidecarRequest = { method: 'POST', path: '/accept', doing: 'accept a connection' }
+const ACCEPT_REQUEST: SidecarRequest = { method: 'POST', path: '/accept', doing: 'accept a connection' }
 
 /**
- * Until the line ends. A sidecar that closes what it was to hold is asked again, ever more slowly. What comes when as many are
- * open as may be waits for one of them to end, and is handed on as surplus when none does.
+ * Runs until the connection ends. If the sidecar closes a stream that it has not joined, the next one opens after a
+ * growing delay. When the limit of open connections is reached, a new one waits for another to end. If none ends in
+ * time, the new one is passed on as surplus.
  */
 export function acceptInbound(
   connection: BoundaryConnection,
@@ -33,12 +37,12 @@ export function acceptInbound(
       idle < LIMITS.acceptStreams &&
       idle + joined < MAX_INBOUND + MAX_SURPLUS
     )
-      hold()
+      openAcceptStream()
   }
 
-  function hold(): void {
+  function openAcceptStream(): void {
     idle++
-    const stream = connection.openWaiting(QUESTION)
+    const stream = connection.openWaiting(ACCEPT_REQUEST)
     let isJoined = false
     stream.once('response', (headers) => {
       if (headers[':status'] !== 200) {
@@ -54,18 +58,18 @@ export function acceptInbound(
       fill()
     })
     stream.once('close', () => {
-      forget(stream)
+      stopWaiting(stream)
       if (isJoined) joined--
       else {
         idle--
-        later()
+        scheduleReopen()
       }
       fill()
     })
   }
 
   function handOn(stream: ClientHttp2Stream, isSurplus: boolean): void {
-    forget(stream)
+    stopWaiting(stream)
     counter.add('connections')
     if (!isSurplus) {
       handled++
@@ -75,16 +79,16 @@ export function acceptInbound(
         if (next !== undefined && !connection.failure) handOn(next, false)
       })
     }
-    handle(new JoinedStream(stream, connection, QUESTION.doing), isSurplus)
+    handle(new JoinedStream(stream, connection, ACCEPT_REQUEST.doing), isSurplus)
   }
 
-  /** It waits no longer: it had its turn, or left. */
-  function forget(stream: ClientHttp2Stream): void {
+  /** Ends the wait of a connection that was passed on or has closed. */
+  function stopWaiting(stream: ClientHttp2Stream): void {
     clearTimeout(surplus.get(stream))
     surplus.delete(stream)
   }
 
-  function later(): void {
+  function scheduleReopen(): void {
     if (waiting || connection.failure) return
     delayMs = Math.min(reopenMaxMs, Math.max(reopenMs, delayMs * 2))
     waiting = setTimeout(() => {

@@ -1,4 +1,4 @@
-/** The body of an answer, passed on unchanged at the speed of its reader, and checked on the way. */
+/** The body of a response. It passes data on unchanged at the speed of its reader, and checks it on the way. */
 import type { ClientHttp2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
@@ -6,30 +6,33 @@ import { type BoundaryConnection, cut, LEAST_PIECE_BYTES } from './connection.ts
 import { guardPieces } from './pieces.ts'
 import { abortError } from './sidecar-request.ts'
 
-/** Looks at what passes; throws when it is not what it has to be. */
+/** Checks the data that passes. Throws when the data is not valid. */
 export interface Check {
   chunk(data: Buffer): void
   end(): void
 }
 
 interface BodyOptions {
-  readonly line: BoundaryConnection
+  readonly connection: BoundaryConnection
   readonly doing: string
   readonly check: Check
   readonly until: AbortSignal
-  /** Fails when nothing comes for so long although the reader would take it. */
+  /** The stream fails when no data arrives for this long although the reader would accept some. */
   readonly silenceMs?: number
-  /** Passes on together what comes together, up to so many bytes: every piece costs each stream behind it. */
+  /**
+   * Combines chunks that arrive together, up to this many bytes, because every chunk costs time in each stream behind
+   * this one.
+   */
   readonly gatherBytes?: number
 }
 
-/** However small they are, no more of them are gathered: each costs far more than it holds. */
-const MANY_PIECES = 64
+/** Craik gathers no more pieces than this, however small, because each takes far more memory than the bytes in it. */
+const MAX_GATHERED_PIECES = 64
 
 export class BodyStream extends Readable {
   readonly #source: ClientHttp2Stream
   readonly #options: BodyOptions
-  readonly #left = () => this.destroy(abortError(this.#options.until, this.#options.doing))
+  readonly #onAbort = () => this.destroy(abortError(this.#options.until, this.#options.doing))
   #silence: NodeJS.Timeout | undefined
   #gathered: Buffer[] = []
   #gatheredBytes = 0
@@ -40,15 +43,18 @@ export class BodyStream extends Readable {
     super()
     this.#source = source
     this.#options = options
-    guardPieces(this, LEAST_PIECE_BYTES, () => this.destroy(options.line.brokeOff(options.doing)))
-    // A reader that comes a moment too late finds the error in the stream; without this it would end the process.
+    guardPieces(this, LEAST_PIECE_BYTES, () =>
+      this.destroy(options.connection.brokenStreamError(options.doing)),
+    )
+    // A reader that subscribes a moment too late finds the error in the stream. Without this listener the error would
+    // end the process.
     this.on('error', () => {})
     source.on('data', (chunk: Buffer) => this.#take(chunk))
     source.once('end', () => this.#finish())
     source.once('close', () => this.#finish())
-    options.until.addEventListener('abort', this.#left, { once: true })
-    if (options.until.aborted) this.#left()
-    // An empty answer that came whole with its headers is over before anybody could listen.
+    options.until.addEventListener('abort', this.#onAbort, { once: true })
+    if (options.until.aborted) this.#onAbort()
+    // An empty response that arrived whole with its headers ends before anything can listen to it.
     if (source.readableEnded || source.destroyed) this.#finish()
     this.#listen()
   }
@@ -60,8 +66,8 @@ export class BodyStream extends Readable {
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     clearTimeout(this.#silence)
     clearImmediate(this.#passing)
-    this.#options.until.removeEventListener('abort', this.#left)
-    // One that both sides have ended closes by itself, and cutting makes an error each time.
+    this.#options.until.removeEventListener('abort', this.#onAbort)
+    // A stream that both sides have ended closes by itself. Cutting it would cause an error each time.
     const { readableEnded, writableFinished } = this.#source
     if (error || !readableEnded || !writableFinished) cut(this.#source)
     done(error)
@@ -83,8 +89,8 @@ export class BodyStream extends Readable {
     }
     this.#gathered.push(chunk)
     this.#gatheredBytes += chunk.length
-    if (this.#gatheredBytes >= gatherBytes || this.#gathered.length >= MANY_PIECES) this.#passOn()
-    // After all that was read from the socket at once.
+    if (this.#gatheredBytes >= gatherBytes || this.#gathered.length >= MAX_GATHERED_PIECES) this.#passOn()
+    // Waits until everything that was read from the socket at once has arrived.
     else this.#passing ??= setImmediate(() => this.#passOn())
   }
 
@@ -98,14 +104,14 @@ export class BodyStream extends Readable {
     if (!this.push(whole)) this.#source.pause()
   }
 
-  /** Node lets a stream that was cut off end like one that is whole; its code tells them apart. */
+  /** Node ends a stream that was cut off like a complete one. Only its reset code tells them apart. */
   #finish(): void {
     if (this.#ended || this.destroyed) return
     this.#ended = true
     clearTimeout(this.#silence)
-    const { line: connection, doing, check } = this.#options
+    const { connection, doing, check } = this.#options
     if (!this.#source.readableEnded || this.#source.rstCode) {
-      this.destroy(connection.brokeOff(doing))
+      this.destroy(connection.brokenStreamError(doing))
       return
     }
     try {

@@ -1,7 +1,10 @@
-/** Counts what crosses into a sandbox and out of it, where it crosses, whatever anybody else writes down. */
+/**
+ * Counts the operations and bytes that enter and leave a sandbox, at the boundary itself, independent of any other
+ * record.
+ */
 import type { BoundaryCounts } from './boundary.ts'
 
-/** A byte stream that knows how much went through it, as every socket does. */
+/** A byte stream that counts its own bytes, as every socket does. */
 export interface CountedStream {
   readonly bytesRead: number
   readonly bytesWritten: number
@@ -9,13 +12,13 @@ export interface CountedStream {
 
 type Counted = 'jobs' | 'reads' | 'writes' | 'forwards' | 'looks' | 'signals' | 'connections'
 
-/** Of jobs and uploads, so many are known again when they are asked for once more. */
-const REMEMBERED = 4096
+/** The number of job and upload ids that the counter keeps, so that it does not count a repeated request twice. */
+const MAX_KNOWN_IDS = 4096
 
 /**
- * Every call of a boundary is one operation and is counted when it is made, also when it fails. A job or an upload
- * that is asked for again under its id is still one. One counter may serve several boundaries, one after the other:
- * a sidecar that dials again goes on under the counts of before.
+ * Every call of a boundary is one operation. It is counted when it is made, even if it fails. A job or an upload that
+ * is requested again under its id does not count again. One counter may serve several boundaries in turn: after a
+ * sidecar reconnects, the counts continue.
  */
 export class BoundaryCounter {
   readonly #counts: Record<Counted, number> = {
@@ -43,11 +46,11 @@ export class BoundaryCounter {
       return
     }
     this.#known.add(key)
-    if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value!)
+    if (this.#known.size > MAX_KNOWN_IDS) this.#known.delete(this.#known.values().next().value!)
     this.#counts[what]++
   }
 
-  /** Counts the bytes of a stream until it is let go of, and keeps what it has counted. */
+  /** Counts the bytes of a stream until the returned function is called, and keeps the count. */
   watch(stream: CountedStream): () => void {
     this.#streams.add(stream)
     return () => {

@@ -1,19 +1,21 @@
-/** How long the host waits for a sidecar, and how much of it it bears. */
+/** The deadlines of the host for a sidecar, and the limits on what the host accepts from it. */
 
 export interface BoundaryTimeouts {
-  /** From the connection to the greeting. */
+  /** The time from the connection to the greeting. */
   readonly helloMs: number
-  /** For a whole answer, or for the beginning of a stream. */
+  /** The deadline for a whole response, or for the start of a stream. */
   readonly answerMs: number
-  /** Between two questions whether it is alive, and for the answer to one. */
+  /** The interval between two pings. `pingMs` is the deadline for the answer to one. */
   readonly pingEveryMs: number
   readonly pingMs: number
-  /** For the next byte of a stream that never falls silent, while somebody wants it. */
+  /** The deadline for the next byte of a stream that never falls silent, while its reader wants data. */
   readonly silenceMs: number
-  /** After a connection from inside that came to nothing, before it is waited for again; doubled each time. */
+  /**
+   * The delay before the host waits again for a connection from the sandbox, after one failed. It doubles each time.
+   */
   readonly reopenMs: number
   readonly reopenMaxMs: number
-  /** For one of the connections from inside to end, when there are as many as may be. */
+  /** The time that a connection from the sandbox waits for another one to end, when the limit is reached. */
   readonly surplusMs: number
 }
 
@@ -29,16 +31,19 @@ export const BOUNDARY_TIMEOUTS: BoundaryTimeouts = {
 }
 
 /**
- * Streams that the host has open at one sandbox; each may pin a window of memory. Above what callers may hold, so
- * that the host can still ask its own questions then.
+ * The limit of streams that the host opens to one sandbox. Each may occupy a window of memory. The limit is above what
+ * callers may open, so that the host can still make its own requests.
  */
 export const MAX_OPEN_STREAMS = 768
-/** Connections from inside at a time. */
+/** The limit of connections from the sandbox at a time. */
 export const MAX_INBOUND = 128
-/** How many more may wait for one of them to end, so that what is turned away is known here. */
+/**
+ * The limit of further connections that wait for one to end. Through them the host counts the connections that it
+ * refuses.
+ */
 export const MAX_SURPLUS = 32
-/** Pings, or changes of settings, or early headers, that a sidecar has no reason to send, before it is cut off. */
+/** The number of unexpected pings, settings frames or early headers after which the host disconnects a sidecar. */
 export const MAX_UNSOLICITED = 100
-/** Of an answer that is JSON. A list holds up to a thousand paths. */
+/** The limit of a JSON response. A list contains up to a thousand paths. */
 export const MAX_LIST_BYTES = 8 * 1024 * 1024
 export const MAX_ERROR_BYTES = 64 * 1024

@@ -1,6 +1,6 @@
 /**
- * The host's end of the one stream into a sandbox. It decides nothing: the manager does, before it calls this. It
- * trusts nothing that comes back, counts by itself what it opens and what crosses, and never waits without a deadline.
+ * The host's end of the one stream into a sandbox. It decides nothing: the manager decides before it calls this. It
+ * trusts nothing that the sandbox sends, counts what it opens and what crosses, and never waits without a deadline.
  */
 import type { Duplex, Readable } from 'node:stream'
 import type { JobId } from '../../lib/ids.ts'
@@ -22,25 +22,32 @@ export interface Boundary {
   readonly jobs: BoundaryJobs
   readonly files: BoundaryFiles
   readonly inside: SandboxInspection
-  /** What it opened and what crossed since it was made; counted here, whatever anybody else writes down. */
+  /**
+   * Returns what this boundary opened and what crossed it since its creation. The host counts this itself, independent
+   * of any other record.
+   */
   counts(): BoundaryCounts
-  /** Settles when the stream is gone, and says why (the sidecar redials and a new boundary follows). */
+  /** Resolves with the reason when the stream is gone. The sidecar then connects again, and a new boundary follows. */
   readonly closed: Promise<string>
   close(): Promise<void>
 }
 
-/** Of two who feed a job, who took over last: the other one's request ends with `changed`, and so does each later one. */
+/**
+ * Identifies which of two senders feeds a job: the one that took over last. The pending request of the other ends with
+ * `changed`, and so does each later one.
+ */
 export interface BoundaryInput {
-  /** Chosen by the sender, the same for each of its requests. */
+  /** The sender chooses this id and uses it for all of its requests. */
   readonly id: string
-  /** Otherwise it goes on, unless somebody has taken over. */
+  /** If true, the sender takes over. Otherwise it continues, unless another sender has taken over. */
   readonly take: boolean
 }
 
 export interface BoundaryJobs {
   /**
-   * Starts it, or finds it when the id is known there (`created: false`). The output is a stream of frames from 0.
-   * `ageMs`: since when it may have been asked for; what may have run meanwhile and is forgotten is not run again.
+   * Starts a job, or finds it if the sidecar has a job with this id (`created: false`). The output is a stream of
+   * frames from position 0. `ageMs` is the time since the job may first have been requested. The sidecar refuses a job
+   * that may have run in that time and been forgotten.
    */
   start(
     id: JobId,
@@ -51,7 +58,7 @@ export interface BoundaryJobs {
   status(id: JobId, until: AbortSignal): Promise<JobStatus | undefined>
   list(until: AbortSignal): Promise<readonly JobStatus[]>
   output(id: JobId, after: number, until: AbortSignal): Promise<JobOutput>
-  /** Resolves with the offset that has arrived, when the body is through. Without a turn it takes over. */
+  /** Resolves with the offset that arrived, when the whole body is sent. A request without a turn takes over. */
   input(
     id: JobId,
     offset: number,
@@ -66,13 +73,13 @@ export interface BoundaryJobs {
 }
 
 /**
- * The frames of a job's log, unchanged, in chunks of any size. It ends after the exit frame and nowhere else: when
- * the sidecar breaks off it fails with `boundary_failed`, and a reader resumes from its own position.
+ * The frames of a job's log, unchanged, in chunks of any size. The stream ends only after the exit frame. When the
+ * sidecar breaks off, it fails with `boundary_failed`, and the reader resumes from its own position.
  */
 export interface JobOutput extends Readable {
-  /** After the last whole frame that was seen. */
+  /** The position after the last whole frame that was seen. */
   readonly position: number
-  /** What the exit frame claims, once it was seen. */
+  /** The result that the exit frame claims, after that frame was seen. */
   readonly result: JobResult | undefined
 }
 
@@ -85,20 +92,20 @@ export interface BoundaryFiles {
   stat(path: string, until: AbortSignal): Promise<FileStat>
   list(path: string, after: string | undefined, limit: number, until: AbortSignal): Promise<FileList>
   change(change: FileChange, until: AbortSignal): Promise<void>
-  /** Lines of JSON, each a `WatchEvent`. */
+  /** Returns lines of JSON, each a `WatchEvent`. */
   watch(path: string, recursive: boolean, after: number, until: AbortSignal): Promise<Readable>
 }
 
 export interface FileRange {
   readonly offset: number
   readonly length?: number
-  /** Fails with `conflict` when the file is another one by now. */
+  /** Reading fails with `conflict` if the file has changed since. */
   readonly etag?: string
 }
 
 export interface FileContent {
   readonly etag: string
-  /** Of the whole file. */
+  /** The size of the whole file. */
   readonly bytes: number
   readonly body: Readable
 }
@@ -116,18 +123,18 @@ export type FileChange =
   | { readonly kind: 'mkdir'; readonly path: string; readonly parents: boolean }
 
 export interface SandboxInspection {
-  /** A stream to a loopback port inside. */
+  /** Opens a stream to a loopback port in the sandbox. */
   connect(port: number, until: AbortSignal): Promise<Duplex>
   processes(until: AbortSignal): Promise<readonly ProcessInfo[]>
   signal(pid: number, signal: string, until: AbortSignal): Promise<void>
-  /** Puts logins in their places. */
+  /** Writes login files to their paths in the sandbox. */
   putLogins(files: readonly LoginFile[], until: AbortSignal): Promise<void>
   metrics(until: AbortSignal): Promise<Metrics>
-  /** For whoever wants to see them; `BoundaryJobs.list` is the host's own look after what it began. */
+  /** Lists the jobs for a user. The host uses `BoundaryJobs.list` to follow the jobs that it started itself. */
   jobs(until: AbortSignal): Promise<readonly JobStatus[]>
 }
 
-/** Operations opened, by name, and bytes towards and from the sandbox. */
+/** The number of operations by name, and of bytes to and from the sandbox. */
 export interface BoundaryCounts {
   readonly jobs: number
   readonly reads: number
@@ -135,11 +142,11 @@ export interface BoundaryCounts {
   readonly forwards: number
   readonly looks: number
   readonly signals: number
-  /** From inside, through accept streams. */
+  /** Connections from the sandbox, through accept streams. */
   readonly connections: number
   readonly bytesIn: number
   readonly bytesOut: number
 }
 
-/** What the host does with a connection from inside. Called with the stream already joined. */
+/** Handles a connection from the sandbox. The stream is already joined when this is called. */
 export type InboundHandler = (stream: Duplex, isSurplus?: boolean) => void

@@ -1,4 +1,7 @@
-/** Makes the host's end of the boundary out of a stream that a sidecar dialled: greets it, then hands it over. */
+/**
+ * Creates the host's end of the boundary from a stream that a sidecar opened: greets the sidecar, then returns the
+ * boundary.
+ */
 import type { Duplex } from 'node:stream'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
@@ -10,19 +13,19 @@ import { BOUNDARY_TIMEOUTS, type BoundaryTimeouts } from './boundary-timeouts.ts
 import { BoundaryConnection } from './connection.ts'
 import { boundaryFiles } from './file-calls.ts'
 import { boundaryJobs } from './job-calls.ts'
-import { boundaryInside } from './sandbox-calls.ts'
+import { boundaryInspection } from './sandbox-calls.ts'
 import { requestJson } from './sidecar-request.ts'
 import { helloSchema, parseSidecarAnswer } from './sidecar-responses.ts'
 
 export interface ConnectOptions {
-  /** Gets each connection from inside, and has to end it. */
+  /** Receives each connection from the sandbox, and must end it. */
   readonly onInbound: InboundHandler
-  /** Goes on with the counts of the boundary before; otherwise they begin at nothing. */
+  /** Continues the counts of the previous boundary. Without it, the counts start at zero. */
   readonly counter?: BoundaryCounter
   readonly timeouts?: Partial<BoundaryTimeouts>
 }
 
-/** Fails, with the stream destroyed, when no sidecar of our version answers at the other end. */
+/** Throws, and destroys the stream, when no sidecar with this protocol version answers. */
 export async function connectBoundary(
   stream: Duplex & CountedStream,
   until: AbortSignal,
@@ -44,14 +47,14 @@ export async function connectBoundary(
     hello,
     jobs: boundaryJobs(connection, counter),
     files: boundaryFiles(connection, counter),
-    inside: boundaryInside(connection, counter),
+    inside: boundaryInspection(connection, counter),
     counts: () => counter.read(),
     closed: connection.closed,
     close: () => connection.close(),
   }
 }
 
-/** Of another version, nothing else can be relied on. */
+/** In another protocol version, no other field is reliable. */
 const anyHello = z.looseObject({ protocol: z.int() })
 
 async function greet(connection: BoundaryConnection, until: AbortSignal): Promise<Hello> {

@@ -1,4 +1,4 @@
-/** The HTTP/2 session over one stream to a sidecar: opens streams, asks whether it is alive, and dies with a reason. */
+/** The HTTP/2 session over one stream to a sidecar. It opens streams, pings the sidecar, and ends with a reason. */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import { addAbortSignal, type Duplex } from 'node:stream'
 import { CraikError } from '../../errors.ts'
@@ -7,27 +7,30 @@ import type { CountedStream } from './boundary-counter.ts'
 import { type BoundaryTimeouts, MAX_OPEN_STREAMS, MAX_UNSOLICITED } from './boundary-timeouts.ts'
 import { guardPieces } from './pieces.ts'
 
-/** What the sidecar is asked: `doing` completes the sentence "… while it was asked to …". */
+/** A request to the sidecar. `doing` completes error messages such as “cannot …”. */
 export interface SidecarRequest {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
-  /** Its parts are encoded already. */
+  /** The parts of the path are already encoded. */
   readonly path: string
   readonly query?: Readonly<Record<string, string | number | undefined>>
   readonly doing: string
 }
 
-/** No name or address: the stream itself says whose it is. */
+/** The authority has no name or address, because the stream itself identifies the sandbox. */
 const AUTHORITY = 'http://sandbox'
 const CLOSE_MS = 1_000
-/** The smallest frame of a job that says something: five bytes and one. */
+/** The smallest job frame with content: a header of five bytes and one byte. */
 export const LEAST_PIECE_BYTES = 6
-/** Headers of frames and the like in a second: those of a million frames, several times what a sidecar can do. */
+/**
+ * The limit in a second for bytes that are not payload, such as frame headers. It equals the headers of a million
+ * frames, several times what a sidecar can send.
+ */
 const MAX_OVERHEAD_BYTES = 9_000_000
 const WEIGH_EVERY_MS = 1_000
 
 export class BoundaryConnection {
   readonly timeouts: BoundaryTimeouts
-  /** Settles when the stream is gone, with the reason. */
+  /** Resolves with the reason when the stream is gone. */
   readonly closed: Promise<string>
   readonly #session: ClientHttp2Session
   readonly #stream: Duplex & CountedStream
@@ -47,7 +50,7 @@ export class BoundaryConnection {
       maxHeaderListPairs: 32,
       maxReservedRemoteStreams: 0,
       maxSettings: 16,
-      // Before the sidecar has said how many it takes; the default would hold streams back.
+      // Applies until the sidecar sends its own limit. Node's default would hold streams back.
       peerMaxConcurrentStreams: MAX_OPEN_STREAMS,
       settings: {
         enablePush: false,
@@ -61,7 +64,7 @@ export class BoundaryConnection {
         this.fail(new CraikError('boundary_failed', 'the connection to the sandbox was lost'))
         resolve(this.#failure!.message)
       }
-      // A session waits for its streams before it closes; the socket under it does not.
+      // A session waits for its streams before it closes. The socket under it does not.
       this.#session.once('close', onGone)
       stream.once('close', onGone)
     })
@@ -70,7 +73,8 @@ export class BoundaryConnection {
     this.#session.on('goaway', () =>
       this.fail(new CraikError('boundary_failed', 'the sandbox closed the connection')),
     )
-    // Of the connection, not of a stream: Node gives it back as soon as it has read it, so it pins nothing.
+    // This is the window of the connection, not of a stream. Node releases it as soon as it has read the data, so it
+    // occupies no memory.
     this.#session.once('connect', (session) => {
       if (!session.destroyed) session.setLocalWindowSize(LIMITS.copyWindowBytes)
     })
@@ -84,7 +88,10 @@ export class BoundaryConnection {
     return this.#failure
   }
 
-  /** A new stream with the question on it; nothing has been answered yet. Its errors are those of the line. */
+  /**
+   * Opens a new stream and sends the request. No response has arrived yet. Errors of the stream appear as errors of the
+   * connection.
+   */
   open(request: SidecarRequest, endStream: boolean): ClientHttp2Stream {
     if (this.#open >= MAX_OPEN_STREAMS) {
       throw new CraikError('limit_reached', `${MAX_OPEN_STREAMS} streams into the sandbox are already open`, {
@@ -97,13 +104,13 @@ export class BoundaryConnection {
     return stream
   }
 
-  /** A stream that waits for the inside; how many there are is bounded by who opens them. */
+  /** Opens a stream that waits for a connection from the sandbox. The caller limits the number of these streams. */
   openWaiting(request: SidecarRequest): ClientHttp2Stream {
     return this.#request(request, false)
   }
 
   #request(request: SidecarRequest, endStream: boolean): ClientHttp2Stream {
-    if (this.#failure || this.#session.destroyed) throw this.brokeOff(request.doing)
+    if (this.#failure || this.#session.destroyed) throw this.brokenStreamError(request.doing)
     const stream = this.#session.request(
       {
         ':method': request.method,
@@ -120,16 +127,17 @@ export class BoundaryConnection {
         this.#payloadBytes += bytes
       },
     )
-    // Whoever reads the stream learns of it by its end; an error without a listener would end the process.
+    // A reader of the stream learns of an error when the stream ends. An error without a listener would end the
+    // process.
     stream.on('error', ignore)
     let early = 0
     stream.on('headers', () => {
-      if (++early > MAX_UNSOLICITED) this.fail(floods('headers'))
+      if (++early > MAX_UNSOLICITED) this.fail(floodError('headers'))
     })
     return stream
   }
 
-  /** Ends the line and everything on it with this error, unless it has ended already. */
+  /** Ends the connection and all of its streams with this error, unless it has already ended. */
   fail(error: CraikError): void {
     if (this.#failure) return
     this.#failure = error
@@ -139,8 +147,8 @@ export class BoundaryConnection {
     this.#stream.destroy()
   }
 
-  /** Why a stream of this line is gone that had not come to its end. */
-  brokeOff(doing: string): CraikError {
+  /** Returns the error for a stream of this connection that ended early. */
+  brokenStreamError(doing: string): CraikError {
     const why = this.#failure?.message ?? 'the stream ended early'
     return new CraikError('boundary_failed', `cannot ${doing}: ${why}`, {
       details: { brokeOff: true },
@@ -164,10 +172,10 @@ export class BoundaryConnection {
     )
   }
 
-  /** One unasked-for frame costs the sidecar nine bytes and the host an answer. */
+  /** One unexpected frame costs the sidecar nine bytes, and the host must answer it. */
   #watchUnsolicited(): void {
     const count = () => {
-      if (++this.#unsolicited > MAX_UNSOLICITED) this.fail(floods('ping or settings frames'))
+      if (++this.#unsolicited > MAX_UNSOLICITED) this.fail(floodError('ping or settings frames'))
     }
     this.#session.on('ping', count)
     this.#session.on('remoteSettings', count)
@@ -176,12 +184,12 @@ export class BoundaryConnection {
     )
   }
 
-  /** Frames that carry nothing cost the host time all the same, and HTTP/2 has many kinds of them. */
+  /** Frames without content also cost the host time, and HTTP/2 has many kinds of them. */
   #weighOverhead(): NodeJS.Timeout {
     let before = 0
     const weigh = () => {
       const overhead = this.#stream.bytesRead - this.#payloadBytes
-      if (overhead - before > MAX_OVERHEAD_BYTES) this.fail(floods('empty frames'))
+      if (overhead - before > MAX_OVERHEAD_BYTES) this.fail(floodError('empty frames'))
       before = overhead
     }
     const timer = setInterval(weigh, WEIGH_EVERY_MS)
@@ -192,8 +200,9 @@ export class BoundaryConnection {
   #ping(): void {
     this.#unsolicited = 0
     const missed = setTimeout(() => {
-      // After a pause of the whole machine the answer may lie there, unread: it gets its turn first.
-      setImmediate(() => setImmediate(() => answered || this.fail(silent())))
+      // After a pause of the whole host, the answer may have arrived but not been read. Two turns of the event loop
+      // read it first.
+      setImmediate(() => setImmediate(() => answered || this.fail(unresponsiveError())))
     }, this.timeouts.pingMs)
     missed.unref()
     let answered = false
@@ -204,14 +213,14 @@ export class BoundaryConnection {
       this.#pinging = setTimeout(() => this.#ping(), this.timeouts.pingEveryMs)
       this.#pinging.unref()
     })
-    if (!requested) this.fail(silent())
+    if (!requested) this.fail(unresponsiveError())
   }
 }
 
-/** Lets go of a stream before its end, so that the other side stops at once. */
+/** Cuts a stream off before its end, so that the other side stops at once. */
 export function cut(stream: ClientHttp2Stream): void {
-  // Not `close()`: Node ends the body first, and what was cut short would arrive as if it were whole. What an abort
-  // destroys is cancelled without that.
+  // `close()` would end the body first, so that a truncated body would arrive as if it were complete. A stream
+  // destroyed by an abort is canceled without that.
   if (!stream.destroyed) addAbortSignal(AbortSignal.abort(), stream)
 }
 
@@ -223,11 +232,11 @@ function pathOf({ path, query }: SidecarRequest): string {
   return provided.size === 0 ? path : `${path}?${provided}`
 }
 
-function silent(): CraikError {
+function unresponsiveError(): CraikError {
   return new CraikError('boundary_failed', 'the sandbox did not answer: its sidecar is stuck or stopped')
 }
 
-function floods(what: string): CraikError {
+function floodError(what: string): CraikError {
   return new CraikError(
     'boundary_failed',
     `the sandbox flooded the host with ${what}, so Craik disconnected it`,

@@ -1,4 +1,4 @@
-/** Files inside a sandbox, as the host asks for them. */
+/** The host's requests for files in a sandbox. */
 import { LIMITS } from '../../sidecar/protocol.ts'
 import { BodyStream, type Check } from './body-stream.ts'
 import type { BoundaryFiles, FileChange, FileRange } from './boundary.ts'
@@ -6,12 +6,18 @@ import type { BoundaryCounter } from './boundary-counter.ts'
 import { MAX_LIST_BYTES } from './boundary-timeouts.ts'
 import { type BoundaryConnection, cut, type SidecarRequest } from './connection.ts'
 import { isNotFound } from './job-calls.ts'
-import { send } from './send.ts'
-import { type AnswerHeaders, askForStream, requestJson, sendRequest } from './sidecar-request.ts'
-import { fileListSchema, fileStatSchema, headerNumber, lied, uploadSchema } from './sidecar-responses.ts'
+import { sendToSidecar } from './send.ts'
+import { type AnswerHeaders, requestJson, requestStream, sendRequest } from './sidecar-request.ts'
+import {
+  fileListSchema,
+  fileStatSchema,
+  headerNumber,
+  invalidResponse,
+  uploadSchema,
+} from './sidecar-responses.ts'
 import { WatchLines } from './watch-lines.ts'
 
-/** Of a file's content, which comes in pieces of 16 KiB, what is passed on at a time. */
+/** File content arrives in pieces of 16 KiB. The body passes on up to this many bytes at a time. */
 const GATHER_BYTES = 128 * 1024
 
 export function boundaryFiles(connection: BoundaryConnection, counter: BoundaryCounter): BoundaryFiles {
@@ -22,11 +28,11 @@ export function boundaryFiles(connection: BoundaryConnection, counter: BoundaryC
       const doing = 'read a file'
       const query = { path, offset: range.offset, length: range.length, etag: range.etag }
       const question = { method: 'GET', path: '/files/content', query, doing } as const
-      const { stream, headers } = await askForStream(connection, question, until)
+      const { stream, headers } = await requestStream(connection, question, until)
       try {
         const { etag, bytes, length } = contentOf(headers, range, doing)
         const check = new ExactLength(length, doing)
-        const options = { line: connection, doing, check, until, silenceMs, gatherBytes: GATHER_BYTES }
+        const options = { connection, doing, check, until, silenceMs, gatherBytes: GATHER_BYTES }
         return { etag, bytes, body: new BodyStream(stream, options) }
       } catch (error) {
         cut(stream)
@@ -44,8 +50,8 @@ export function boundaryFiles(connection: BoundaryConnection, counter: BoundaryC
         mode: upload.mode,
       }
       const question = { method: 'PUT', path: '/files/content', query, doing } as const
-      const answer = await send(connection, question, uploadSchema, body, until, { silenceMs })
-      if (answer.offset > upload.bytes) throw lied(doing, 'an invalid offset')
+      const answer = await sendToSidecar(connection, question, uploadSchema, body, until, { silenceMs })
+      if (answer.offset > upload.bytes) throw invalidResponse(doing, 'an invalid offset')
       return answer
     },
     async getUpload(upload, until) {
@@ -90,8 +96,8 @@ export function boundaryFiles(connection: BoundaryConnection, counter: BoundaryC
       const doing = 'watch a folder'
       const query = { path, recursive: recursive ? 1 : 0, after }
       const request: SidecarRequest = { method: 'GET', path: '/files/watch', query, doing }
-      const { stream } = await askForStream(connection, request, until)
-      return new BodyStream(stream, { line: connection, doing, check: new WatchLines(doing), until })
+      const { stream } = await requestStream(connection, request, until)
+      return new BodyStream(stream, { connection: connection, doing, check: new WatchLines(doing), until })
     },
   }
 }
@@ -112,15 +118,16 @@ function contentOf(headers: AnswerHeaders, range: FileRange, doing: string): Con
   const bytes = headerNumber(headers['craik-size'])
   const length = headerNumber(headers['content-length'])
   const { etag } = headers
-  if (bytes === undefined || length === undefined) throw lied(doing, 'no length')
-  if (typeof etag !== 'string' || !/^[\x21-\x7e]{1,200}$/.test(etag)) throw lied(doing, 'no etag')
-  if (range.etag !== undefined && etag !== range.etag) throw lied(doing, 'a different file')
+  if (bytes === undefined || length === undefined) throw invalidResponse(doing, 'no length')
+  if (typeof etag !== 'string' || !/^[\x21-\x7e]{1,200}$/.test(etag)) throw invalidResponse(doing, 'no etag')
+  if (range.etag !== undefined && etag !== range.etag) throw invalidResponse(doing, 'a different file')
   const left = Math.max(0, bytes - range.offset)
-  if (length !== Math.min(range.length ?? left, left)) throw lied(doing, 'a different length than requested')
+  if (length !== Math.min(range.length ?? left, left))
+    throw invalidResponse(doing, 'a different length than requested')
   return { etag, bytes, length }
 }
 
-/** A body of so many bytes, neither fewer nor more. */
+/** Checks that a body has exactly this many bytes. */
 class ExactLength implements Check {
   readonly #doing: string
   #missing: number
@@ -132,10 +139,10 @@ class ExactLength implements Check {
 
   chunk(data: Buffer): void {
     this.#missing -= data.length
-    if (this.#missing < 0) throw lied(this.#doing, 'more data than announced')
+    if (this.#missing < 0) throw invalidResponse(this.#doing, 'more data than announced')
   }
 
   end(): void {
-    if (this.#missing > 0) throw lied(this.#doing, 'less data than announced')
+    if (this.#missing > 0) throw invalidResponse(this.#doing, 'less data than announced')
   }
 }

@@ -17,7 +17,7 @@ const piece = fc.oneof(
 )
 
 describe('FrameWatch', () => {
-  it('knows the position and the result, wherever the stream is cut into chunks', () => {
+  it('reports the position and the result, wherever the stream is cut into chunks', () => {
     fc.assert(
       fc.property(fc.array(piece), fc.array(fc.nat(2000)), (pieces, cuts) => {
         const frames = pieces.map(([type, payload]) => encodeFrame(type as FrameType, payload))
@@ -35,7 +35,7 @@ describe('FrameWatch', () => {
     )
   })
 
-  it('fails on anything else without a byte of memory for what it announces', () => {
+  it('fails on any other bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 1, maxLength: 64 }), (bytes) => {
         const watch = fresh()
@@ -81,7 +81,7 @@ describe('FrameWatch', () => {
     expect(() => fresh().chunk(frame)).toThrow(new RegExp(`in which ${field} is invalid`))
   })
 
-  it('moves to where a gap says', () => {
+  it('moves to the position that a gap leads to', () => {
     const watch = new FrameWatch(10, 'x')
     watch.chunk(encodeJsonFrame(FRAME.gap, { from: 10, to: 5000 }))
     expect(watch.position).toBe(5000)

@@ -1,11 +1,19 @@
-/** Follows the frames of a job's output as they pass, keeps none of them, and knows what the exit frame says. */
+/**
+ * Follows the frames of a job's output as they pass, without keeping them, and reads the result from the exit frame.
+ */
 import { CraikError } from '../../errors.ts'
 import { FRAME, FRAME_HEADER_BYTES, isInLog, MAX_FRAME_BYTES } from '../../lib/frames.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
 import type { Check } from './body-stream.ts'
-import { ackSchema, gapSchema, jobResultSchema, lied, parseSidecarAnswer } from './sidecar-responses.ts'
+import {
+  ackSchema,
+  gapSchema,
+  invalidResponse,
+  jobResultSchema,
+  parseSidecarAnswer,
+} from './sidecar-responses.ts'
 
-/** Of a frame that is JSON. */
+/** The limit of a JSON frame's payload. */
 const MAX_JSON_FRAME_BYTES = 4096
 
 const LIMIT: ReadonlyMap<number, number> = new Map([
@@ -24,7 +32,7 @@ export class FrameWatch implements Check {
   #type = 0
   #length = 0
   #missing = 0
-  /** The payload of a frame that is JSON; of others nothing is kept. */
+  /** The payload of a JSON frame. The payloads of other frames are not kept. */
   #json: Buffer | undefined
   #position: number
   #result: JobResult | undefined
@@ -34,7 +42,7 @@ export class FrameWatch implements Check {
     this.#doing = doing
   }
 
-  /** Of the log, after the last whole frame. */
+  /** The position in the log after the last whole frame. */
   get position(): number {
     return this.#position
   }
@@ -46,7 +54,7 @@ export class FrameWatch implements Check {
   chunk(data: Buffer): void {
     let at = 0
     while (at < data.length) {
-      if (this.#result) throw lied(this.#doing, 'more data after the end of the job')
+      if (this.#result) throw invalidResponse(this.#doing, 'more data after the end of the job')
       at += this.#headerBytes < FRAME_HEADER_BYTES ? this.#takeHeader(data, at) : this.#takePayload(data, at)
     }
   }
@@ -69,7 +77,7 @@ export class FrameWatch implements Check {
     this.#type = this.#header.readUInt8(0)
     this.#length = this.#header.readUInt32BE(1)
     const limit = LIMIT.get(this.#type)
-    if (limit === undefined || this.#length > limit) throw lied(this.#doing, 'an invalid frame')
+    if (limit === undefined || this.#length > limit) throw invalidResponse(this.#doing, 'an invalid frame')
     this.#missing = this.#length
     const isJson = this.#type !== FRAME.stdout && this.#type !== FRAME.stderr && this.#type !== FRAME.alive
     this.#json = isJson ? Buffer.alloc(this.#length) : undefined
@@ -88,7 +96,8 @@ export class FrameWatch implements Check {
   #complete(): void {
     this.#headerBytes = 0
     if (isInLog(this.#type)) this.#position += FRAME_HEADER_BYTES + this.#length
-    if (!Number.isSafeInteger(this.#position)) throw lied(this.#doing, 'more data than can be counted')
+    if (!Number.isSafeInteger(this.#position))
+      throw invalidResponse(this.#doing, 'more data than can be counted')
     if (!this.#json) return
     if (this.#type === FRAME.exit) this.#result = parseSidecarAnswer(jobResultSchema, this.#json, this.#doing)
     if (this.#type === FRAME.ack) parseSidecarAnswer(ackSchema, this.#json, this.#doing)
@@ -98,7 +107,7 @@ export class FrameWatch implements Check {
 
   #skip(json: Buffer): void {
     const { from, to } = parseSidecarAnswer(gapSchema, json, this.#doing)
-    if (from !== this.#position) throw lied(this.#doing, 'a gap at the wrong position')
+    if (from !== this.#position) throw invalidResponse(this.#doing, 'a gap at the wrong position')
     this.#position = to
   }
 }

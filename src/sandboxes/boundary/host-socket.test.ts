@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import { type HostSocket, openHostSocket } from './host-socket.ts'
-import { failureOf } from './hostile-sidecar.fixture.ts'
+import { expectCraikError } from './hostile-sidecar.fixture.ts'
 
 let sandbox: string
 let folder: string
@@ -49,14 +49,14 @@ async function listen(at = folder): Promise<Listening> {
 }
 
 describe('openHostSocket', () => {
-  it('makes a socket that anybody inside may dial, in a folder that only the host may write', async () => {
+  it('creates a socket that every user in the sandbox can connect to, in a folder that only the host can write', async () => {
     await listen()
     expect(lstatSync(path).isSocket()).toBe(true)
     expect(lstatSync(path).mode & 0o777).toBe(0o666)
     expect(lstatSync(folder).mode & 0o777).toBe(0o755)
   })
 
-  it('takes the first connection and tells the second that there is one', async () => {
+  it('accepts the first connection and reports to the second that one is open', async () => {
     const { next, refused, taken } = await listen()
     const first = connect(path)
     await next()
@@ -66,7 +66,7 @@ describe('openHostSocket', () => {
     first.destroy()
   })
 
-  it('takes the next when the first is gone', async () => {
+  it('accepts the next connection after the first has closed', async () => {
     const { next } = await listen()
     const first = connect(path)
     const stream = await next()
@@ -77,7 +77,7 @@ describe('openHostSocket', () => {
     second.destroy()
   })
 
-  it('reports a flood of connections as a number, not one by one', async () => {
+  it('reports a flood of connections as one number', async () => {
     const { next, refused } = await listen()
     const first = connect(path)
     await next()
@@ -105,40 +105,40 @@ describe('openHostSocket', () => {
     ['a file', (at: string) => writeFileSync(at, 'x')],
     ['a link to a socket elsewhere', (at: string) => symlinkSync('/run/other.sock', at)],
     ['a folder', (at: string) => mkdirSync(at)],
-  ])('refuses %s in the place of its socket, and leaves it there', async (_, plant) => {
+  ])('refuses %s at the path of its socket, and does not remove it', async (_, plant) => {
     mkdirSync(folder)
     plant(path)
     const before = lstatSync(path).ino
-    expect(await failureOf(listen())).toMatchObject({ code: 'key_exposed' })
+    expect(await expectCraikError(listen())).toMatchObject({ code: 'key_exposed' })
     expect(lstatSync(path).ino).toBe(before)
   })
 
-  it('refuses a folder that is a link', async () => {
+  it('refuses a folder that is a symbolic link', async () => {
     const elsewhere = tempFolder('craik-elsewhere-')
     symlinkSync(elsewhere, folder)
-    expect(await failureOf(listen())).toMatchObject({ code: 'home_unwritable' })
+    expect(await expectCraikError(listen())).toMatchObject({ code: 'home_unwritable' })
     expect(existsSync(join(elsewhere, 'host.sock'))).toBe(false)
     rmSync(elsewhere, { recursive: true })
   })
 
-  it('refuses a folder that others may write, and one in a folder that others may enter', async () => {
+  it('refuses a folder that other users can write, and a folder whose parent they can enter', async () => {
     mkdirSync(folder)
     const { chmodSync } = await import('node:fs')
     chmodSync(folder, 0o777)
-    expect(await failureOf(listen())).toMatchObject({ code: 'key_exposed' })
+    expect(await expectCraikError(listen())).toMatchObject({ code: 'key_exposed' })
     chmodSync(folder, 0o755)
     chmodSync(sandbox, 0o755)
-    expect(await failureOf(listen())).toMatchObject({ code: 'key_exposed' })
+    expect(await expectCraikError(listen())).toMatchObject({ code: 'key_exposed' })
   })
 
-  it('listens at a path that is longer than a socket address', async () => {
+  it('listens at a path that is longer than a socket address allows', async () => {
     const deep = join(sandbox, 'd'.repeat(120))
     mkdirSync(deep, { mode: 0o700 })
     await listen(join(deep, 'socket'))
     expect(lstatSync(join(deep, 'socket', 'host.sock')).isSocket()).toBe(true)
   })
 
-  it('removes the socket and ends what came in when it closes, once', async () => {
+  it('removes the socket and closes its connections once when it closes', async () => {
     const { next, socket } = await listen()
     const client = connect(path)
     await next()
@@ -149,8 +149,9 @@ describe('openHostSocket', () => {
     expect(existsSync(path)).toBe(false)
   })
 
-  it('never dials what it finds in its folder', async () => {
-    // A socket that was swapped for a trap: the host unlinks its own name and listens; it connects to nothing.
+  it('never connects to a socket that it finds in its folder', async () => {
+    // A socket could have been replaced by a trap. The host only unlinks its own name and listens; it connects to
+    // nothing.
     mkdirSync(folder)
     let dialled = 0
     const trap = createServer(() => dialled++)

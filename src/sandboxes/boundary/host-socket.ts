@@ -1,4 +1,6 @@
-/** The host's socket that a sidecar dials: made by the host alone, in a folder that the inside cannot write. */
+/**
+ * The host's socket that a sidecar connects to. Only the host creates it, in a folder that the sandbox cannot write.
+ */
 import {
   chmodSync,
   closeSync,
@@ -17,29 +19,30 @@ import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 
 export interface HostSocket {
-  /** Closes it and whatever came in through it. */
+  /** Closes the socket and its connections. */
   close(): Promise<void>
 }
 
 export interface HostSocketEvents {
-  /** The one connection; the next follows when this one is closed. */
+  /** Receives the one connection. The next one follows after this one has closed. */
   onConnection(stream: Socket): void
-  /** So many were turned away because one is there; told at once, then at most each second. */
+  /** Receives the number of connections that were refused because one is open: at once, then at most every second. */
   onRefused(connections: number): void
 }
 
 const REFUSAL = 'craik: this sandbox is already connected; it can have only one connection at a time\n'
-/** Connections that are being told so; more are closed without a word. */
+/** The limit of connections that receive the reason for their refusal. Craik closes further ones without a message. */
 const MAX_BEING_REFUSED = 15
 const REFUSE_MS = 1_000
 const REPORT_EVERY_MS = 1_000
-/** The longest path of a Unix socket that every system takes. */
+/** The longest path of a Unix socket that every system accepts. */
 const MAX_PATH_BYTES = 103
 
-/** Listens in the folder, which is made if it is missing, in place of a socket that an earlier process left. */
+/** Listens in the folder, which it creates if it is missing. It replaces a socket that an earlier process left. */
 export async function openHostSocket(folder: string, events: HostSocketEvents): Promise<HostSocket> {
   const descriptor = openSocketFolder(folder)
-  // By the open folder: whatever its path is by now, and however long.
+  // The path goes through the open descriptor. It stays valid if the folder is renamed, and the folder's path may have
+  // any length.
   const path = join(process.platform === 'linux' ? `/proc/self/fd/${descriptor}` : folder, INSIDE.socketName)
   const server = createServer()
   try {
@@ -49,12 +52,12 @@ export async function openHostSocket(folder: string, events: HostSocketEvents): 
       })
     }
     removeStale(path)
-    await listening(server, path)
+    await startListening(server, path)
     chmodSync(path, 0o666)
   } catch (error) {
     await closeServer(server)
     closeSync(descriptor)
-    throw error instanceof CraikError ? error : cannotMake(error)
+    throw error instanceof CraikError ? error : createSocketError(error)
   }
   const listener = new HostListener(server, events)
   let closing: Promise<void> | undefined
@@ -66,7 +69,7 @@ export async function openHostSocket(folder: string, events: HostSocketEvents): 
   }
 }
 
-/** Lets one in, tells the others that there is one. */
+/** Accepts one connection, and reports to the others that one is open. */
 class HostListener {
   readonly #server: Server
   readonly #events: HostSocketEvents
@@ -131,24 +134,27 @@ class HostListener {
   }
 }
 
-/** Private from above, readable below: the inside sees this folder alone, and cannot write it. */
+/**
+ * Opens the folder of the socket. Its parent is private. The folder itself is readable, because it is the only one that
+ * the sandbox sees, and the sandbox cannot write it.
+ */
 function openSocketFolder(folder: string): number {
   ensurePrivateFolder(dirname(folder), 'sandbox folder')
   try {
     mkdirSync(folder, { mode: 0o755 })
   } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw cannotMake(error)
+    if (codeOf(error) !== 'EEXIST') throw createSocketError(error)
   }
   let descriptor: number
   try {
     descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
   } catch (error) {
-    throw cannotMake(error)
+    throw createSocketError(error)
   }
   const stats = fstatSync(descriptor)
-  const ours = stats.uid === process.geteuid?.() && (stats.mode & 0o022) === 0
-  if (ours) {
-    // The umask may have taken away what the inside needs.
+  const isOwn = stats.uid === process.geteuid?.() && (stats.mode & 0o022) === 0
+  if (isOwn) {
+    // The umask may have removed permissions that the sandbox needs.
     fchmodSync(descriptor, 0o755)
     return descriptor
   }
@@ -173,7 +179,7 @@ function removeStale(path: string): void {
   unlinkSync(path)
 }
 
-function listening(server: Server, path: string): Promise<void> {
+function startListening(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ path, backlog: 16 }, () => {
@@ -190,7 +196,7 @@ function closeServer(server: Server): Promise<void> {
   })
 }
 
-function cannotMake(error: unknown): CraikError {
+function createSocketError(error: unknown): CraikError {
   return new CraikError('home_unwritable', `cannot create the socket of the sandbox (${codeOf(error)})`, {
     cause: error,
   })

@@ -1,4 +1,5 @@
-/** Sidecars for tests, as bad as a test wants them: real HTTP/2 over a real Unix socket, or bytes of any kind. */
+/** Sidecars that misbehave as a test requires, with real HTTP/2 over a real Unix socket, or with arbitrary bytes. */
+
 import { rmSync } from 'node:fs'
 import {
   type IncomingHttpHeaders,
@@ -11,13 +12,14 @@ import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import type { JobId } from '../../lib/ids.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
 import { type Hello, type JobResult, PROTOCOL_VERSION } from '../../sidecar/protocol.ts'
 import type { Boundary } from './boundary.ts'
 import type { BoundaryTimeouts } from './boundary-timeouts.ts'
 import { connectBoundary } from './connect-boundary.ts'
 import { openHostSocket } from './host-socket.ts'
 
-export const HELLO: Hello = {
+export const SIDECAR_HELLO: Hello = {
   protocol: PROTOCOL_VERSION,
   version: '0.1.0',
   instance: 'test',
@@ -39,19 +41,18 @@ export const RESULT: JobResult = {
 }
 
 export const JOB = 'job_1' as JobId
-export const NEVER = new AbortController().signal
 
-/** Gets `GET /jobs` and the like; what it does not answer stays without an answer. */
-export type Answer = (stream: ServerHttp2Stream, what: string, headers: IncomingHttpHeaders) => void
+/** Receives requests such as `GET /jobs`. A request that it does not answer gets no response. */
+export type HostileAnswer = (stream: ServerHttp2Stream, what: string, headers: IncomingHttpHeaders) => void
 
 export interface Pair {
-  /** The host's end, and the one that the inside has. */
+  /** The host's end of the connection, and the sandbox's end. */
   readonly host: Socket
   readonly inside: Socket
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** Two ends of one connection through the host's real listener. */
+/** Connects two ends through the host's real listener. */
 export async function socketPair(): Promise<Pair> {
   const folder = tempFolder('craik-boundary-')
   const accepted = Promise.withResolvers<Socket>()
@@ -76,26 +77,26 @@ export interface Hostile {
   readonly boundary: Boundary
   readonly inside: Socket
   readonly session: ServerHttp2Session
-  /** Connections that the host was handed. */
+  /** The connections that the host received within the limit. */
   readonly inbound: Duplex[]
-  /** Those of them that are too many. */
+  /** The connections that the host received as surplus. */
   readonly surplus: Duplex[]
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** A boundary whose sidecar greets as it should and then does what the test says. */
+/** Connects to a sidecar that greets correctly and then does what the test says. */
 export async function hostileSidecar(
-  answer: Answer,
+  answer: HostileAnswer,
   timeouts: Partial<BoundaryTimeouts> = {},
 ): Promise<Hostile> {
   const pair = await socketPair()
-  const session = speak(pair.inside, (stream, what, headers) => {
-    if (what === 'GET /hello') json(stream, 200, HELLO)
+  const session = serveHttp2(pair.inside, (stream, what, headers) => {
+    if (what === 'GET /hello') sendJson(stream, 200, SIDECAR_HELLO)
     else answer(stream, what, headers)
   })
   const inbound: Duplex[] = []
   const surplus: Duplex[] = []
-  const boundary = await connectBoundary(pair.host, NEVER, {
+  const boundary = await connectBoundary(pair.host, NEVER_ABORTED, {
     onInbound: (stream, isSurplus) => (isSurplus ? surplus : inbound).push(stream),
     timeouts,
   })
@@ -112,8 +113,8 @@ export async function hostileSidecar(
   }
 }
 
-export function speak(socket: Duplex, answer: Answer): ServerHttp2Session {
-  const session = performServerHandshake(beside(socket), { settings: { maxConcurrentStreams: 4096 } })
+export function serveHttp2(socket: Duplex, answer: HostileAnswer): ServerHttp2Session {
+  const session = performServerHandshake(shareSocket(socket), { settings: { maxConcurrentStreams: 4096 } })
   session.on('error', () => {})
   session.on('stream', (stream, headers) => {
     stream.on('error', () => {})
@@ -122,11 +123,11 @@ export function speak(socket: Duplex, answer: Answer): ServerHttp2Session {
   return session
 }
 
-/** A stream over the socket that leaves the socket free for bytes that HTTP/2 would not write. */
-function beside(socket: Duplex): Duplex {
+/** Returns a stream over the socket. The test can still write bytes to the socket that HTTP/2 would not write. */
+function shareSocket(socket: Duplex): Duplex {
   const stream = new Duplex({
     read: () => socket.resume(),
-    // At once: a frame is written in parts, between which nothing else may come.
+    // Writes at once, because HTTP/2 writes a frame in parts and nothing else may come between them.
     write(chunk, _encoding, done) {
       socket.write(chunk)
       done()
@@ -142,14 +143,14 @@ function beside(socket: Duplex): Duplex {
   return stream
 }
 
-export function json(stream: ServerHttp2Stream, status: number, value: unknown): void {
+export function sendJson(stream: ServerHttp2Stream, status: number, value: unknown): void {
   if (stream.destroyed) return
   stream.respond({ ':status': status })
   stream.end(typeof value === 'string' ? value : JSON.stringify(value))
   stream.resume()
 }
 
-/** One frame of HTTP/2, of any type. */
+/** Builds one HTTP/2 frame of any type. */
 export function http2Frame(
   type: number,
   flags: number,
@@ -164,8 +165,10 @@ export function http2Frame(
   return Buffer.concat([header, payload])
 }
 
-/** What an async call fails with. */
-export async function failureOf(promise: Promise<unknown>): Promise<{ code: string; message: string }> {
+/** Returns the error that a promise rejects with. */
+export async function expectCraikError(
+  promise: Promise<unknown>,
+): Promise<{ code: string; message: string }> {
   try {
     await promise
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Commands, terminals and archives inside a sandbox, as the host asks for them. */
+/** The host's requests for commands, terminals and archives in a sandbox. */
 import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
@@ -7,9 +7,9 @@ import type { BoundaryJobs, JobOutput } from './boundary.ts'
 import type { BoundaryCounter } from './boundary-counter.ts'
 import type { BoundaryConnection } from './connection.ts'
 import { FrameWatch } from './frame-watch.ts'
-import { send } from './send.ts'
-import { type Answered, askForStream, requestJson, sendRequest } from './sidecar-request.ts'
-import { inputSchema, jobStatusSchema, jobsSchema, lied } from './sidecar-responses.ts'
+import { sendToSidecar } from './send.ts'
+import { type ResponseStart, requestJson, requestStream, sendRequest } from './sidecar-request.ts'
+import { inputSchema, invalidResponse, jobStatusSchema, jobsSchema } from './sidecar-responses.ts'
 
 export function boundaryJobs(connection: BoundaryConnection, counter: BoundaryCounter): BoundaryJobs {
   return {
@@ -18,14 +18,14 @@ export function boundaryJobs(connection: BoundaryConnection, counter: BoundaryCo
       const doing = 'start a job'
       const query = { attach: 1, age: ageMs }
       const question = { method: 'PUT', path: pathOf(id), query, doing } as const
-      const answered = await askForStream(connection, question, until, { body: spec })
+      const answered = await requestStream(connection, question, until, { body: spec })
       return { created: answered.status === 201, output: outputOf(connection, answered, 0, doing, until) }
     },
     async status(id, until) {
       const question = { method: 'GET', path: pathOf(id), doing: 'get the state of a job' } as const
       try {
         const status = await requestJson(connection, question, jobStatusSchema, until)
-        if (status.id !== id) throw lied(question.doing, 'the state of a different job')
+        if (status.id !== id) throw invalidResponse(question.doing, 'the state of a different job')
         return status
       } catch (error) {
         if (isNotFound(error)) return undefined
@@ -39,16 +39,16 @@ export function boundaryJobs(connection: BoundaryConnection, counter: BoundaryCo
     async output(id, after, until) {
       const doing = 'read the output of a job'
       const question = { method: 'GET', path: `${pathOf(id)}/output`, query: { after }, doing } as const
-      return outputOf(connection, await askForStream(connection, question, until), after, doing, until)
+      return outputOf(connection, await requestStream(connection, question, until), after, doing, until)
     },
     async input(id, offset, body, end, until, turn) {
       const doing = 'send input to a job'
       const whose = turn && { turn: turn.id, take: turn.take ? 1 : 0 }
       const query = { offset, end: end ? 1 : 0, ...whose }
       const question = { method: 'POST', path: `${pathOf(id)}/input`, query, doing } as const
-      const answer = await send(connection, question, inputSchema, body, until)
-      // It may have had more before, from an earlier connection; never less than what it was just told begins there.
-      if (answer.offset < offset) throw lied(doing, 'an invalid offset')
+      const answer = await sendToSidecar(connection, question, inputSchema, body, until)
+      // The sandbox may have received more through an earlier connection, but never less than the start of this body.
+      if (answer.offset < offset) throw invalidResponse(doing, 'an invalid offset')
       return answer
     },
     acknowledge(id, position, until) {
@@ -75,7 +75,7 @@ export function boundaryJobs(connection: BoundaryConnection, counter: BoundaryCo
   }
 }
 
-/** The sandbox will not run it: it ran, or may have, and is forgotten. */
+/** Returns whether the sandbox refuses to run the job because it ran, or may have run, and was forgotten. */
 export function isJobGone(error: unknown): boolean {
   return error instanceof CraikError && error.details?.inside === 'gone'
 }
@@ -90,7 +90,7 @@ function pathOf(id: JobId): string {
 
 function outputOf(
   connection: BoundaryConnection,
-  answered: Answered,
+  answered: ResponseStart,
   after: number,
   doing: string,
   until: AbortSignal,
@@ -105,13 +105,13 @@ class WatchedOutput extends BodyStream implements JobOutput {
 
   constructor(
     watch: FrameWatch,
-    answered: Answered,
+    answered: ResponseStart,
     connection: BoundaryConnection,
     doing: string,
     until: AbortSignal,
     silenceMs: number,
   ) {
-    super(answered.stream, { line: connection, doing, check: watch, until, silenceMs })
+    super(answered.stream, { connection: connection, doing, check: watch, until, silenceMs })
     this.#watch = watch
   }
 

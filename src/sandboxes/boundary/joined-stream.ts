@@ -1,28 +1,30 @@
-/** A connection into or out of a sandbox: a stream in both directions, each with an end of its own. */
+/** A connection into or out of a sandbox: a stream whose two directions end independently. */
 import type { ClientHttp2Stream } from 'node:http2'
 import { Duplex } from 'node:stream'
 import { type BoundaryConnection, cut } from './connection.ts'
 import { guardPieces } from './pieces.ts'
 
-/** How many connections there are is for the inside to choose, so they may cost less than other streams. */
+/** The sandbox chooses how many connections it opens, so each may take less memory than other streams. */
 const LEAST_PIECE_BYTES = 32
 
-/** Unlike the HTTP/2 stream under it, it fails when it is cut off, instead of ending as if it were whole. */
+/**
+ * Unlike the HTTP/2 stream under it, this stream fails when it is cut off, instead of ending as if it were complete.
+ */
 export class JoinedStream extends Duplex {
   readonly #stream: ClientHttp2Stream
-  readonly #line: BoundaryConnection
+  readonly #connection: BoundaryConnection
   readonly #doing: string
   #ended = false
 
   constructor(stream: ClientHttp2Stream, connection: BoundaryConnection, doing: string) {
     super({ allowHalfOpen: true })
     this.#stream = stream
-    this.#line = connection
+    this.#connection = connection
     this.#doing = doing
-    const giveUp = () => this.destroy(connection.brokeOff(doing))
+    const giveUp = () => this.destroy(connection.brokenStreamError(doing))
     guardPieces(stream, LEAST_PIECE_BYTES, giveUp)
     guardPieces(this, LEAST_PIECE_BYTES, giveUp)
-    // Whoever has it learns of the error by its end; without a listener it would end the process.
+    // The owner learns of the error when the stream ends. An error without a listener would end the process.
     this.on('error', () => {})
     stream.on('data', (chunk: Buffer) => {
       if (!this.push(chunk)) stream.pause()
@@ -30,8 +32,8 @@ export class JoinedStream extends Duplex {
     stream.once('end', () => this.#finish())
     stream.once('close', () => {
       this.#finish()
-      // The other end is gone, so what is still to be written cannot arrive.
-      if (!this.writableFinished) this.destroy(connection.brokeOff(doing))
+      // The other end is gone, so data that is not yet written cannot arrive.
+      if (!this.writableFinished) this.destroy(connection.brokenStreamError(doing))
     })
   }
 
@@ -41,7 +43,7 @@ export class JoinedStream extends Duplex {
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     if (this.#stream.destroyed || this.#stream.closed) {
-      done(this.#line.brokeOff(this.#doing))
+      done(this.#connection.brokenStreamError(this.#doing))
       return
     }
     this.#stream.write(chunk, () => done())
@@ -61,6 +63,6 @@ export class JoinedStream extends Duplex {
     if (this.#ended || this.destroyed) return
     this.#ended = true
     if (this.#stream.readableEnded && !this.#stream.rstCode) this.push(null)
-    else this.destroy(this.#line.brokeOff(this.#doing))
+    else this.destroy(this.#connection.brokenStreamError(this.#doing))
   }
 }

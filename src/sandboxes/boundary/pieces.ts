@@ -1,13 +1,14 @@
-/** Keeps a stream from holding a few bytes in a great many pieces, each of which costs far more than it holds. */
+/** Prevents a stream from holding a few bytes in many pieces, each of which takes far more memory than its bytes. */
 import type { Readable } from 'node:stream'
 
-/** So many wait before it matters how small they are. */
-const MANY = 4096
+/** The number of waiting pieces above which their size matters. */
+const MAX_UNCHECKED_PIECES = 4096
 
 /**
- * A window bounds the bytes that wait for a slow reader, not the memory they take: sent one by one, 256 KB of them
- * take 30 MB, and each may pin the whole buffer of what was read from the socket with it. So a small piece is
- * copied out of its buffer, and a stream whose waiting pieces are smaller than `leastBytes` on average is given up. `onBytes` hears of every piece.
+ * A window limits the bytes that wait for a slow reader, not the memory that they take. Sent one by one, 256 KB of them
+ * take 30 MB. Each may also keep the whole buffer alive that was read from the socket. So this function copies a small
+ * piece out of its buffer, and calls `giveUp` when the waiting pieces are smaller than `leastBytes` on average. It
+ * calls `onBytes` for every piece.
  */
 export function guardPieces(
   stream: Readable,
@@ -21,7 +22,7 @@ export function guardPieces(
     if (chunk === null) return push(null)
     onBytes?.(chunk.length)
     waiting = stream.readableLength === 0 ? 1 : waiting + 1
-    if (waiting > MANY && stream.readableLength < waiting * leastBytes) {
+    if (waiting > MAX_UNCHECKED_PIECES && stream.readableLength < waiting * leastBytes) {
       giveUp()
       return false
     }
@@ -29,7 +30,7 @@ export function guardPieces(
   }
 }
 
-/** In a buffer of its own, not one that is shared. */
+/** Copies a piece into a buffer of its own, not into Node's shared pool. */
 function copyOf(chunk: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(chunk.length)
   chunk.copy(copy)

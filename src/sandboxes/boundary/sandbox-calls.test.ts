@@ -1,40 +1,41 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { failureOf, hostileSidecar, json, NEVER } from './hostile-sidecar.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { expectCraikError, hostileSidecar, sendJson } from './hostile-sidecar.fixture.ts'
 
-describe('a port inside', () => {
-  it('is a stream whose halves end one by one', async () => {
+describe('a port in the sandbox', () => {
+  it('is a stream whose two directions end independently', async () => {
     await using hostile = await hostileSidecar((stream, what) => {
       if (what !== 'POST /ports/80') return
       stream.respond({ ':status': 200 })
       stream.pipe(stream)
     })
-    const port = await hostile.boundary.inside.connect(80, NEVER)
+    const port = await hostile.boundary.inside.connect(80, NEVER_ABORTED)
     port.end('echo')
     expect(Buffer.concat(await port.toArray()).toString()).toBe('echo')
     expect(hostile.boundary.counts().forwards).toBe(1)
   })
 
-  it('fails when it is reset, instead of ending as if it were whole', async () => {
+  it('fails when the connection is lost, instead of ending as if it were complete', async () => {
     await using hostile = await hostileSidecar((stream, what) => {
       if (what !== 'POST /ports/80') return
       stream.respond({ ':status': 200 })
       stream.write('half')
       setImmediate(() => hostile.inside.destroy())
     })
-    const port = await hostile.boundary.inside.connect(80, NEVER)
-    expect((await failureOf(port.toArray())).message).toMatch(/was lost/)
+    const port = await hostile.boundary.inside.connect(80, NEVER_ABORTED)
+    expect((await expectCraikError(port.toArray())).message).toMatch(/was lost/)
   })
 
-  it('that nobody listens on says so', async () => {
+  it('reports that no process listens on it', async () => {
     await using hostile = await hostileSidecar((stream) =>
-      json(stream, 502, { code: 'refused', message: 'nobody listens on 80' }),
+      sendJson(stream, 502, { code: 'refused', message: 'nobody listens on 80' }),
     )
-    const failure = await failureOf(hostile.boundary.inside.connect(80, NEVER))
+    const failure = await expectCraikError(hostile.boundary.inside.connect(80, NEVER_ABORTED))
     expect(failure).toMatchObject({ code: 'refused_inside', details: { inside: 'refused' } })
   })
 
-  it('is let go of when the caller leaves', async () => {
+  it('closes its stream when the caller aborts', async () => {
     const closed = Promise.withResolvers<number>()
     await using hostile = await hostileSidecar((stream, what) => {
       if (what !== 'POST /ports/80') return
@@ -50,8 +51,8 @@ describe('a port inside', () => {
   })
 })
 
-describe('processes and figures', () => {
-  it('shows names as one line, whatever they are', async () => {
+describe('processes, metrics and signals', () => {
+  it('shows process names as one printable line', async () => {
     const process = {
       pid: 7,
       parent: 1,
@@ -61,20 +62,24 @@ describe('processes and figures', () => {
       memoryBytes: 1,
       startedAtMs: 1,
     }
-    await using hostile = await hostileSidecar((stream) => json(stream, 200, { processes: [process] }))
-    expect((await hostile.boundary.inside.processes(NEVER))[0]?.name).toBe('a·[31m·b')
+    await using hostile = await hostileSidecar((stream) => sendJson(stream, 200, { processes: [process] }))
+    expect((await hostile.boundary.inside.processes(NEVER_ABORTED))[0]?.name).toBe('a·[31m·b')
   })
 
-  it('refuses figures that cannot be', async () => {
-    await using hostile = await hostileSidecar((stream) => json(stream, 200, { cpuMs: -1 }))
-    expect((await failureOf(hostile.boundary.inside.metrics(NEVER))).code).toBe('boundary_failed')
-  })
-
-  it('counts a signal, and passes on that it cannot be', async () => {
-    await using hostile = await hostileSidecar((stream) =>
-      json(stream, 404, { code: 'not_found', message: 'no process 7' }),
+  it('refuses invalid metrics', async () => {
+    await using hostile = await hostileSidecar((stream) => sendJson(stream, 200, { cpuMs: -1 }))
+    expect((await expectCraikError(hostile.boundary.inside.metrics(NEVER_ABORTED))).code).toBe(
+      'boundary_failed',
     )
-    expect((await failureOf(hostile.boundary.inside.signal(7, 'SIGTERM', NEVER))).code).toBe('not_found')
+  })
+
+  it('counts a signal that fails, and passes the failure on', async () => {
+    await using hostile = await hostileSidecar((stream) =>
+      sendJson(stream, 404, { code: 'not_found', message: 'no process 7' }),
+    )
+    expect((await expectCraikError(hostile.boundary.inside.signal(7, 'SIGTERM', NEVER_ABORTED))).code).toBe(
+      'not_found',
+    )
     expect(hostile.boundary.counts().signals).toBe(1)
   })
 })

@@ -1,20 +1,23 @@
-/** Ports, processes and figures of a sandbox, as the host asks for them. */
+/** The host's requests for ports, processes and metrics of a sandbox. */
 
 import type { SandboxInspection } from './boundary.ts'
 import type { BoundaryCounter } from './boundary-counter.ts'
 import { MAX_LIST_BYTES } from './boundary-timeouts.ts'
 import type { BoundaryConnection } from './connection.ts'
 import { JoinedStream } from './joined-stream.ts'
-import { abortError, askForStream, requestJson, sendRequest } from './sidecar-request.ts'
+import { abortError, requestJson, requestStream, sendRequest } from './sidecar-request.ts'
 import { jobsSchema, metricsSchema, processesSchema } from './sidecar-responses.ts'
 
-export function boundaryInside(connection: BoundaryConnection, counter: BoundaryCounter): SandboxInspection {
+export function boundaryInspection(
+  connection: BoundaryConnection,
+  counter: BoundaryCounter,
+): SandboxInspection {
   return {
     async connect(port, until) {
       counter.add('forwards')
       const doing = `connect to port ${port}`
       const question = { method: 'POST', path: `/ports/${port}`, doing } as const
-      const { stream } = await askForStream(connection, question, until, { duplex: true })
+      const { stream } = await requestStream(connection, question, until, { duplex: true })
       const joined = new JoinedStream(stream, connection, doing)
       const onAbort = () => joined.destroy(abortError(until, doing))
       until.addEventListener('abort', onAbort, { once: true })

@@ -1,65 +1,65 @@
-/** Asks a sidecar something and waits for the answer, or for the beginning of one, no longer than its deadline. */
+/** Sends a request to a sidecar and waits for the response, or for its start, until the deadline at most. */
 import type { ClientHttp2Stream, IncomingHttpHeaders, IncomingHttpStatusHeader } from 'node:http2'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
 import { MAX_ERROR_BYTES } from './boundary-timeouts.ts'
 import { type BoundaryConnection, cut, type SidecarRequest } from './connection.ts'
-import { lied, parseSidecarAnswer, sidecarRefusal } from './sidecar-responses.ts'
+import { invalidResponse, parseSidecarAnswer, sidecarRefusal } from './sidecar-responses.ts'
 
 export type AnswerHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader
 
-export interface Answered {
+export interface ResponseStart {
   readonly stream: ClientHttp2Stream
   readonly headers: AnswerHeaders
   readonly status: number
 }
 
-interface AskOptions {
+interface RequestOptions {
   readonly body?: unknown
   readonly maxBytes?: number
   readonly deadlineMs?: number
 }
 
-/** The whole answer, parsed. */
+/** Returns the whole response, parsed. */
 export async function requestJson<T>(
   connection: BoundaryConnection,
   request: SidecarRequest,
   schema: z.ZodType<T>,
   until: AbortSignal,
-  options: AskOptions = {},
+  options: RequestOptions = {},
 ): Promise<T> {
   const { stream, wait } = begin(connection, request, until, options)
   try {
     const { status } = await wait.answered
-    const body = await collect(stream, options.maxBytes ?? LIMITS.jsonBytes, connection, request, wait)
+    const body = await collectBody(stream, options.maxBytes ?? LIMITS.jsonBytes, connection, request, wait)
     if (!isSuccess(status)) throw sidecarRefusal(body, status, request.doing)
     return parseSidecarAnswer(schema, body, request.doing)
   } catch (error) {
     cut(stream)
     throw error
   } finally {
-    wait.over()
+    wait.stop()
   }
 }
 
-/** Asks for something to be done that has no answer but that it was done. */
+/** Sends a request whose response contains nothing but the confirmation. */
 export async function sendRequest(
   connection: BoundaryConnection,
   request: SidecarRequest,
   until: AbortSignal,
-  options: AskOptions = {},
+  options: RequestOptions = {},
 ): Promise<void> {
   await requestJson(connection, request, z.unknown(), until, options)
 }
 
-/** The beginning of an answer that is a stream, which is the caller's from then on. */
-export async function askForStream(
+/** Returns the start of a response that is a stream. From then on, the stream belongs to the caller. */
+export async function requestStream(
   connection: BoundaryConnection,
   request: SidecarRequest,
   until: AbortSignal,
-  options: AskOptions & { readonly duplex?: boolean } = {},
-): Promise<Answered> {
+  options: RequestOptions & { readonly duplex?: boolean } = {},
+): Promise<ResponseStart> {
   const { stream, wait } = begin(connection, request, until, options)
   try {
     const answered = await wait.answered
@@ -69,17 +69,17 @@ export async function askForStream(
     cut(stream)
     throw error
   } finally {
-    wait.over()
+    wait.stop()
   }
 }
 
 async function refuse(
-  answered: Answered,
+  answered: ResponseStart,
   connection: BoundaryConnection,
   request: SidecarRequest,
   wait: Wait,
 ): Promise<never> {
-  const body = await collect(answered.stream, MAX_ERROR_BYTES, connection, request, wait)
+  const body = await collectBody(answered.stream, MAX_ERROR_BYTES, connection, request, wait)
   throw sidecarRefusal(body, answered.status, request.doing)
 }
 
@@ -91,7 +91,7 @@ function begin(
   connection: BoundaryConnection,
   request: SidecarRequest,
   until: AbortSignal,
-  options: AskOptions & { readonly duplex?: boolean },
+  options: RequestOptions & { readonly duplex?: boolean },
 ): { stream: ClientHttp2Stream; wait: Wait } {
   if (until.aborted) throw abortError(until, request.doing)
   const body = options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body))
@@ -106,11 +106,11 @@ function begin(
   return { stream, wait: new Wait(connection, stream, request, until, options) }
 }
 
-/** The time in which an answer has to come: it fails at the deadline, when the caller leaves, or with the stream. */
+/** The wait for a response. It fails at the deadline, when the caller aborts, or when the stream closes. */
 export class Wait {
-  /** The first headers that are an answer. */
-  readonly answered: Promise<Answered>
-  /** Never resolves. */
+  /** Resolves with the first headers that are a response, not with informational ones. */
+  readonly answered: Promise<ResponseStart>
+  /** Rejects, or stays pending. It never resolves. */
   readonly failed: Promise<never>
   readonly #deadlineMs: number
   readonly #isLate: () => void
@@ -128,7 +128,7 @@ export class Wait {
     const { promise, reject } = Promise.withResolvers<never>()
     this.failed = promise
     const onAbort = () => reject(abortError(until, doing))
-    const rejectOnClose = () => reject(connection.brokeOff(doing))
+    const rejectOnClose = () => reject(connection.brokenStreamError(doing))
     this.#isLate = () => reject(deadlineError(doing, this.#deadlineMs))
     until.addEventListener('abort', onAbort, { once: true })
     stream.once('close', rejectOnClose)
@@ -137,11 +137,11 @@ export class Wait {
       stream.off('close', rejectOnClose)
     }
     if (options.deadline !== false) this.startDeadline()
-    const headers = new Promise<Answered>((resolve) => {
+    const headers = new Promise<ResponseStart>((resolve) => {
       stream.once('response', (headers) => resolve({ stream, headers, status: headers[':status'] ?? 0 }))
     })
     this.answered = Promise.race([headers, this.failed])
-    // They may fail when nobody waits for them any more.
+    // Both may reject after the last caller has stopped waiting.
     this.failed.catch(() => {})
     this.answered.catch(() => {})
   }
@@ -151,7 +151,7 @@ export class Wait {
     this.#timer = setTimeout(this.#isLate, this.#deadlineMs)
   }
 
-  over(): void {
+  stop(): void {
     clearTimeout(this.#timer)
     this.#release()
   }
@@ -164,8 +164,8 @@ function deadlineError(doing: string, waitedMs: number): CraikError {
   )
 }
 
-/** Reads a body to its end, and no more of it than it may have. */
-export async function collect(
+/** Reads a body to its end. Fails when the body has more than `maxBytes`. */
+export async function collectBody(
   stream: ClientHttp2Stream,
   maxBytes: number,
   connection: BoundaryConnection,
@@ -173,12 +173,12 @@ export async function collect(
   wait: Wait,
 ): Promise<Buffer> {
   const whole = new Promise<Buffer>((resolve, reject) => {
-    // One buffer that grows with what has come: a chunk of one byte each would cost a hundred times its size.
+    // One buffer grows with the data. A chunk for each byte would take a hundred times its size.
     let buffer = Buffer.allocUnsafe(4096)
     let bytes = 0
     stream.on('data', (chunk: Buffer) => {
       if (bytes + chunk.length > maxBytes) {
-        reject(lied(request.doing, `more than ${maxBytes} bytes`))
+        reject(invalidResponse(request.doing, `more than ${maxBytes} bytes`))
         cut(stream)
         return
       }
@@ -190,14 +190,14 @@ export async function collect(
       bytes += chunk.copy(buffer, bytes)
     })
     stream.once('end', () => {
-      if (stream.rstCode) reject(connection.brokeOff(request.doing))
+      if (stream.rstCode) reject(connection.brokenStreamError(request.doing))
       else resolve(buffer.subarray(0, bytes))
     })
   })
   return Promise.race([whole, wait.failed])
 }
 
-/** Why the caller's wait is over: its own reason when that is ours, otherwise that it left. */
+/** Returns why the caller's wait ended: its own reason if that is a `CraikError`, otherwise an interruption. */
 export function abortError(until: AbortSignal, doing: string): CraikError {
   if (until.reason instanceof CraikError) return until.reason
   return new CraikError('interrupted', `interrupted before Craik could ${doing}`, {

@@ -8,11 +8,11 @@ it.each([
   ['entries', fileListSchema, { path: '.', entries: Array(500_000).fill(0) }],
   ['processes', processesSchema, { processes: Array(500_000).fill(0) }],
   ['processes, few enough', processesSchema, { processes: Array(30_000).fill({}) }],
-])('a sidecar that lists wrong %s costs one fault, not one for each', (_, schema, answer) => {
+])('reports one error for a list of invalid %s, not one for each element', (_, schema, answer) => {
   expect(schema.safeParse(answer).error?.issues).toHaveLength(1)
 })
 
-it('names the first entry that cannot be', () => {
+it('names the first invalid entry', () => {
   const entries = [ENTRY, { ...ENTRY, bytes: -1 }, { ...ENTRY, mode: -1 }]
   expect(fileListSchema.safeParse({ path: '.', entries }).error?.issues[0]?.path).toEqual([
     'entries',

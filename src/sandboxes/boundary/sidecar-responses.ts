@@ -1,4 +1,7 @@
-/** What a sidecar may answer. The inside is hostile: every text and number has a limit, and the rest is left out. */
+/**
+ * The responses that a sidecar may send. The sandbox is hostile, so every text and number has a limit, and unknown
+ * fields are left out. JSON has no `undefined`, so the transforms below leave a missing field out.
+ */
 import { z } from 'zod'
 import { CraikError, type ErrorCode } from '../../errors.ts'
 import { REFERENCE } from '../../lib/ids.ts'
@@ -19,19 +22,19 @@ import {
 
 const count = z.int().min(0)
 const text = (max: number) => z.string().max(max)
-/** One line of letters: what is shown to a person as it is. */
+/** One word of printable ASCII, which Craik shows to the user unchanged. */
 const word = (max: number) => z.string().regex(new RegExp(`^[\\x21-\\x7e]{1,${max}}$`))
 const path = z
   .string()
   .min(1)
   .max(LIMITS.pathBytes)
   .refine((value) => !value.includes('\0'))
-/** JSON cannot say `undefined`: a field that is missing stays missing. */
+/** The name of a signal, such as `SIGTERM`. */
 const signalName = z.string().regex(/^SIG[A-Z0-9+]{1,12}$/)
 
 /**
- * Stops at the first wrong element. A list of zod's own collects each fault of each element: 0.3 s for 32,000 empty ones, on the
- * supervisor's event loop.
+ * Stops at the first invalid element. zod's own arrays collect every error of each element: for 32,000 empty elements
+ * that takes 0.3 s on the supervisor's event loop.
  */
 function list<T>(element: z.ZodType<T>, max: number) {
   return z
@@ -111,7 +114,7 @@ export const fileStatSchema: z.ZodType<FileStat> = z
     type: z.enum(['file', 'folder', 'link', 'socket', 'fifo', 'device']),
     bytes: count,
     mode: count.max(0o177777),
-    // Times before 1970 exist.
+    // Files from before 1970 have negative times.
     modifiedAtMs: z.int(),
     target: text(LIMITS.pathBytes).optional(),
   })
@@ -138,7 +141,7 @@ const processSchema: z.ZodType<ProcessInfo> = z
   })
   .transform(({ job, ...rest }) => (job === undefined ? rest : { ...rest, job }))
 
-/** More than a sandbox may have processes by any limit that Craik sets. */
+/** The limit is higher than the number of processes that Craik allows in a sandbox. */
 export const processesSchema = z.object({ processes: list(processSchema, 32_768) })
 
 export const metricsSchema: z.ZodType<Metrics> = z.object({
@@ -167,7 +170,7 @@ const errorSchema = z.object({
   offset: count.optional(),
 })
 
-/** A number in a header: digits, and no more than can be counted exactly. */
+/** Parses a number in a header. It must consist of digits and be small enough to be exact. */
 export function headerNumber(value: unknown): number | undefined {
   if (typeof value !== 'string' || !/^\d{1,16}$/.test(value)) return undefined
   const number = Number(value)
@@ -179,12 +182,15 @@ export function parseSidecarAnswer<T>(schema: z.ZodType<T>, body: Buffer, doing:
   try {
     value = JSON.parse(body.toString('utf8'))
   } catch {
-    throw lied(doing, 'a response that is not JSON')
+    throw invalidResponse(doing, 'a response that is not JSON')
   }
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
   const where = printable(parsed.error.issues[0]?.path.join('.') ?? '')
-  throw lied(doing, where === '' ? 'an invalid response' : `a response in which ${where} is invalid`)
+  throw invalidResponse(
+    doing,
+    where === '' ? 'an invalid response' : `a response in which ${where} is invalid`,
+  )
 }
 
 const CODES: Readonly<Record<SidecarErrorCode, ErrorCode>> = {
@@ -201,7 +207,10 @@ const CODES: Readonly<Record<SidecarErrorCode, ErrorCode>> = {
   internal: 'boundary_failed',
 }
 
-/** The error that a sidecar answered with. What it says is quoted, so that nobody takes it for Craik's word. */
+/**
+ * Returns the error that a sidecar answered with. The sidecar's message is quoted, so that the user does not take it
+ * for Craik's own.
+ */
 export function sidecarRefusal(body: Buffer, status: number, doing: string): CraikError {
   let value: unknown
   try {
@@ -210,19 +219,19 @@ export function sidecarRefusal(body: Buffer, status: number, doing: string): Cra
     value = undefined
   }
   const parsed = errorSchema.safeParse(value)
-  if (!parsed.success) return lied(doing, `status ${status} without a reason`)
+  if (!parsed.success) return invalidResponse(doing, `status ${status} without a reason`)
   const { code, message, offset } = parsed.data
   return new CraikError(CODES[code], `cannot ${doing}: the sandbox reported “${printable(message)}”`, {
     details: { inside: code, ...(offset !== undefined && { offset }) },
   })
 }
 
-/** The sidecar is broken, or not ours: it answered what it may not. */
-export function lied(doing: string, what: string): CraikError {
+/** Returns the error for an invalid response: the sidecar is broken, or is not Craik's. */
+export function invalidResponse(doing: string, what: string): CraikError {
   return new CraikError('boundary_failed', `cannot ${doing}: the sandbox sent ${what}`)
 }
 
-/** At most 300 characters of one line; what could steer a terminal is shown as a dot. */
+/** Returns at most 300 characters of one line. A dot replaces each character that could control a terminal. */
 function printable(value: string): string {
   const line = value.slice(0, 300).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '·')
   return value.length > 300 ? `${line}…` : line

@@ -1,9 +1,9 @@
-/** Follows the lines of a watched folder as they pass: each is one event, and none is endless. */
+/** Checks the lines of a watched folder as they pass: each must be one event of limited length. */
 
 import type { Check } from './body-stream.ts'
-import { lied, parseSidecarAnswer, watchEventSchema } from './sidecar-responses.ts'
+import { invalidResponse, parseSidecarAnswer, watchEventSchema } from './sidecar-responses.ts'
 
-/** A path, each of whose bytes may take six characters of JSON, and the rest of an event. */
+/** Fits a path, each byte of which may take six characters in JSON, and the rest of an event. */
 const MAX_LINE_BYTES = 32 * 1024
 const NEWLINE = 0x0a
 
@@ -21,7 +21,8 @@ export class WatchLines implements Check {
     while (at < data.length) {
       const newline = data.indexOf(NEWLINE, at)
       const end = newline === -1 ? data.length : newline
-      if (this.#bytes + end - at > MAX_LINE_BYTES) throw lied(this.#doing, 'a line that is too long')
+      if (this.#bytes + end - at > MAX_LINE_BYTES)
+        throw invalidResponse(this.#doing, 'a line that is too long')
       this.#bytes += data.copy(this.#line, this.#bytes, at, end)
       if (newline === -1) return
       parseSidecarAnswer(watchEventSchema, this.#line.subarray(0, this.#bytes), this.#doing)
@@ -31,6 +32,6 @@ export class WatchLines implements Check {
   }
 
   end(): void {
-    if (this.#bytes > 0) throw lied(this.#doing, 'an incomplete line')
+    if (this.#bytes > 0) throw invalidResponse(this.#doing, 'an incomplete line')
   }
 }

@@ -1,19 +1,19 @@
-/** Whether one more sandbox fits: counted over the records, in the transaction that would add it. */
+/** Decides whether one more sandbox fits. It counts the records in the transaction that would add the sandbox. */
 import { CraikError } from '../../errors.ts'
 import type { LimitSpec } from '../backend.ts'
 import { MAX_SANDBOXES } from './sandbox-record.ts'
 import { SANDBOX_STATES, type SandboxState, STATES } from './transitions.ts'
 
-/** The most that the sandboxes of a home may have together. */
+/** The limits for all sandboxes of a home together. */
 export interface AdmissionLimits {
-  /** Of any state. */
+  /** Sandboxes in any state. */
   readonly total: number
-  /** That have a place: running, paused, or about to. */
+  /** Sandboxes with an instance: running, paused, or about to run. */
   readonly running: number
-  /** Of those that have a place, as far as each was given a limit of its own. */
+  /** The sum over sandboxes with an instance, for those that have a limit of their own. */
   readonly cpuMillis: number
   readonly memoryBytes: number
-  /** Of all of them: a disk is kept when its sandbox is stopped. */
+  /** The sum over all sandboxes, because a stopped sandbox keeps its disk. */
   readonly diskBytes: number
 }
 
@@ -34,37 +34,37 @@ interface Counted {
 
 export interface InUse extends Record<keyof AdmissionLimits, number> {}
 
-/** Also of records that were changed outside Craik: what they stand for takes its room all the same. */
+/** Includes records that were changed outside Craik, because their sandboxes still use capacity. */
 export function inUse(rows: readonly { readonly document: string }[]): InUse {
   return sumUse(rows.map(({ document }) => parseCounted(document)))
 }
 
-/** One of the limits, and how much of it is taken. */
+/** One of the limits, and how much of it is in use. */
 export interface Capacity {
-  /** As in the details of a refusal. */
-  readonly limit: (typeof SPELLED)[keyof AdmissionLimits]
+  /** The same name as in the details of a refusal. */
+  readonly limit: (typeof DETAIL_NAMES)[keyof AdmissionLimits]
   readonly inUse: number
   readonly most: number
 }
 
-/** All of them, in the order in which they are asked about. */
+/** Returns all limits in the order in which they are checked. */
 export function capacityOf(
   rows: readonly { readonly document: string }[],
   most: AdmissionLimits,
 ): readonly Capacity[] {
   const used = inUse(rows)
-  return LIMIT_NAMES.map((name) => ({ limit: SPELLED[name], inUse: used[name], most: most[name] }))
+  return LIMIT_NAMES.map((name) => ({ limit: DETAIL_NAMES[name], inUse: used[name], most: most[name] }))
 }
 
-/** Whether they have more together than they may. */
+/** Returns whether the sandboxes together use more than a limit allows. */
 export function isOverfull(rows: readonly { readonly document: string }[], most: AdmissionLimits): boolean {
   const used = inUse(rows)
   return LIMIT_NAMES.some((limit) => used[limit] > most[limit])
 }
 
 /**
- * `resume`: its disk and its place among all of them are counted already. A sandbox that itself asks for more than there
- * is could never be made, and is told so by the same numbers.
+ * Throws when the sandbox does not fit. With `resume`, its disk and its place in the total are already counted. A
+ * sandbox that requests more than the limit itself can never fit, and its error names the same numbers.
  */
 export function requireCapacity(
   rows: readonly { readonly document: string }[],
@@ -86,7 +86,7 @@ export function requireCapacity(
     throw new CraikError('limit_reached', messageOf(limit, more[limit], used[limit], most[limit]), {
       hint: hintOf(limit, all),
       details: {
-        limit: SPELLED[limit],
+        limit: DETAIL_NAMES[limit],
         asked: more[limit],
         in_use: used[limit],
         most: most[limit],
@@ -97,7 +97,7 @@ export function requireCapacity(
 
 const LIMIT_NAMES = ['total', 'running', 'memoryBytes', 'cpuMillis', 'diskBytes'] as const
 
-const SPELLED = {
+const DETAIL_NAMES = {
   total: 'sandboxes',
   running: 'running',
   memoryBytes: 'memory_bytes',
@@ -120,14 +120,14 @@ function messageOf(limit: keyof AdmissionLimits, requestCount: number, used: num
   }
 }
 
-/** Where a person asks for less. */
+/** The option with which a user requests less. */
 const FLAG: Partial<Record<keyof AdmissionLimits, string>> = {
   memoryBytes: ' (--memory)',
   cpuMillis: ' (--cpus)',
   diskBytes: ' (--disk)',
 }
 
-/** The one that was left alone for longest. */
+/** Suggests the sandbox that was idle for longest. */
 function hintOf(limit: keyof AdmissionLimits, all: readonly Counted[]): string {
   const isRetained = limit === 'total' || limit === 'diskBytes'
   const candidates = all.filter(({ state }) =>
@@ -141,7 +141,7 @@ function hintOf(limit: keyof AdmissionLimits, all: readonly Counted[]): string {
 }
 
 function sumUse(all: readonly Counted[]): InUse {
-  const withInstance = all.filter(({ state }) => STATES[state].takesRoom)
+  const withInstance = all.filter(({ state }) => STATES[state].usesCapacity)
   const sum = (of: readonly Counted[], name: keyof LimitSpec) =>
     of.reduce((total, { limits }) => total + amount(limits[name]), 0)
   return {

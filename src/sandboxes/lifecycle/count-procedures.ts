@@ -1,4 +1,4 @@
-/** What boundaries counted: saved while they live, a receipt when they are done. */
+/** The counts of boundaries. Craik saves them while an epoch is open, and writes a receipt when it closes. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
@@ -29,7 +29,11 @@ export async function saveCounts(
 ): Promise<void> {
   await records.sandbox(id)
   const saved = await records.tables.boundaryEpochs.get(id, epoch)
-  await put(records, { id, epoch }, highest(saved ? parseCounts(saved.counts) : NOTHING_COUNTED, counts))
+  await putCounts(
+    records,
+    { id, epoch },
+    maxCounts(saved ? parseCounts(saved.counts) : NOTHING_COUNTED, counts),
+  )
 }
 
 export async function closeEpoch(
@@ -49,8 +53,8 @@ export async function closeEpochOf(
   const { tables, sealer } = records
   const saved = await tables.boundaryEpochs.get(id, epoch)
   if (saved?.closed || (saved === undefined && counts === undefined)) return undefined
-  const final = highest(saved ? readable(saved.counts) : NOTHING_COUNTED, counts ?? NOTHING_COUNTED)
-  await put(records, { id, epoch }, final)
+  const final = maxCounts(saved ? parseSavedCounts(saved.counts) : NOTHING_COUNTED, counts ?? NOTHING_COUNTED)
+  await putCounts(records, { id, epoch }, final)
   await tables.boundaryEpochs.close(id, epoch)
   return sealer.append(tables, {
     kind: 'sandbox_action',
@@ -80,8 +84,8 @@ export async function closeLeftEpochs(
 }
 
 /**
- * Nothing inside has a way out yet, so no grant is looked for. Should the envelope allow it all the same, what was
- * begun ends as blocked: the host has nothing to connect it to.
+ * Programs in a sandbox have no way out yet, so no grant is looked up. If the envelope allows the connection anyway,
+ * the operation ends as blocked: the host has nothing to connect it to.
  */
 export async function refuseInbound(
   records: SandboxRecords,
@@ -119,7 +123,7 @@ export async function refuseInbound(
 
 type CountedArrivals = Epoch & { readonly count: number }
 
-/** No policy is asked: it is the host that has no room, whoever may reach what. */
+/** Policy is not evaluated, because the host has no capacity, whatever the sandbox may reach. */
 export function refuseSurplus(records: SandboxRecords, arrived: CountedArrivals): Promise<ReceiptRef> {
   return noteArrived(records, arrived, {
     kind: 'denial',
@@ -151,7 +155,7 @@ async function noteArrived(
   })
 }
 
-async function put(
+async function putCounts(
   { tables, nowMs }: SandboxRecords,
   { id, epoch }: Epoch,
   counts: BoundaryCounts,
@@ -161,8 +165,11 @@ async function put(
   throw new CraikError('conflict', `the counts of sandbox ${id} in ${epoch} are closed`)
 }
 
-/** What was changed outside Craik holds up no end: the receipts that the counts were to match are there. */
-function readable(counts: string): BoundaryCounts {
+/**
+ * Counts that were changed outside Craik do not prevent the end of an epoch. The receipts that they should match still
+ * exist.
+ */
+function parseSavedCounts(counts: string): BoundaryCounts {
   try {
     return parseCounts(counts)
   } catch {
@@ -170,8 +177,8 @@ function readable(counts: string): BoundaryCounts {
   }
 }
 
-/** Counts only go up: an answer that overtook a later one takes nothing back. */
-function highest(a: BoundaryCounts, b: BoundaryCounts): BoundaryCounts {
+/** Counts only increase. A late response with lower counts reduces nothing. */
+function maxCounts(a: BoundaryCounts, b: BoundaryCounts): BoundaryCounts {
   const both = COUNT_NAMES.map((name) => {
     if (!Number.isSafeInteger(b[name]) || b[name] < 0)
       throw new CraikError('internal', `the boundary's count of ${name} is not a count`)

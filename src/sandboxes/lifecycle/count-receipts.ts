@@ -1,10 +1,10 @@
-/** How the receipt of what a boundary counted is spelled. */
+/** The format of the receipt with a boundary's counts. */
 import type { BoundaryCounts } from '../boundary/boundary.ts'
 
 export const COUNT_CAPABILITY = 'sandbox.boundary'
 export const COUNT_OPERATION = 'count'
 
-/** Each count, and the measure that it becomes. */
+/** Maps each count to the measure in the receipt. */
 export const COUNT_MEASURES = {
   jobs: 'jobs',
   reads: 'reads',
@@ -23,7 +23,7 @@ export const NOTHING_COUNTED = Object.fromEntries(
   COUNT_NAMES.map((name) => [name, 0]),
 ) as unknown as BoundaryCounts
 
-/** Throws SyntaxError when the text is none of ours. */
+/** Throws `SyntaxError` when the text is not in Craik's format. */
 export function parseCounts(text: string): BoundaryCounts {
   const counts = JSON.parse(text) as Partial<BoundaryCounts> | null
   const isOurs = COUNT_NAMES.every((name) => Number.isSafeInteger(counts?.[name]) && counts![name]! >= 0)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createGrant } from '../../policy/grants.ts'
 import { OPERATIONS } from '../operations.ts'
 import {
-  ADA,
+  ADA_USER,
   approveCreate,
   BOB,
   creation,
@@ -16,14 +16,14 @@ import { beginCreate, endCreate } from './tokens.ts'
 
 const anyName = {
   capability: 'sandbox.create',
-  subject: ADA,
+  subject: ADA_USER,
   scope: 'any' as const,
   operations: ['create'],
   max_uses: null,
-  approved_by: ADA,
+  approved_by: ADA_USER,
 }
 
-test('without a grant nothing is recorded but the denial', async () => {
+test('a request without a grant records only the denial', async () => {
   const { store } = new LifecycleStore()
   const answer = await store.write(beginCreate, creation({ name: 'box' }))
   expect(answer).toMatchObject({ effect: 'denied', evaluation: { missing: ['capability_grant'] } })
@@ -35,7 +35,7 @@ test('without a grant nothing is recorded but the denial', async () => {
 
 test('the approval of a typed command creates one sandbox of that name, once', async () => {
   const { store, clock } = new LifecycleStore()
-  await approveCreate(store, clock, { operator: ADA, name: 'box' })
+  await approveCreate(store, clock, { operator: ADA_USER, name: 'box' })
   expect(await store.write(beginCreate, creation({ name: 'other' }))).toMatchObject({ effect: 'denied' })
   expect(await store.write(beginCreate, creation())).toMatchObject({ effect: 'denied' })
   expect(await store.write(beginCreate, creation({ name: 'box', operator: BOB }))).toMatchObject({
@@ -46,10 +46,10 @@ test('the approval of a typed command creates one sandbox of that name, once', a
   expect(await store.write(beginCreate, creation({ name: 'box' }))).toMatchObject({ effect: 'denied' })
 })
 
-test('what runs has its place, and its operator a grant for every capability but creating', async () => {
+test('a running sandbox has its instance, and its operator has a grant for every capability but creating', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox({ name: 'box' })
-  expect(record).toMatchObject({ state: 'running', pending: null, place: PLACE, operator: ADA })
+  expect(record).toMatchObject({ state: 'running', pending: null, place: PLACE, operator: ADA_USER })
   const capabilities = new Set<string>(Object.values(OPERATIONS).map(({ capability }) => capability))
   capabilities.delete('sandbox.create')
   expect(new Set(Object.keys(record.owner_grants))).toEqual(capabilities)
@@ -61,9 +61,9 @@ test('what runs has its place, and its operator a grant for every capability but
   expect(await fixture.store.tables.openReceipts.list()).toEqual([])
 })
 
-test('what failed leaves its receipts and no record', async () => {
+test('a failed creation leaves its receipts and no record', async () => {
   const { store, clock } = new LifecycleStore()
-  await approveCreate(store, clock, { operator: ADA, name: 'box' })
+  await approveCreate(store, clock, { operator: ADA_USER, name: 'box' })
   const input = creation({ name: 'box' })
   await store.write(beginCreate, input)
   await store.write(endCreate, { id: input.id, status: 'failed' })
@@ -72,7 +72,7 @@ test('what failed leaves its receipts and no record', async () => {
   await expect(store.write(endCreate, { id: input.id, status: 'failed' })).rejects.toThrow('unknown sandbox')
 })
 
-test('a name belongs to one sandbox at a time; who may create none is not told which there are', async () => {
+test('a name belongs to one sandbox at a time, and an operator who may create none does not learn which exist', async () => {
   const fixture = new LifecycleStore()
   await fixture.sandbox({ name: 'box' })
   await expect(fixture.sandbox({ name: 'box' })).rejects.toThrow('sandbox named box already exists')
@@ -81,7 +81,7 @@ test('a name belongs to one sandbox at a time; who may create none is not told w
   })
 })
 
-test('no two sandboxes are given the same user, and one that was named is not given one', async () => {
+test('no two sandboxes get the same user, and none is allocated for a request that names one or runs as Craik', async () => {
   const fixture = new LifecycleStore()
   const made = [await fixture.sandbox(), await fixture.sandbox(), await fixture.sandbox()]
   expect(new Set(made.map(({ allocated_uid }) => allocated_uid)).size).toBe(3)
@@ -95,7 +95,7 @@ test('no two sandboxes are given the same user, and one that was named is not gi
   expect(own).toMatchObject({ allocated_uid: null, spec: { hostUser: null } })
 })
 
-test('a home holds so many sandboxes and no more, and the grant is not spent on the refusal', async () => {
+test('a home holds a limited number of sandboxes, and the refusal does not spend the grant', async () => {
   const { store } = new LifecycleStore()
   const { grant } = await createGrant(store, { ...anyName, max_uses: MAX_SANDBOXES + 1 })
   for (let n = 0; n < MAX_SANDBOXES; n++) await store.write(beginCreate, creation({ grantId: grant.id }))
@@ -105,7 +105,7 @@ test('a home holds so many sandboxes and no more, and the grant is not spent on 
   expect((await store.tables.grants.get(grant.id))?.usesLeft).toBe(1)
 })
 
-test('a variable that looks like a secret is refused, and not repeated', async () => {
+test('a variable that looks like a secret is refused, and not recorded', async () => {
   const { store } = new LifecycleStore()
   const value = `ghp_${'a1B2'.repeat(9)}`
   const refused = store.write(beginCreate, creation({ environment: { DEPLOY: value } }))
@@ -113,7 +113,7 @@ test('a variable that looks like a secret is refused, and not repeated', async (
   expect(await store.bodies()).toEqual([])
 })
 
-test('a record that was edited in the database is not followed', async () => {
+test('a record that was edited in the database is refused', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const [record, other] = [await fixture.sandbox({ name: 'box' }), await fixture.sandbox({ name: 'other' })]

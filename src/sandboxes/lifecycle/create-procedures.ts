@@ -1,4 +1,7 @@
-/** Creating a sandbox: decided and recorded before anything is started, complete or removed afterwards. */
+/**
+ * Creates a sandbox. The decision is made and recorded before anything starts. Afterwards the sandbox is either
+ * complete or removed.
+ */
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
@@ -10,7 +13,7 @@ import { endDraft, type Outcome } from '../../receipts/receipt-log.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { ContainerSpec, HostUser } from '../backend.ts'
 import { OPERATIONS } from '../operations.ts'
-import { isOffered, type ReadyInstance, takeInstance } from '../pool/adopt.ts'
+import { findOfferedInstance, type ReadyInstance, takeInstance } from '../pool/adopt.ts'
 import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
 import { refuseVolumesInUse } from '../volumes/volume-users.ts'
 import { requireCapacity, UNBOUNDED } from './admission.ts'
@@ -32,7 +35,7 @@ export async function beginCreate(
   refuseSecrets({ name: input.name, environment: input.environment }, 'the sandbox')
   const refusal = refuseExplicitFields(input.backend, input.stated)
   if (refusal !== undefined) return refuseRequest(records, input, refusal)
-  const warm = await isOffered(records, input)
+  const warm = await findOfferedInstance(records, input)
   if (input.adopt !== undefined && warm === undefined) return { effect: 'gone' }
   const policyEnvelopeId = input.policyEnvelopeId ?? (await sandboxEnvelope(records, input.operator))
   const evaluated = await evaluateSandbox(records, {
@@ -44,10 +47,10 @@ export async function beginCreate(
   })
   const folders = evaluated.isAllowed ? await evaluateHostResources(records, input, policyEnvelopeId) : []
   const withheld = folders.find(({ isAllowed }) => !isAllowed)
-  // Only who may create one is told what there is already.
+  // Only a caller who may create a sandbox learns what exists already.
   const fixed =
     evaluated.isAllowed && withheld === undefined ? await newRecord(records, input, warm) : undefined
-  // What was denied is not told of a place that another sandbox may get.
+  // A denial does not reveal the id of a warm instance that another sandbox may get.
   const id = fixed?.id ?? input.id
   const provided = await recordHostResources(records, withheld === undefined ? folders : [withheld], input)
   if (provided.effect === 'denied') return provided
@@ -69,7 +72,7 @@ export async function beginCreate(
         ...harnessFacts(input),
         ...(input.container && containerFacts(input.container)),
         ...(input.snapshot !== undefined && { snapshot: input.snapshot }),
-        // One that is to be shown folders may be found not to show them, and another one be started.
+        // A warm instance without the folders may turn out unable to mount them. Then Craik starts another instance.
         ...(warm?.late === null && { warm: true }),
       },
     },
@@ -117,7 +120,7 @@ export async function beginCreate(
     await takeInstance(records, warm, input.adopt!.epoch)
     return { effect: 'taken', record: taken }
   }
-  // It runs already: what a create that starts one writes later is written in the same transaction.
+  // The instance already runs. So this transaction also writes what `endCreate` would write later.
   const measures = [
     {
       name: 'duration_ms',
@@ -165,7 +168,7 @@ function passedOutcome(
   }
 }
 
-/** As it is from now on; its operator gets their grants. */
+/** Returns the record of the running sandbox, after its operator got the grants for it. */
 async function startedSandbox(
   records: SandboxRecords,
   record: SandboxRecord,
@@ -182,18 +185,18 @@ async function startedSandbox(
   }
 }
 
-/** What the receipt says of a container: which image, by its digest, and how it is reached. */
+/** Returns what the receipt says about a container: the image by its digest, and how Craik reaches it. */
 function containerFacts({ image, runtime, line }: ContainerSpec): Record<string, string> {
   return { image, runtime, line, network: 'none' }
 }
 
-/** Which of the agents' command lines it has, to the very recipe. */
+/** Returns the ids of the sandbox's harness packages. Each id identifies the exact recipe. */
 function harnessFacts({ harnesses = [], container }: BeginCreateInput): { readonly harnesses?: string[] } {
   const ids = [...harnesses, ...(container?.harnesses ?? [])]
   return ids.length === 0 ? {} : { harnesses: ids }
 }
 
-/** What only one sandbox can have: its place in the home, its name, its user. */
+/** Determines what only one sandbox can have: its id in the home, its name and its user. */
 async function newRecord(
   { tables }: SandboxRecords,
   {
@@ -209,7 +212,7 @@ async function newRecord(
   warm: ReadyInstance | undefined,
 ): Promise<{ readonly id: SandboxId; readonly name: string; readonly hostUser: HostUser | undefined }> {
   const id = warm?.id ?? fresh
-  // Places that wait take no room from a sandbox: they are given up for it.
+  // Warm instances take no capacity from a sandbox, because Craik gives them up for it.
   const rows = await tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
   requireCapacity(rows, limits, admission, 'create')
   refuseOverlap(workspace, rows)
@@ -225,11 +228,14 @@ async function newRecord(
   const provided = name ?? ((await isTaken(short)) ? `sandbox-${id.slice(4).toLowerCase()}` : short)
   if (hostUser !== 'allocate') return { id, name: provided, hostUser }
   if (warm !== undefined) return { id, name: provided, hostUser: warm.spec.hostUser ?? undefined }
-  const waiting = await tables.warmPlaces.list({}, MAX_WARM_ROWS)
+  const waiting = await tables.warmInstances.list({}, MAX_WARM_ROWS)
   return { id, name: provided, hostUser: freeUser(usedUids([...rows, ...waiting])) }
 }
 
-/** One per operator and policy text. Under it nothing is done to a sandbox without a grant. */
+/**
+ * Returns the envelope of the operator's sandboxes: one per operator and policy text. Under it, each action on a
+ * sandbox needs a grant.
+ */
 export async function sandboxEnvelope(
   { tables, sealer, nowMs }: SandboxRecords,
   operator: string,

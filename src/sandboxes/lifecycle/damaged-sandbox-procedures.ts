@@ -1,4 +1,4 @@
-/** Deleting a sandbox whose record was changed outside Craik: by its id alone, nothing that the record says is followed. */
+/** Deletes a sandbox whose record was changed outside Craik, by its id alone. Nothing in the record is followed. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { parseGrant } from '../../policy/find-grant.ts'
@@ -14,10 +14,13 @@ import { isDamage } from './sandbox-record.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginDeleteDamagedOutput, BeginDeleteInput, EndDeleteDamagedInput } from './tokens.ts'
 
-/** More than there are. */
+/** More than a home has. */
 const ALL_GRANTS = 1_000_000
 
-/** Judged under the envelope that every operator's sandboxes have: which one this had is the record's word. */
+/**
+ * Evaluates the request under the envelope of the operator's sandboxes. Only the damaged record says which envelope
+ * this sandbox had.
+ */
 export async function beginDeleteDamaged(
   records: SandboxRecords,
   { id, operator, grantId, owner }: BeginDeleteInput,
@@ -33,7 +36,10 @@ export async function beginDeleteDamaged(
   return commitDecision(records, evaluated, { links: { sandbox_id: id }, metadata: { damaged: true } }, owner)
 }
 
-/** Passed: whatever the log still has open about it ends as indeterminate, its grants are revoked, its rows removed. */
+/**
+ * When the deletion passed, open receipts about the sandbox end as indeterminate, its grants are revoked and its rows
+ * are removed.
+ */
 export async function endDeleteDamaged(
   records: SandboxRecords,
   { id, begun, status }: EndDeleteDamagedInput,
@@ -63,7 +69,7 @@ async function requireDamaged(records: SandboxRecords, id: SandboxId): Promise<v
   throw new CraikError('conflict', `the record of sandbox ${id} is not damaged`)
 }
 
-/** As the log tells of them: the rows of its jobs may have been changed like its own. */
+/** Finds the receipts in the log, because the rows of the sandbox's jobs may have been changed like its own. */
 async function endOpenReceipts(
   { tables, sealer }: SandboxRecords,
   id: SandboxId,

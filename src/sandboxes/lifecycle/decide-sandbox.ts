@@ -1,4 +1,4 @@
-/** One decision about a sandbox, inside a transaction: the grant is looked up, policy judges, the receipt is written. */
+/** One decision about a sandbox in a transaction: looks up the grant, evaluates policy and writes the receipt. */
 import type { Owner } from '../../lib/owner.ts'
 import type { Capability } from '../../policy/capabilities.ts'
 import type { DecisionRequest } from '../../policy/decision-request.ts'
@@ -15,7 +15,7 @@ import type { RecordedBegin, SandboxRecord } from './sandbox-record.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { Begun, Denied } from './tokens.ts'
 
-/** How receipts name the kind of place, as the catalogue of backends does. */
+/** The names of the backends in receipts, as in the catalogue of backends. */
 const BACKEND_IDS = { process: 'sandbox_local_process', docker: 'sandbox_container' } as const
 
 export interface SandboxDecisionRequest {
@@ -23,13 +23,13 @@ export interface SandboxDecisionRequest {
   readonly capability: Capability
   readonly operation: string
   readonly target: string
-  /** A folder of this machine, without links in it. */
+  /** A folder of the host, without symbolic links in its path. */
   readonly path?: string | undefined
   readonly policyEnvelopeId: string
   readonly grantId?: string | undefined
-  /** Tried before others are looked for. */
+  /** A grant to try before others are looked up. */
   readonly ownGrantId?: string | undefined
-  /** False: a grant is not looked for. */
+  /** If false, no grant is looked up. */
   readonly lookUp?: boolean
 }
 
@@ -39,10 +39,10 @@ export interface EvaluatedRequest {
   readonly isAllowed: boolean
 }
 
-/** Spends and writes nothing yet. */
+/** Evaluates a request. It spends no grant and writes nothing yet. */
 export async function evaluateSandbox(
   records: SandboxRecords,
-  sidecarRequest: SandboxDecisionRequest,
+  policyRequest: SandboxDecisionRequest,
 ): Promise<EvaluatedRequest> {
   const {
     operator,
@@ -54,7 +54,7 @@ export async function evaluateSandbox(
     grantId,
     ownGrantId,
     lookUp = true,
-  } = sidecarRequest
+  } = policyRequest
   const request = {
     operator,
     capability,
@@ -71,7 +71,7 @@ export async function evaluateSandbox(
   return { asked: requested, decision, isAllowed: decision.evaluation.effect === 'allow' }
 }
 
-/** The question that an operation on a sandbox asks. */
+/** Returns the policy request for an operation on a sandbox. */
 export function requestAbout(
   { id, operator: owner, policy_envelope_id, owner_grants }: SandboxRecord,
   { capability, operation }: { readonly capability: Capability; readonly operation: string },
@@ -88,7 +88,7 @@ export function requestAbout(
   }
 }
 
-/** Spends the grant and writes the begin, or the denial. */
+/** Spends a use of the grant and writes the begin receipt, or writes the denial. */
 export async function commitDecision(
   { tables, sealer }: SandboxRecords,
   { asked: requested, decision }: EvaluatedRequest,
@@ -106,12 +106,12 @@ export async function commitDecision(
   }
 }
 
-/** What a receipt about a sandbox links to. */
+/** Returns the links of a receipt about a sandbox. */
 export function sandboxLinks({ id, backend }: Pick<SandboxRecord, 'id' | 'backend'>): Begin['links'] {
   return { sandbox_id: id, backend_id: BACKEND_IDS[backend] }
 }
 
-/** What an end says again. */
+/** Returns the part of a begin receipt that the end receipt repeats. */
 function toRecordedBegin({ operator, capability, operation, target, links }: Begin): RecordedBegin {
   return plainJson({ kind: 'sandbox_action', operator, capability, operation, target, links }) as never
 }

@@ -1,4 +1,4 @@
-/** Deleting a sandbox, and what may change of its record in between. */
+/** Deletes sandboxes, and changes their records outside of transitions. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
@@ -48,7 +48,10 @@ export async function endDelete(
   return receipt
 }
 
-/** A sandbox that ended by itself leaves a receipt: nothing else would tell the log that it is gone. */
+/**
+ * Changes a record. A sandbox that ended by itself leaves a receipt, because nothing else in the log would show that it
+ * is gone.
+ */
 export async function changeSandbox(
   records: SandboxRecords,
   { id, state, place: instance, epoch, notice, activeAtMs }: ChangeSandboxInput,
@@ -57,8 +60,8 @@ export async function changeSandbox(
   if (state !== undefined && record.pending !== null)
     throw new CraikError('conflict', `sandbox ${id} is ${record.state}: its state cannot change now`)
   const isLost = state === LOSS.to && record.state !== LOSS.to
-  if (isLost) await lose(records, record)
-  // Receipts name it from now on: whoever comes after a crash has to know of it to close it.
+  if (isLost) await recordLoss(records, record)
+  // Receipts name this epoch from now on. After a crash, the next process must find the epoch to close it.
   if (epoch !== undefined) await saveCounts(records, { id, epoch, counts: NOTHING_COUNTED })
   return records.put(
     {
@@ -73,7 +76,7 @@ export async function changeSandbox(
   )
 }
 
-async function lose(records: SandboxRecords, record: SandboxRecord): Promise<void> {
+async function recordLoss(records: SandboxRecords, record: SandboxRecord): Promise<void> {
   const { id } = record
   if (!(LOSS.from as readonly string[]).includes(record.state))
     throw new CraikError('conflict', `sandbox ${id} is ${record.state}: it cannot become lost`)

@@ -1,13 +1,13 @@
-/** Denials as errors. */
+/** Converts denials to errors. */
 import { CraikError } from '../../errors.ts'
 import { denialIn, policyDeniedError } from '../../policy/decide.ts'
 import { EXPLICIT_FIELD_RULES } from './explicit-fields.ts'
 import type { Denied } from './tokens.ts'
 
-/** The rule by which a job is only for who started it; no policy text says so. */
+/** The rule that only the operator who started a job may use it. It is not part of any policy text. */
 export const JOB_OPERATOR_RULE = 'sandbox.job_operator'
 
-/** A denial as the error that the caller is told. */
+/** Returns a denial as the error that the caller gets. */
 export function deniedOperationError({
   ref,
   asked: request,
@@ -22,7 +22,7 @@ export function deniedOperationError({
       'denied',
       `${request.target} is denied by rule ${rule}: ${EXPLICIT_FIELD_RULES[rule]}`,
       {
-        hint: `${STATED_HINTS[rule](fields)}  (receipt ${ref.id})`,
+        hint: `${EXPLICIT_FIELD_HINTS[rule](fields)}  (receipt ${ref.id})`,
         details: { ...details, fields },
       },
     )
@@ -36,7 +36,7 @@ export function deniedOperationError({
   return policyDeniedError(denialIn({ evaluation, ref, profile }), request)
 }
 
-const STATED_HINTS: Readonly<
+const EXPLICIT_FIELD_HINTS: Readonly<
   Record<keyof typeof EXPLICIT_FIELD_RULES, (fields: readonly string[]) => string>
 > = {
   'sandbox.request_incomplete': (fields) =>

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { NETWORKS } from '../backend.ts'
 import { deniedOperationError } from './denied-operation.ts'
 import { type ExplicitFields, refuseExplicitFields } from './explicit-fields.ts'
-import { ADA, approveCreate, creation, LifecycleStore } from './lifecycle.fixture.ts'
+import { ADA_USER, approveCreate, creation, LifecycleStore } from './lifecycle.fixture.ts'
 import { beginCreate } from './tokens.ts'
 
 const WHOLE: ExplicitFields = {
@@ -22,7 +22,7 @@ const anything: fc.Arbitrary<ExplicitFields> = fc.record({
   workspace: fc.boolean(),
 })
 
-test('a container is asked about only when its request leaves nothing out and wants nothing that is never given', () => {
+test('policy decides about a container only when its request sets every field and asks for nothing that is never allowed', () => {
   fc.assert(
     fc.property(anything, (fields) => {
       const isWhole =
@@ -36,7 +36,7 @@ test('a container is asked about only when its request leaves nothing out and wa
   )
 })
 
-test('everything that was left out is named', () => {
+test('the refusal names every missing field', () => {
   const refuseFields = (changes: Partial<ExplicitFields>) =>
     refuseExplicitFields('docker', { ...WHOLE, ...changes })
   expect(refuseExplicitFields('docker', undefined)).toEqual({
@@ -52,7 +52,7 @@ test('everything that was left out is named', () => {
   })
 })
 
-test('the process sandbox has defaults, and no network either', () => {
+test('a process sandbox has defaults, and no network either', () => {
   expect(refuseExplicitFields('process', undefined)).toBeUndefined()
   expect(
     refuseExplicitFields('process', { ...WHOLE, network: null, mounts: null, image: false }),
@@ -60,9 +60,9 @@ test('the process sandbox has defaults, and no network either', () => {
   expect(refuseExplicitFields('process', { ...WHOLE, network: 'bridge' })?.rule).toBe('sandbox.network')
 })
 
-test('a request that leaves something out is denied on record, whatever is granted', async () => {
+test('a request with a missing field is denied with a receipt, whatever grants exist', async () => {
   const { store, clock } = new LifecycleStore()
-  const { grant } = await approveCreate(store, clock, { operator: ADA, name: 'box' })
+  const { grant } = await approveCreate(store, clock, { operator: ADA_USER, name: 'box' })
   const stated = { ...WHOLE, network: null }
   const answer = await store.write(
     beginCreate,

@@ -1,4 +1,4 @@
-/** What a request for a container has to say: what it leaves out is denied, never guessed. */
+/** The fields that a request for a container must set. A missing field is denied, never guessed. */
 import type { BackendName, NETWORKS } from '../backend.ts'
 import { OPERATIONS } from '../operations.ts'
 import { sandboxLinks } from './decide-sandbox.ts'
@@ -6,11 +6,14 @@ import { createTarget } from './sandbox-grants.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginCreateInput, Denied } from './tokens.ts'
 
-/** What a request said, as far as that alone can refuse it. */
+/** The fields of a request that can be reason enough to refuse it. */
 export interface ExplicitFields {
-  /** Null: nothing was said. */
+  /** `null` when the request did not set it. */
   readonly network: (typeof NETWORKS)[number] | null
-  /** How many were named, of these how many to write to; null: not even that there are none. */
+  /**
+   * The number of mounts, and how many of them are writable. `null` when the request did not set it, not even to an
+   * empty list.
+   */
   readonly mounts: { readonly all: number; readonly writable: number } | null
   readonly image: boolean
   readonly environment: boolean
@@ -25,11 +28,11 @@ export const EXPLICIT_FIELD_RULES = {
 
 export interface ExplicitFieldRefusal {
   readonly rule: keyof typeof EXPLICIT_FIELD_RULES
-  /** As the API calls them. */
+  /** The names of the fields in the API. */
   readonly fields: readonly string[]
 }
 
-/** The first thing that is wrong with it; undefined when policy may be asked. No grant opens any of these. */
+/** Returns the first problem of a request, or `undefined` when policy may decide. No grant allows any of these. */
 export function refuseExplicitFields(
   backend: BackendName,
   fields: ExplicitFields | undefined,
@@ -52,7 +55,7 @@ function missingFields(fields: ExplicitFields | undefined): string[] {
   return reply.filter(([, isSaid]) => !isSaid).map(([field]) => field)
 }
 
-/** The request itself is enough to say no, so policy is not asked, and no grant opens it. */
+/** Writes the denial. The request alone is enough to refuse it, so policy is not evaluated and no grant allows it. */
 export async function refuseRequest(
   { tables, sealer }: SandboxRecords,
   input: BeginCreateInput,

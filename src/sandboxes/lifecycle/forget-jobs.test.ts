@@ -5,7 +5,7 @@ import { endOperation, forgetJobs } from './tokens.ts'
 
 const KEPT = 4096
 
-test('of jobs that ended the newest are kept, and an id of the others begins nothing', async () => {
+test('the newest ended jobs are kept, and the id of an older one begins nothing', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()
@@ -17,7 +17,7 @@ test('of jobs that ended the newest are kept, and an id of the others begins not
   await store.write(forgetJobs, { id })
   expect(await fixture.begin(id, hello(first))).toMatchObject({ known: { state: 'ended' } })
 
-  // As many as are kept, less one: of the two, the first is one too many.
+  // One job less than the limit, so that only the first of the two above is too many.
   for (let i = 0; i < KEPT - 1; i++) {
     await store.tables.sandboxJobs.insert({
       sandboxId: id,
@@ -40,11 +40,11 @@ test('of jobs that ended the newest are kept, and an id of the others begins not
   expect(await fixture.begin(id, hello(second))).toMatchObject({ known: { state: 'ended' } })
   expect(await fixture.begin(id, hello(stillOpen))).toMatchObject({ known: { state: 'open' } })
   expect(await fixture.begin(id, hello())).toMatchObject({ effect: 'allowed' })
-  // Who may not run anything is not told what ran.
+  // An operator who may not run anything does not learn what ran.
   expect(await fixture.begin(id, { ...hello(first), operator: BOB })).toMatchObject({ effect: 'denied' })
 })
 
-/** As ids are ordered. */
+/** Returns ids that sort by their number. */
 function jobIdOf(number: number): JobId {
   return `job_${String(number).padStart(26, '0')}` as JobId
 }

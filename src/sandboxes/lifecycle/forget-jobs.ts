@@ -1,10 +1,10 @@
-/** Of jobs that ended the newest are kept, so that a retry is known; an older id is never taken for a new one. */
+/** Keeps the newest ended jobs, so that a retry is recognized. An older id is never taken for a new one. */
 import { CraikError } from '../../errors.ts'
 import type { JobId, SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 
-/** More than begin while anybody could still ask for one of them again. */
+/** More jobs than can start while a client may still retry one of them. */
 const KEPT = 4096
 
 export async function forgetJobs(records: SandboxRecords, { id }: { readonly id: SandboxId }): Promise<void> {
@@ -14,7 +14,7 @@ export async function forgetJobs(records: SandboxRecords, { id }: { readonly id:
   await records.put({ ...record, jobs_forgotten_to: newest }, 'update')
 }
 
-/** For an id that is not on record. Ids begin with a time, so that those of new jobs are greater than old ones. */
+/** Checks an id that is not on record. Ids start with a time, so the ids of new jobs are greater than old ones. */
 export function requireFreshId(record: SandboxRecord, jobId: JobId): void {
   if (!isForgotten(record, jobId)) return
   throw new CraikError(

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { deniedOperationError } from './denied-operation.ts'
-import { ADA, approveCreate, approveFolder, BOB, creation, LifecycleStore } from './lifecycle.fixture.ts'
+import { ADA_USER, approveCreate, approveFolder, BOB, creation, LifecycleStore } from './lifecycle.fixture.ts'
 import { parseSandbox } from './sandbox-record.ts'
 import { beginCreate } from './tokens.ts'
 
@@ -28,9 +28,9 @@ const withMounts = (...folders: readonly string[]) => ({
   },
 })
 
-test('leave to create a sandbox is no leave to write to a folder: the denial names the grant that is missing', async () => {
+test('a grant to create a sandbox does not allow it to write a folder, and the denial names the missing grant', async () => {
   const { store, clock } = new LifecycleStore()
-  const { grant } = await approveCreate(store, clock, { operator: ADA, name: 'box' })
+  const { grant } = await approveCreate(store, clock, { operator: ADA_USER, name: 'box' })
   const answer = await store.write(beginCreate, creation({ name: 'box', ...inPlace, grantId: grant.id }))
   if (answer.effect !== 'denied') throw new Error('it was allowed')
   expect(deniedOperationError(answer)).toMatchObject({
@@ -56,16 +56,16 @@ test.each([
   { folder: `${FOLDER}/part`, use: 'write' },
   { folder: FOLDER, use: 'read' },
   { folder: FOLDER, use: 'write', operator: BOB },
-])('a grant of something else does not open it: %j', async (provided) => {
+])('a grant for something else does not allow the folder: %j', async (provided) => {
   const { store, clock } = new LifecycleStore()
-  await approveCreate(store, clock, { operator: ADA })
+  await approveCreate(store, clock, { operator: ADA_USER })
   await approveFolder(store, clock, provided)
   expect(await store.write(beginCreate, creation(inPlace))).toMatchObject({ effect: 'denied' })
 })
 
-test('with leave for both, one use of each is spent, and the receipt names that of the folder', async () => {
+test('with grants for both, one use of each is spent, and the receipt names that of the folder', async () => {
   const { store, clock } = new LifecycleStore()
-  const create = await approveCreate(store, clock, { operator: ADA })
+  const create = await approveCreate(store, clock, { operator: ADA_USER })
   const folder = await approveFolder(store, clock, { folder: FOLDER, use: 'write' })
   const answer = await store.write(beginCreate, creation(inPlace))
   expect(answer).toMatchObject({ effect: 'allowed' })
@@ -83,7 +83,7 @@ test('with leave for both, one use of each is spent, and the receipt names that 
   expect(await store.write(beginCreate, creation(inPlace))).toMatchObject({ effect: 'denied' })
 })
 
-test('who may not create a sandbox is not asked about its folders', async () => {
+test('without a grant to create the sandbox, its folders are not evaluated', async () => {
   const { store, clock } = new LifecycleStore()
   const { grant } = await approveFolder(store, clock, { folder: FOLDER, use: 'write' })
   expect(await store.write(beginCreate, creation(inPlace))).toMatchObject({
@@ -93,9 +93,9 @@ test('who may not create a sandbox is not asked about its folders', async () => 
   expect((await store.tables.grants.get(grant.id))?.usesLeft).toBe(1)
 })
 
-test('each folder that is shown needs leave to be read, and is on record with the sandbox', async () => {
+test('each mounted folder needs a grant to read it, and is recorded with the sandbox', async () => {
   const { store, clock } = new LifecycleStore()
-  await approveCreate(store, clock, { operator: ADA })
+  await approveCreate(store, clock, { operator: ADA_USER })
   await approveFolder(store, clock, { folder: '/team/a', use: 'read' })
   const requested = withMounts('/team/a', '/team/b')
   expect(await store.write(beginCreate, creation(requested))).toMatchObject({
@@ -109,9 +109,9 @@ test('each folder that is shown needs leave to be read, and is on record with th
   })
 })
 
-test('one use is not spent on two folders', async () => {
+test('one use of a grant is not spent on two folders', async () => {
   const { store, clock } = new LifecycleStore()
-  await approveCreate(store, clock, { operator: ADA })
+  await approveCreate(store, clock, { operator: ADA_USER })
   await approveFolder(store, clock, { folder: '/team/*', use: 'read' })
   expect(await store.write(beginCreate, creation(withMounts('/team/a', '/team/b')))).toMatchObject({
     effect: 'denied',
@@ -120,18 +120,18 @@ test('one use is not spent on two folders', async () => {
   expect(await store.tables.sandboxes.list({}, 10)).toEqual([])
 })
 
-test('a fork keeps what the first one was shown, and is asked about anything else', async () => {
+test('a fork keeps the mounts of the original sandbox, and needs a grant for any other', async () => {
   const fixture = new LifecycleStore()
   const { store, clock } = fixture
   const { id: forkOf } = await fixture.sandbox(withMounts('/team/a'))
-  await approveCreate(store, clock, { operator: ADA })
+  await approveCreate(store, clock, { operator: ADA_USER })
   const more = creation({ ...withMounts('/team/a', '/team/b'), forkOf })
   expect(await store.write(beginCreate, more)).toMatchObject({ effect: 'denied', asked: { path: '/team/b' } })
   const same = creation({ ...withMounts('/team/a'), forkOf })
   expect(await store.write(beginCreate, same)).toMatchObject({ effect: 'allowed' })
 })
 
-test('a record that knows of no mounts has none', async () => {
+test('a record without a list of mounts has none', async () => {
   const record = await new LifecycleStore().sandbox()
   const { mounts: _, ...spec } = record.spec
   expect(parseSandbox(JSON.stringify({ ...record, spec })).spec.mounts).toEqual([])

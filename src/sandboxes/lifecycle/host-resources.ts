@@ -1,4 +1,7 @@
-/** What of this machine a new sandbox is given, folders and logins: each is a question of its own, on record like any other. */
+/**
+ * The host resources of a new sandbox: folders, volumes and logins. Each needs a decision of its own, which is recorded
+ * like any other.
+ */
 import type { ReceiptId } from '../../lib/ids.ts'
 import { endDraft } from '../../receipts/receipt-log.ts'
 import type { MountSpec, WorkspaceSpec } from '../backend.ts'
@@ -9,7 +12,7 @@ import { createTarget } from './sandbox-grants.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginCreateInput, Denied } from './tokens.ts'
 
-type Given = Pick<
+type HostResourceInput = Pick<
   BeginCreateInput,
   | 'id'
   | 'name'
@@ -23,10 +26,13 @@ type Given = Pick<
   | 'owner'
 >
 
-/** Spends and writes nothing yet. A grant is looked up for each: the one that the request names is for the sandbox. */
+/**
+ * Evaluates each resource. It spends no grant and writes nothing yet. Each needs its own grant, because the one that
+ * the request names is for the sandbox.
+ */
 export async function evaluateHostResources(
   records: SandboxRecords,
-  input: Given,
+  input: HostResourceInput,
   policyEnvelopeId: string,
 ): Promise<readonly EvaluatedRequest[]> {
   const stored = input.forkOf === undefined ? [] : (await records.sandbox(input.forkOf)).spec.mounts
@@ -39,17 +45,20 @@ export async function evaluateHostResources(
     evaluated.push(
       await evaluateSandbox(records, { ...VOLUME_USES.mount, ...request, target: volumeTarget(name) }),
     )
-  // What a fork keeps was asked when it was first given.
+  // The logins that a fork keeps were allowed when the original sandbox got them.
   if (credentials !== 'none' && input.forkOf === undefined)
     evaluated.push(await evaluateSandbox(records, { ...LOGIN_USES[credentials], ...request }))
   return evaluated
 }
 
-/** All are allowed. The sandbox's own receipts tell what came of it, so that these end as soon as they begin. */
+/**
+ * Writes the receipts for resources that are all allowed, or for the first one that is denied. They end as soon as they
+ * begin, because the sandbox's own receipts record the outcome.
+ */
 export async function recordHostResources(
   records: SandboxRecords,
   evaluated: readonly EvaluatedRequest[],
-  { id, backend, owner }: Given,
+  { id, backend, owner }: HostResourceInput,
 ): Promise<Denied | { readonly effect: 'allowed'; readonly receipts: readonly ReceiptId[] }> {
   const receipts: ReceiptId[] = []
   for (const one of evaluated) {

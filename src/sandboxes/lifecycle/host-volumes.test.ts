@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createGrant } from '../../policy/grants.ts'
 import { beginDeleteVolume, endDeleteVolume } from '../volumes/tokens.ts'
 import { deniedOperationError } from './denied-operation.ts'
-import { ADA, approveCreate, BOB, creation, LifecycleStore, ME } from './lifecycle.fixture.ts'
+import { ADA_USER, approveCreate, BOB, creation, LifecycleStore, ME } from './lifecycle.fixture.ts'
 import { beginCreate, beginDelete, endCreate, endDelete } from './tokens.ts'
 
 const VOLUMES = [
@@ -13,13 +13,13 @@ const USE = { capability: 'sandbox.mount', operation: 'volume' }
 const DELETE = { capability: 'sandbox.delete', operation: 'delete_volume' }
 
 class VolumeStore extends LifecycleStore {
-  async allow(target: string, { capability, operation }: typeof USE, subject = ADA) {
+  async allow(target: string, { capability, operation }: typeof USE, subject = ADA_USER) {
     const terms = { subject, scope: 'any' as const, max_uses: 1, approved_by: subject }
     const requested = { capability, operations: [operation], target: { ref: target }, ...terms }
     return (await createGrant(this.store, requested)).grant
   }
 
-  async create(volumes = VOLUMES, operator = ADA) {
+  async create(volumes = VOLUMES, operator = ADA_USER) {
     await approveCreate(this.store, this.clock, { operator })
     for (const { name } of volumes) await this.allow(`volume/${name}`, USE, operator)
     return this.store.write(beginCreate, creation({ volumes, operator }))
@@ -31,14 +31,14 @@ class VolumeStore extends LifecycleStore {
   }
 
   delete(name: string) {
-    return this.store.write(beginDeleteVolume, { name, operator: ADA, owner: ME })
+    return this.store.write(beginDeleteVolume, { name, operator: ADA_USER, owner: ME })
   }
 }
 
 describe('a volume', () => {
-  it('takes a grant of its own: the denial names it, and its receipt says which volume', async () => {
+  it('needs a grant of its own, which the denial names, and the receipt says which volume', async () => {
     const test = new VolumeStore()
-    await approveCreate(test.store, test.clock, { operator: ADA })
+    await approveCreate(test.store, test.clock, { operator: ADA_USER })
     await test.allow('volume/ada-llm', USE)
     const answer = await test.store.write(beginCreate, creation({ volumes: VOLUMES }))
     if (answer.effect !== 'denied') throw new Error('it was allowed')
@@ -55,7 +55,7 @@ describe('a volume', () => {
     expect(await test.store.tables.sandboxes.list({}, 10)).toEqual([])
   })
 
-  it('is on record with the sandbox, and each has a receipt that the creation names', async () => {
+  it('is recorded with the sandbox, and has a receipt that the creation names', async () => {
     const test = new VolumeStore()
     expect(await test.create()).toMatchObject({ effect: 'allowed', record: { spec: { volumes: VOLUMES } } })
     const bodies = await test.store.bodies()
@@ -71,7 +71,7 @@ describe('a volume', () => {
     })
   })
 
-  it('belongs to one sandbox until that is deleted, and to none that was never made', async () => {
+  it('belongs to one sandbox until that is deleted, and to none whose creation failed', async () => {
     const test = new VolumeStore()
     const first = await test.create()
     if (first.effect !== 'allowed') throw new Error('it was denied')
@@ -83,14 +83,14 @@ describe('a volume', () => {
     await test.store.write(endCreate, { id: first.record.id, status: 'failed' })
     const second = await test.running(one)
     await expect(test.create(one)).rejects.toMatchObject({ code: 'conflict' })
-    const leaving = { id: second.id, operator: ADA, owner: ME }
+    const leaving = { id: second.id, operator: ADA_USER, owner: ME }
     expect(await test.store.write(beginDelete, leaving)).toMatchObject({ effect: 'allowed' })
     await expect(test.create(one)).rejects.toMatchObject({ code: 'conflict' })
     await test.store.write(endDelete, { id: second.id, status: 'passed' })
     expect(await test.create(one)).toMatchObject({ effect: 'allowed' })
   })
 
-  it('is deleted by a grant for that alone, and never while a sandbox has it', async () => {
+  it('is deleted only with a grant for it, and never while a sandbox has it', async () => {
     const test = new VolumeStore()
     await test.allow('volume/ada-llm', DELETE)
     expect(await test.delete('ada-tools')).toMatchObject({ effect: 'denied' })

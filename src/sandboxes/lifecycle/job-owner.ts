@@ -1,4 +1,4 @@
-/** A job is for who started it: to read, to feed and to end, for as long as a grant carries it. */
+/** Only the operator who started a job may read it, send it input and end it, and only while a grant authorizes it. */
 import type { JobId, SandboxId } from '../../lib/ids.ts'
 import { sandboxLinks } from './decide-sandbox.ts'
 import { JOB_OPERATOR_RULE } from './denied-operation.ts'
@@ -14,10 +14,13 @@ interface JobQuestion {
   readonly action: string
 }
 
-/** What only takes away: whoever began something may end it, also when they may do nothing else any more. */
+/**
+ * This action only takes something away. Operators may always end what they started, even when they may do nothing
+ * else.
+ */
 const ENDING_ACTION = 'cancel'
 
-/** Undefined when it is the operator's own and may go on, or there is no such job. */
+/** Returns `undefined` when the job belongs to the operator and may continue, or when no such job exists. */
 export async function requireJobOwner(
   records: SandboxRecords,
   { id, jobId, operator, action }: JobQuestion,
@@ -31,7 +34,7 @@ export async function requireJobOwner(
     : requireStillAuthorized(records, record, stored.job.begin, { jobId, action })
 }
 
-/** No grant opens it, so policy is not asked: whose it is decides. */
+/** Denies an action on another operator's job. No grant allows it, so policy is not evaluated. */
 export async function refuseJob(
   { tables, sealer }: SandboxRecords,
   record: SandboxRecord,

@@ -1,4 +1,4 @@
-/** What the writer thread can do for sandboxes. */
+/** The procedures of the writer thread for sandboxes. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Procedure, Procedures, Tables } from '../../store/store.ts'
 import * as pool from '../pool/pool-procedures.ts'

@@ -1,4 +1,4 @@
-/** What tests of sandboxes in the store start from: an operator, a running sandbox, and jobs in it. */
+/** The starting point for store tests about sandboxes: an operator, a running sandbox, and jobs in it. */
 import { inProcessStore } from '../../../test/in-process-store.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
@@ -17,10 +17,10 @@ import {
   endCreate,
 } from './tokens.ts'
 
-export const ADA = 'local-user:ada'
+export const ADA_USER = 'local-user:ada'
 export const BOB = 'local-user:bob'
 export const EPOCH = 'epoch_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
-/** Nobody has this pid for so long. */
+/** This pid exists, but no process with it started at that time. */
 export const DEAD: Owner = { ...currentOwner(), startedAt: 'long ago' }
 export const ME = currentOwner()
 
@@ -54,7 +54,7 @@ export const newJobId = () => newId<JobId>('job', START_MS)
 export function creation(changes: Partial<BeginCreateInput> = {}): BeginCreateInput {
   return {
     id: newSandboxId(),
-    operator: ADA,
+    operator: ADA_USER,
     backend: 'process',
     isolation: 'process',
     workspace: { mode: 'copy' },
@@ -67,16 +67,16 @@ export function creation(changes: Partial<BeginCreateInput> = {}): BeginCreateIn
 }
 
 export function operation(id: SandboxId, changes: Partial<BeginOperationInput> = {}): BeginOperationInput {
-  return { id, operation: 'metrics', operator: ADA, epoch: EPOCH, owner: ME, ...changes }
+  return { id, operation: 'metrics', operator: ADA_USER, epoch: EPOCH, owner: ME, ...changes }
 }
 
-/** A job that says hello. */
+/** Returns a job that prints hello. */
 export function hello(jobId = newJobId()): Pick<BeginOperationInput, 'operation' | 'job'> {
   const argv = ['echo', 'hello', 'hunter2-is-my-argument']
   return { operation: 'exec', job: { id: jobId, spec: { kind: 'exec', argv }, argv } }
 }
 
-/** Leave for one create, by this operator, of that name. */
+/** Grants this operator one creation of a sandbox with this name. */
 export function approveCreate(
   store: Store,
   clock: Clock,
@@ -94,12 +94,12 @@ export function approveCreate(
   return createGrant(store, terms, { expiresAtMs: clock.nowMs() + 60_000 })
 }
 
-/** Leave to give one folder to one sandbox, to write to or to read. */
+/** Grants one sandbox the use of a folder, to write it or to read it. */
 export function approveFolder(
   store: Store,
   clock: Clock,
   {
-    operator = ADA,
+    operator = ADA_USER,
     folder,
     use,
   }: { readonly operator?: string; readonly folder: string; readonly use: string },
@@ -120,7 +120,7 @@ export class LifecycleStore {
   readonly clock = new TestClock()
   readonly store = inProcessStore(this.clock)
 
-  /** A running sandbox of Ada's. */
+  /** Creates a running sandbox that belongs to Ada. */
   async sandbox(changes: Partial<BeginCreateInput> = {}): Promise<SandboxRecord> {
     const input = creation(changes)
     const { operator, name, workspace, mounts = [] } = input
@@ -138,14 +138,14 @@ export class LifecycleStore {
     return this.store.write(beginOperation, operation(id, changes))
   }
 
-  /** The begin of what is allowed. */
+  /** Begins an operation. Throws when it is denied. */
   async beginAllowed(id: SandboxId, changes: Partial<BeginOperationInput> = {}) {
     const answer = await this.begin(id, changes)
     if (answer.effect === 'denied') throw new Error(`denied by ${answer.evaluation.rule}`)
     return answer.begun
   }
 
-  /** The lines of an export: receipts and the documents that they were decided with. */
+  /** Returns the lines of an export: the documents that decisions used, and the receipts. */
   async lines(): Promise<string[]> {
     const documents = await this.store.tables.documents.list()
     const rows = await this.store.tables.receipts.scan(0, 100_000)
@@ -156,7 +156,7 @@ export class LifecycleStore {
   }
 }
 
-/** As far as admission reads it. */
+/** Returns a row with the fields that admission reads. */
 export function admissionRow(
   state: string,
   limits: Partial<SandboxRecord['spec']['limits']>,

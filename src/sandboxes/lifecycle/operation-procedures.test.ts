@@ -6,7 +6,7 @@ import { readBuiltInPolicy } from '../../policy/profiles.ts'
 import { replayLog } from '../../run/replay-log.ts'
 import { OPERATIONS, type OperationName } from '../operations.ts'
 import { deniedOperationError } from './denied-operation.ts'
-import { ADA, BOB, DEAD, EPOCH, hello, LifecycleStore, ME, newJobId } from './lifecycle.fixture.ts'
+import { ADA_USER, BOB, DEAD, EPOCH, hello, LifecycleStore, ME, newJobId } from './lifecycle.fixture.ts'
 import {
   type BeginOperationInput,
   beginDelete,
@@ -23,7 +23,7 @@ const CROSSINGS = (Object.keys(OPERATIONS) as OperationName[]).filter(
   (name): name is Crossing => OPERATIONS[name].counted !== undefined,
 )
 
-/** What an operation needs besides its name. */
+/** Returns what an operation needs besides its name. */
 function operationInput(operation: Crossing): Partial<BeginOperationInput> {
   return { ...(OPERATIONS[operation].counted === 'jobs' ? hello() : {}), operation }
 }
@@ -34,17 +34,23 @@ describe.each([...CROSSINGS, 'stop' as const, 'pause' as const, 'delete' as cons
   async function ask(fixture: LifecycleStore, id: Parameters<LifecycleStore['begin']>[0], grantId?: string) {
     const provided = grantId === undefined ? {} : { grantId }
     if (name === 'delete')
-      return fixture.store.write(beginDelete, { id, operator: ADA, owner: ME, ...provided })
+      return fixture.store.write(beginDelete, { id, operator: ADA_USER, owner: ME, ...provided })
     if (name === 'stop' || name === 'pause')
-      return fixture.store.write(beginTransition, { id, verb: name, operator: ADA, owner: ME, ...provided })
+      return fixture.store.write(beginTransition, {
+        id,
+        verb: name,
+        operator: ADA_USER,
+        owner: ME,
+        ...provided,
+      })
     return fixture.begin(id, { ...operationInput(name), ...provided })
   }
 
   async function revokeOwn(fixture: LifecycleStore, grants: Readonly<Record<string, string>>) {
-    for (const grant of Object.values(grants)) await revokeGrant(fixture.store, grant, ADA)
+    for (const grant of Object.values(grants)) await revokeGrant(fixture.store, grant, ADA_USER)
   }
 
-  test('is allowed to who made the sandbox, under its own capability, before anything happens', async () => {
+  test('is allowed for the operator who created the sandbox, under its own capability, before anything happens', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     expect(await ask(fixture, id)).toMatchObject({ effect: 'allowed' })
@@ -89,9 +95,13 @@ describe.each([...CROSSINGS, 'stop' as const, 'pause' as const, 'delete' as cons
       scope: 'any' as const,
       target: { ref: `sandbox/${mine.id}` },
       operations: [operation],
-      approved_by: ADA,
+      approved_by: ADA_USER,
     }
-    const wrong = await createGrant(fixture.store, { ...terms, capability: 'sandbox.restore', subject: ADA })
+    const wrong = await createGrant(fixture.store, {
+      ...terms,
+      capability: 'sandbox.restore',
+      subject: ADA_USER,
+    })
     const foreign = await createGrant(fixture.store, { ...terms, capability, subject: BOB })
     for (const { grant } of [wrong, foreign])
       expect(await ask(fixture, mine.id, grant.id)).toMatchObject({ effect: 'denied' })
@@ -99,12 +109,12 @@ describe.each([...CROSSINGS, 'stop' as const, 'pause' as const, 'delete' as cons
   })
 })
 
-test('every decision is recomputed from its receipt, allowed and denied', async () => {
+test('every decision, allowed or denied, is recomputed from its receipt', async () => {
   const fixture = new LifecycleStore()
   const { id, owner_grants } = await fixture.sandbox()
   for (const name of CROSSINGS) await fixture.begin(id, operationInput(name))
   for (const name of CROSSINGS) await fixture.begin(id, { ...operationInput(name), operator: BOB })
-  await revokeGrant(fixture.store, owner_grants['sandbox.exec']!, ADA)
+  await revokeGrant(fixture.store, owner_grants['sandbox.exec']!, ADA_USER)
   await fixture.begin(id, operationInput('exec'))
   await fixture.store.write(refuseInbound, { id, epoch: EPOCH, count: 3, owner: ME })
   const lines = await fixture.lines()
@@ -128,7 +138,7 @@ test('an operator whom the envelope does not name is denied, whatever grants the
     scope: 'any',
     target: { ref: `sandbox/${id}` },
     operations: ['exec'],
-    approved_by: ADA,
+    approved_by: ADA_USER,
   })
   const answer = await fixture.begin(id, { ...hello(), operator: BOB })
   expect(answer).toMatchObject({ effect: 'denied', evaluation: { rule: 'envelope.operator' } })
@@ -140,13 +150,13 @@ test('under an envelope that names two operators, a grant of the second is found
   const envelope = buildEnvelope({
     id: 'policy_shared',
     taskId: null,
-    actor: ADA,
+    actor: ADA_USER,
     profile: 'automation',
     policyText,
     nowMs: START_MS,
     allowedOperators: [BOB],
   })
-  await createEnvelope(fixture.store, envelope, policyText, { operator: ADA })
+  await createEnvelope(fixture.store, envelope, policyText, { operator: ADA_USER })
   const { id } = await fixture.sandbox({ policyEnvelopeId: envelope.id })
   expect(await fixture.begin(id, { operator: BOB })).toMatchObject({ effect: 'denied' })
   const { grant } = await createGrant(fixture.store, {
@@ -155,7 +165,7 @@ test('under an envelope that names two operators, a grant of the second is found
     scope: 'any',
     target: { ref: `sandbox/${id}` },
     operations: ['metrics'],
-    approved_by: ADA,
+    approved_by: ADA_USER,
   })
   expect(await fixture.begin(id, { operator: BOB })).toMatchObject({
     effect: 'allowed',
@@ -165,7 +175,7 @@ test('under an envelope that names two operators, a grant of the second is found
 })
 
 describe('a job', () => {
-  test('of the same id is begun once, however many ask for it at the same time', async () => {
+  test('with the same id begins once, however many requests arrive at the same time', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = hello()
@@ -198,20 +208,20 @@ describe('a job', () => {
     })
   })
 
-  test('is for who started it: reading another’s is denied with a receipt', async () => {
+  test('can be read only by the operator who started it, and others are denied with a receipt', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = hello()
     await fixture.begin(id, job)
     const question = { id, jobId: job.job!.id, action: 'output' }
-    expect(await fixture.store.write(requireJobOwner, { ...question, operator: ADA })).toBeUndefined()
+    expect(await fixture.store.write(requireJobOwner, { ...question, operator: ADA_USER })).toBeUndefined()
     expect(await fixture.store.write(requireJobOwner, { ...question, operator: BOB })).toMatchObject({
       effect: 'denied',
     })
     expect((await fixture.store.bodies()).at(-1)).toMatchObject({ metadata: { action: 'output' } })
   })
 
-  test('is written down without its arguments: only a digest that needs the key', async () => {
+  test('is recorded without its arguments, with only a digest that needs the key', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = hello()
@@ -255,7 +265,7 @@ describe('a job', () => {
     expect(await fixture.begin(id, job)).toMatchObject({ known: { state: 'ended' } })
   })
 
-  test('that never reached the sandbox is accounted for in the epoch in which it is sent', async () => {
+  test('that never reached the sandbox counts in the epoch in which it is sent', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = hello()
@@ -276,7 +286,7 @@ describe('a job', () => {
     ).rejects.toMatchObject({ code: 'conflict' })
   })
 
-  test('whose record was edited is not followed', async () => {
+  test('is refused when its record was edited', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = hello()
@@ -289,7 +299,7 @@ describe('a job', () => {
     ).rejects.toMatchObject({ code: 'tampered' })
   })
 
-  test('needs an id of its own kind', async () => {
+  test('needs an id in the format of job ids', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = { ...hello().job!, id: '../x' as ReturnType<typeof newJobId> }
@@ -318,7 +328,7 @@ describe('a registered command', () => {
     })
   })
 
-  test('that was registered anew is another request', async () => {
+  test('that was registered again with other arguments is another request', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const { commands } = fixture.store.tables
@@ -330,7 +340,7 @@ describe('a registered command', () => {
     await expect(fixture.begin(id, { operation: 'exec', job })).rejects.toMatchObject({ code: 'conflict' })
   })
 
-  test('that nobody registered is not found; who may not run anything is not told so', async () => {
+  test('that is not registered is not found, and an operator who may not run anything does not learn that', async () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = { id: newJobId(), spec: { kind: 'exec', argv: [] }, commandRef: 'nothing' }
@@ -341,30 +351,30 @@ describe('a registered command', () => {
   })
 })
 
-test('nothing is begun in a sandbox that does not run, or is not there', async () => {
+test('no operation begins in a sandbox that does not run or does not exist', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
-  await fixture.store.write(beginDelete, { id, operator: ADA, owner: ME })
+  await fixture.store.write(beginDelete, { id, operator: ADA_USER, owner: ME })
   await expect(fixture.begin(id)).rejects.toMatchObject({ code: 'sandbox_stopped' })
   await expect(
     fixture.store.write(beginOperation, {
       id: 'sbx_nothing' as typeof id,
       operation: 'metrics',
-      operator: ADA,
+      operator: ADA_USER,
       epoch: EPOCH,
       owner: ME,
     }),
   ).rejects.toMatchObject({ code: 'not_found' })
 })
 
-test('connections from inside are refused by a decision, as many as were counted', async () => {
+test('connections from the sandbox are refused by a decision that records how many were counted', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
   await fixture.store.write(refuseInbound, { id, epoch: EPOCH, count: 12, owner: ME })
   expect((await fixture.store.bodies()).at(-1)).toMatchObject({
     kind: 'denial',
     capability: 'network.egress',
-    operator: ADA,
+    operator: ADA_USER,
     links: { sandbox_id: id },
     metadata: { epoch: EPOCH, count: 12 },
   })

@@ -1,4 +1,4 @@
-/** Operations on a running sandbox: begun with a decision, once per job id; ended once. */
+/** Operations on a running sandbox. Each begins with a decision, once per job id, and ends once. */
 import { CraikError } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { JobId, SandboxId } from '../../lib/ids.ts'
@@ -34,13 +34,13 @@ export async function beginOperation(
   if (job !== undefined && !JOB_ID.test(job.id))
     throw new CraikError('usage', `${JSON.stringify(job.id.slice(0, 40))} is not a job id`)
   const known = job && (await records.job(input.id, job.id))
-  if (job !== undefined && known !== undefined) return again(records, record, input, job, known)
+  if (job !== undefined && known !== undefined) return repeatOperation(records, record, input, job, known)
 
   requireRunning(record)
   const operation = OPERATIONS[input.operation]
   const evaluated = await evaluateSandbox(records, requestAbout(record, operation, input))
   if (evaluated.isAllowed && job !== undefined) requireFreshId(record, job.id)
-  // Only who may run something is told which commands there are.
+  // Only a caller who may run something learns which commands are registered.
   const argv = evaluated.isAllowed ? await argvOf(records, job) : undefined
   const digests = await digestPins(records, input, argv)
   const settled = await commitDecision(
@@ -101,8 +101,8 @@ export async function checkOperation(
   return settled.effect === 'denied' ? settled : undefined
 }
 
-/** A retry of what was begun is answered with what was begun; anything else under its id is refused. */
-async function again(
+/** Answers a retry with the job that began before. Any other request under the same id is refused. */
+async function repeatOperation(
   records: SandboxRecords,
   record: SandboxRecord,
   input: BeginOperationInput,
@@ -150,7 +150,7 @@ export async function endOperation(
   )
 }
 
-/** What was begun in an earlier epoch counts in the one in which it reaches the sandbox. */
+/** Records that a job of an earlier epoch reaches the sandbox in this epoch, so that it counts here. */
 export async function restartJob(
   records: SandboxRecords,
   { id, jobId, epoch, owner }: RestartInput,
@@ -201,7 +201,7 @@ async function argvOf(
   })
 }
 
-/** `argv` and what the caller names, each as a digest that only the log's key can make. */
+/** Returns `argv` and the pinned values, each as a digest that only the log's key can create. */
 async function digestPins(
   records: SandboxRecords,
   { id, pinned = {} }: BeginOperationInput,
@@ -218,7 +218,7 @@ function specOf({ id, job }: BeginOperationInput): string {
   return `sandbox_spec:${id}:${job?.id}`
 }
 
-/** With what a reference stood for: another command under the same name is another request. */
+/** Includes the command that a reference stood for: another command under the same name is another request. */
 function wholeSpec({ spec, commandRef, endsWhenLeftMs }: JobInput, argv: readonly string[] = []): Json {
   return {
     spec,

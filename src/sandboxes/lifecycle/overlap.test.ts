@@ -8,7 +8,7 @@ const inPlace = (folder: string) => ({
 })
 
 test.each(['/team/project/part', '/team'])(
-  'no sandbox works in %s while one works in /team/project',
+  'no sandbox works in %s while another one works in /team/project',
   async (folder) => {
     const fixture = new LifecycleStore()
     await fixture.sandbox({ name: 'first', ...inPlace('/team/project') })
@@ -19,7 +19,7 @@ test.each(['/team/project/part', '/team'])(
   },
 )
 
-test('folders that only have similar names do not overlap, and neither do copies', async () => {
+test('folders with similar names do not overlap, and neither do copies', async () => {
   const fixture = new LifecycleStore()
   await fixture.sandbox(inPlace('/team/project'))
   for (const folder of ['/team/project-two', '/team/pro', '/other/team/project'])
@@ -27,13 +27,13 @@ test('folders that only have similar names do not overlap, and neither do copies
   await fixture.sandbox()
 })
 
-test('two sandboxes share the same folder', async () => {
+test('two sandboxes can share the same folder', async () => {
   const fixture = new LifecycleStore()
   await fixture.sandbox(inPlace('/team/project'))
   await fixture.sandbox(inPlace('/team/project'))
 })
 
-test('who may create none is not told which folders are worked in', async () => {
+test('an operator who may create no sandbox does not learn which folders are in use', async () => {
   const fixture = new LifecycleStore()
   await fixture.sandbox(inPlace('/team/project'))
   const answer = await fixture.store.write(beginCreate, creation({ operator: BOB, ...inPlace('/team') }))
@@ -57,7 +57,7 @@ const reading = (folder: string) => ({
   stated: { ...SAID, environment: true, workspace: true },
 })
 
-test('no sandbox is shown a folder that another one could exchange, whichever came first', async () => {
+test('no sandbox can mount a folder that another one could replace, whichever was created first', async () => {
   const fixture = new LifecycleStore()
   await fixture.sandbox({ name: 'writer', ...inPlace('/team/project') })
   await expect(fixture.sandbox(reading('/team/project/part'))).rejects.toMatchObject({
@@ -74,7 +74,7 @@ test('no sandbox is shown a folder that another one could exchange, whichever ca
   ).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('a folder that is worked in can be shown as a whole, and so can what holds it', async () => {
+test('a folder that a sandbox works in can be mounted as a whole, and so can its parent', async () => {
   const fixture = new LifecycleStore()
   await fixture.sandbox(inPlace('/team/project'))
   await fixture.sandbox(reading('/team/project'))

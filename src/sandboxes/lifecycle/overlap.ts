@@ -1,12 +1,13 @@
-/** Which folders no two sandboxes work in at once. */
+/** Prevents sandboxes from working in overlapping folders. */
 import { CraikError } from '../../errors.ts'
 import type { MountSpec, WorkspaceSpec } from '../backend.ts'
 import { COPY_INSTEAD } from '../outdated-sandbox.ts'
 
 /**
- * A folder in place inside that of another sandbox, or around it, is refused: the outer one could exchange what the inner
- * one guards, and would write unguarded there. The same folder is shared: both guard the same names, and neither can
- * exchange what is mounted for it. One that is lost counts too, since it may be one whose removal failed.
+ * Refuses an in-place workspace that is inside that of another sandbox, or contains it. The outer sandbox could replace
+ * what the inner one protects, and could write there without protection. The same folder may be shared: both sandboxes
+ * protect the same names, and neither can replace the folder itself. A lost sandbox counts too, because its removal may
+ * have failed.
  */
 export function refuseOverlap(
   workspace: WorkspaceSpec,
@@ -25,8 +26,8 @@ export function refuseOverlap(
 }
 
 /**
- * A folder that is shown is refused below one in which a sandbox works in place, and the other way round: who writes
- * there chooses what is found under its name. The same folder is shared.
+ * Refuses a mount below the in-place workspace of a sandbox, and the reverse. The sandbox that writes there could
+ * replace the mounted folder. The same folder may be shared.
  */
 export function refuseMountOverlap(
   workspace: WorkspaceSpec,
@@ -57,7 +58,7 @@ interface FolderUse {
   readonly folder: string
 }
 
-/** Also of a record that was changed outside Craik: what runs there runs on. */
+/** Also reads records that were changed outside Craik, because their sandboxes may still run. */
 function parseFolderUse(document: string): FolderUse | undefined {
   const { name, spec } = recordIn(document)
   const workspace = spec?.workspace
@@ -77,7 +78,7 @@ function recordIn(document: string): {
   return JSON.parse(document) ?? {}
 }
 
-/** Both are real paths: without links, and without a slash at their end. */
+/** Both must be real paths, without symbolic links and without a trailing slash. */
 function isBelow(outer: string, inner: string): boolean {
   return inner.startsWith(`${outer}/`)
 }

@@ -1,4 +1,4 @@
-/** Sandboxes and jobs as they are read, outside a transaction: one that does not fit its seal is not followed. */
+/** Reads the records of sandboxes outside a transaction. A record whose seal is not valid is refused. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { checkRecord } from '../../receipts/record-seal.ts'
@@ -13,7 +13,7 @@ import {
   unknownSandbox,
 } from './sandbox-record.ts'
 
-/** As long as one may be. */
+/** The longest name that a sandbox can have. */
 const MAX_NAME = 64
 
 export interface ReadDeps {
@@ -21,18 +21,18 @@ export interface ReadDeps {
   readonly home: Home
 }
 
-/** A row of a list. One that was changed, or cannot be read, does not hide the others. */
+/** A row of a list. A record that was changed or cannot be read does not hide the others. */
 export type ListedSandbox =
   | { readonly id: string; readonly record: SandboxRecord }
   | {
       readonly id: SandboxId
       readonly record: undefined
-      /** As the record says, whoever wrote that. */
+      /** The name in the record. Another program may have written it. */
       readonly name: string
       readonly problem: string
     }
 
-/** Newest first. */
+/** Returns the newest sandbox first. */
 export async function listSandboxes({ store, home }: ReadDeps): Promise<readonly ListedSandbox[]> {
   const rows = await store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
   return rows.map((row) => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { BoundaryCounts } from '../boundary/boundary.ts'
 import { OPERATIONS } from '../operations.ts'
 import {
-  ADA,
+  ADA_USER,
   BOB,
   EPOCH,
   hello,
@@ -66,7 +66,7 @@ async function settleCounts(counts: Partial<BoundaryCounts>) {
   return { fixture, record }
 }
 
-test('a refusal from inside says where to, and nothing that looks like a secret', async () => {
+test('a refusal of connections from the sandbox names the destinations, and nothing that looks like a secret', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
   const secret = `ghp_${'a1B2c3D4e5'.repeat(4)}`.slice(0, 40)
@@ -85,7 +85,7 @@ test('a refusal from inside says where to, and nothing that looks like a secret'
   })
 })
 
-describe('a boundary that counted to the end', () => {
+describe('a boundary with complete counts', () => {
   test('agrees with the receipts of what it opened', async () => {
     const { fixture } = await settleCounts({})
     expect(await reconcile(fixture)).toEqual({ epochs: 1, open: 0, operations: 7, differ: [] })
@@ -97,7 +97,7 @@ describe('a boundary that counted to the end', () => {
     [{ looks: 1 }, 'the boundary opened 1 inspection, receipts account for 0'],
     [{ connections: 5 }, 'the boundary accepted 5 connections from the sandbox, receipts account for 4'],
     [{ bytesIn: 69 }, 'receipts record 70 bytes out of the sandbox, the boundary passed 69'],
-  ])('and differs by %o is found out', async (counts, detail) => {
+  ])('is reported when it differs by %o', async (counts, detail) => {
     const { fixture, record } = await settleCounts(counts)
     const { differ } = await reconcile(fixture)
     expect(differ).toEqual([
@@ -105,7 +105,7 @@ describe('a boundary that counted to the end', () => {
     ])
   })
 
-  test('shows that the receipts of an exec are missing', async () => {
+  test('reveals that the receipts of an exec are missing', async () => {
     const { fixture } = await settleCounts({})
     const job = /"job_id":"(job_\w+)"/.exec((await fixture.lines()).join('\n'))![1]!
     const { differ } = await reconcile(fixture, (line) => line.includes(job))
@@ -114,7 +114,7 @@ describe('a boundary that counted to the end', () => {
     ])
   })
 
-  test('is not believed when its counts are there twice', async () => {
+  test('is reported when its counts are recorded twice', async () => {
     const { fixture } = await settleCounts({})
     const reconciler = new BoundaryReconciler()
     const lines = (await fixture.store.tables.receipts.scan(0, 1000)).map(({ line }) => Buffer.from(line))
@@ -125,7 +125,7 @@ describe('a boundary that counted to the end', () => {
     ])
   })
 
-  test('says nothing of a log that begins in the middle', async () => {
+  test('is not compared with a log that begins in the middle', async () => {
     const { fixture } = await settleCounts({ jobs: 100 })
     const reconciler = new BoundaryReconciler()
     const [, ...rest] = await fixture.store.tables.receipts.scan(0, 1000)
@@ -134,7 +134,7 @@ describe('a boundary that counted to the end', () => {
   })
 })
 
-test('what was begun and never reached the boundary is no difference', async () => {
+test('an operation that began and never reached the boundary is no difference', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
   const begun = await fixture.beginAllowed(id)
@@ -143,7 +143,7 @@ test('what was begun and never reached the boundary is no difference', async () 
   expect((await reconcile(fixture)).differ).toEqual([])
 })
 
-test('counts that a crash cut short are the last that were saved: fewer is no difference, more is', async () => {
+test('after a crash the last saved counts apply: fewer than the receipts is no difference, more is', async () => {
   for (const [looks, found] of [
     [1, 0],
     [2, 0],
@@ -166,7 +166,7 @@ test('counts that a crash cut short are the last that were saved: fewer is no di
   }
 })
 
-test('a job that is sent again in a later epoch is accounted for there', async () => {
+test('a job that is sent again in a later epoch counts there', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
   const job = hello()
@@ -179,7 +179,7 @@ test('a job that is sent again in a later epoch is accounted for there', async (
   expect(await reconcile(fixture)).toMatchObject({ epochs: 2, differ: [] })
 })
 
-test('counts only go up, are closed once, and the receipt says that they are observed', async () => {
+test('counts only increase, are closed once, and the receipt marks them as observed', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
   const save = (jobs: number) =>
@@ -190,23 +190,23 @@ test('counts only go up, are closed once, and the receipt says that they are obs
   expect(await fixture.store.write(closeEpoch, { id, epoch: EPOCH })).toBeUndefined()
   await expect(save(9)).rejects.toMatchObject({ code: 'conflict' })
   const counted = (await fixture.store.bodies()).at(-1)!
-  expect(counted).toMatchObject({ operator: ADA, links: { sandbox_id: id }, status: 'passed' })
+  expect(counted).toMatchObject({ operator: ADA_USER, links: { sandbox_id: id }, status: 'passed' })
   expect(counted.measures).toContainEqual({ name: 'jobs', value: 5, source: 'observed' })
   expect(counted.measures?.every(({ source }) => source === 'observed')).toBe(true)
 })
 
-test('a sandbox that is deleted leaves no epoch uncounted', async () => {
+test('a deleted sandbox leaves no epoch without counts', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   const { id } = record
   await perform(fixture, record, 'exec')
   await fixture.store.write(saveCounts, { id, epoch: EPOCH, counts: { ...NO_COUNTS, jobs: 1 } })
-  await fixture.store.write(beginDelete, { id, operator: ADA, owner: ME })
+  await fixture.store.write(beginDelete, { id, operator: ADA_USER, owner: ME })
   await fixture.store.write(endDelete, { id, status: 'passed' })
   expect(await reconcile(fixture)).toEqual({ epochs: 1, open: 0, operations: 1, differ: [] })
 })
 
-test('of the live log, what is saved of an open epoch is held against it too', async () => {
+test('in the live log, the saved counts of an open epoch are compared too', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   await perform(fixture, record, 'metrics')
@@ -225,7 +225,7 @@ test('of the live log, what is saved of an open epoch is held against it too', a
     expect(verdict(edited)).toEqual(['cannot parse its saved counts'])
 })
 
-test('a denied operation counts for nothing', async () => {
+test('a denied operation does not count', async () => {
   const fixture = new LifecycleStore()
   const { id } = await fixture.sandbox()
   expect(await fixture.store.write(beginOperation, operation(id, { operator: BOB }))).toMatchObject({
@@ -235,7 +235,7 @@ test('a denied operation counts for nothing', async () => {
   expect((await reconcile(fixture)).differ).toHaveLength(1)
 })
 
-test('no line of any shape stops it', () => {
+test('no line of any shape stops the reconciler', () => {
   fc.assert(
     fc.property(fc.array(fc.json()), (texts) => {
       const reconciler = new BoundaryReconciler()

@@ -1,6 +1,6 @@
 /**
- * Holds what boundaries counted against the receipts: nothing crosses that was not begun with a receipt, and no receipt
- * tells of something that never crossed.
+ * Compares what boundaries counted with the receipts. Nothing may cross a boundary without a begin receipt, and no
+ * receipt may record something that never crossed.
  */
 import type { Receipt } from '../../receipts/schema.ts'
 import type { BoundaryCounts } from '../boundary/boundary.ts'
@@ -8,11 +8,11 @@ import { OPERATIONS } from '../operations.ts'
 import { COUNT_CAPABILITY, COUNT_MEASURES, COUNT_OPERATION, parseCounts } from './count-receipts.ts'
 
 export interface BoundaryCheck {
-  /** Of which counts are on record. */
+  /** The number of epochs whose counts are recorded. */
   readonly epochs: number
-  /** Epochs that nobody closed yet. */
+  /** The number of epochs that are not closed yet. */
   readonly open: number
-  /** Counted by boundaries, in all of them. */
+  /** The operations that all boundaries together counted. */
   readonly operations: number
   readonly differ: readonly { readonly sandboxId: string; readonly epoch: string; readonly detail: string }[]
 }
@@ -29,10 +29,10 @@ const NAMED: Readonly<Record<Counted, string>> = {
   signals: 'signal',
   connections: 'connection from the sandbox',
 }
-/** Differences beyond this are not listed: the log is found out by then. */
+/** The limit of listed differences. More are not needed to prove that the log is wrong. */
 const MAX_LISTED = 100
 
-/** Which count an operation belongs to, by what its receipt says. */
+/** Maps the capability and operation of a receipt to the count that it belongs to. */
 const COUNT_OF: ReadonlyMap<string, Counted> = new Map(
   Object.values(OPERATIONS).flatMap(({ capability, operation, counted }) =>
     counted === undefined ? [] : [[`${capability} ${operation}`, counted]],
@@ -42,10 +42,10 @@ const COUNT_OF: ReadonlyMap<string, Counted> = new Map(
 interface Epoch {
   readonly sandboxId: string
   readonly epoch: string
-  /** Begun, or sent again, with a receipt. */
+  /** Operations that began with a receipt, or were sent again with one. */
   readonly begun: Map<Counted, number>
   readonly passed: Map<Counted, number>
-  /** Observed by ends of what this epoch saw from its beginning. */
+  /** The bytes in end receipts of operations that this epoch observed from their start. */
   readonly bytes: { bytesIn: number; bytesOut: number }
   counted: (Partial<BoundaryCounts> & { readonly complete: boolean }) | undefined
   readonly problems: string[]
@@ -53,10 +53,10 @@ interface Epoch {
 
 export class BoundaryReconciler {
   readonly #epochs = new Map<string, Epoch>()
-  /** A part of a log says nothing of what stands before it. */
+  /** A part of a log does not show what came before it. */
   #isWhole: boolean | undefined
 
-  /** Takes every line of the log, in order; only receipts about sandboxes matter. */
+  /** Processes one line of the log. The caller passes every line in order; only receipts about sandboxes matter. */
   receipt(line: Buffer, seq: number): void {
     this.#isWhole ??= seq === 0
     if (!line.includes('"sandbox_id":')) return
@@ -64,13 +64,13 @@ export class BoundaryReconciler {
     try {
       body = (JSON.parse(line.toString()) as Receipt).body
     } catch {
-      // What is no JSON is the verifier's finding.
+      // The verifier reports lines that are not JSON.
       return
     }
     this.#take(body)
   }
 
-  /** Of the live log: what was saved of an epoch that is still open, in the same snapshot. */
+  /** Adds the saved counts of an epoch that is still open in the live log. They must come from the same snapshot. */
   recordCounts(sandboxId: string, epoch: string, counts: string): void {
     const found = this.#epoch(sandboxId, epoch)
     try {
@@ -87,7 +87,7 @@ export class BoundaryReconciler {
     for (const found of epochs) {
       const { sandboxId, epoch, counted } = found
       for (const name of OPERATED) operations += counted?.[name] ?? 0
-      for (const detail of this.#isWhole === false ? [] : differences(found)) {
+      for (const detail of this.#isWhole === false ? [] : findDifferences(found)) {
         if (differ.length < MAX_LISTED)
           differ.push({ sandboxId, epoch, detail: `sandbox ${sandboxId} ${epoch}: ${detail}` })
       }
@@ -140,23 +140,24 @@ export class BoundaryReconciler {
 }
 
 /**
- * What was begun may never have reached the boundary (the sandbox was gone by then), so the count lies between what
- * passed and what was begun. Counts that a crash cut short are only a lower bound of what crossed.
+ * Returns how an epoch's counts differ from its receipts. An operation that began may never have reached the boundary,
+ * because the sandbox was gone by then. So the count lies between what passed and what began. Counts that a crash cut
+ * short are only a lower bound.
  */
-function differences({ counted, begun, passed, bytes, problems }: Epoch): string[] {
+function findDifferences({ counted, begun, passed, bytes, problems }: Epoch): string[] {
   const found = [...new Set(problems)]
   if (counted === undefined) return found
   for (const name of OPERATED) {
     const [opened, receipted, done] = [counted[name] ?? 0, begun.get(name) ?? 0, passed.get(name) ?? 0]
     if (opened > receipted)
-      found.push(`the boundary opened ${many(opened, name)}, receipts account for ${receipted}`)
+      found.push(`the boundary opened ${formatCount(opened, name)}, receipts account for ${receipted}`)
     if (counted.complete && opened < done)
-      found.push(`receipts record ${many(done, name)} that passed, the boundary opened ${opened}`)
+      found.push(`receipts record ${formatCount(done, name)} that passed, the boundary opened ${opened}`)
   }
   if (!counted.complete) return found
   const [taken, refused] = [counted.connections ?? 0, begun.get('connections') ?? 0]
   if (taken > refused)
-    found.push(`the boundary accepted ${many(taken, 'connections')}, receipts account for ${refused}`)
+    found.push(`the boundary accepted ${formatCount(taken, 'connections')}, receipts account for ${refused}`)
   for (const [name, way] of Object.entries(BYTES) as [keyof typeof BYTES, string][]) {
     const crossed = counted[name] ?? 0
     if (bytes[name] > crossed)
@@ -188,7 +189,7 @@ function add(to: Map<Counted, number>, name: Counted, count: number): void {
   to.set(name, (to.get(name) ?? 0) + count)
 }
 
-function many(count: number, name: Counted): string {
+function formatCount(count: number, name: Counted): string {
   if (name === 'connections') return `${count} ${count === 1 ? NAMED[name] : 'connections from the sandbox'}`
   return `${count} ${NAMED[name]}${count === 1 ? '' : 's'}`
 }

@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest'
 import { procedure } from '../../store/store.ts'
-import { ADA, approveCreate, creation, DEAD, EPOCH, hello, LifecycleStore, ME } from './lifecycle.fixture.ts'
+import {
+  ADA_USER,
+  approveCreate,
+  creation,
+  DEAD,
+  EPOCH,
+  hello,
+  LifecycleStore,
+  ME,
+} from './lifecycle.fixture.ts'
 import {
   adoptJobs,
   beginCreate,
@@ -13,10 +22,10 @@ import {
   endOperation,
 } from './tokens.ts'
 
-/** What the writer thread does when it starts. */
+/** The procedure that the writer thread runs when it starts. */
 const closeDead = procedure<undefined, void>('receipts.close_dead')
 
-test('a dead process’s jobs stay open until the sandbox was asked; what only a call was is closed', async () => {
+test('a dead process’s jobs stay open until the sandbox is queried, and its plain calls are closed', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()
@@ -28,7 +37,7 @@ test('a dead process’s jobs stay open until the sandbox was asked; what only a
   expect((await store.bodies()).at(-1)).toMatchObject({ begin_id: call.id, status: 'indeterminate' })
 })
 
-test('a job that the sandbox still has is taken over, and its end says so', async () => {
+test('a job that the sandbox still has is taken over, and its end receipt says so', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()
@@ -37,7 +46,7 @@ test('a job that the sandbox still has is taken over, and its end says so', asyn
   const gone = await fixture.beginAllowed(id, { ...lost, owner: DEAD })
   const keep = [stored.job!.id]
   expect(await store.write(adoptJobs, { id, jobIds: keep, owner: ME })).toMatchObject([
-    { jobId: stored.job!.id, operation: 'exec', operator: ADA, begun },
+    { jobId: stored.job!.id, operation: 'exec', operator: ADA_USER, begun },
   ])
   expect(await store.write(closeOrphans, { id, keep, owner: ME })).toEqual([lost.job!.id])
   expect((await store.bodies()).at(-1)).toMatchObject({
@@ -54,7 +63,7 @@ test('a job that the sandbox still has is taken over, and its end says so', asyn
   expect(await store.tables.openReceipts.list()).toEqual([])
 })
 
-test('a living process’s jobs are neither taken over nor ended by another', async () => {
+test('a living process’s jobs are neither taken over nor ended by another process', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()
@@ -66,9 +75,9 @@ test('a living process’s jobs are neither taken over nor ended by another', as
   expect(await store.write(closeOrphans, { id, keep: [], owner: ME })).toEqual([job.job!.id])
 })
 
-test('a create that was interrupted is closed by the recovery of the sandbox only', async () => {
+test('an interrupted creation is closed only by the recovery of the sandbox', async () => {
   const { store, clock } = new LifecycleStore()
-  await approveCreate(store, clock, { operator: ADA })
+  await approveCreate(store, clock, { operator: ADA_USER })
   const input = creation({ owner: DEAD })
   const begun = await store.write(beginCreate, input)
   await store.write(closeDead, undefined)
@@ -82,15 +91,15 @@ test('a create that was interrupted is closed by the recovery of the sandbox onl
   expect(await store.tables.openReceipts.list()).toEqual([])
 })
 
-test('what is deleted ends its jobs, revokes its grants and frees its name', async () => {
+test('deleting a sandbox ends its jobs, revokes its grants and frees its name', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id, owner_grants } = await fixture.sandbox({ name: 'box' })
   const job = hello()
   const begun = await fixture.beginAllowed(id, job)
-  const answer = await store.write(beginDelete, { id, operator: ADA, owner: ME })
+  const answer = await store.write(beginDelete, { id, operator: ADA_USER, owner: ME })
   expect(answer).toMatchObject({ effect: 'allowed', record: { state: 'deleting' } })
-  await expect(store.write(beginDelete, { id, operator: ADA, owner: ME })).rejects.toMatchObject({
+  await expect(store.write(beginDelete, { id, operator: ADA_USER, owner: ME })).rejects.toMatchObject({
     code: 'conflict',
   })
   await store.write(endDelete, { id, status: 'passed' })
@@ -106,7 +115,7 @@ test('what is deleted ends its jobs, revokes its grants and frees its name', asy
   expect(await fixture.sandbox({ name: 'box' })).toMatchObject({ name: 'box' })
 })
 
-test('a job whose record was edited stays as it is, and holds up neither recovery nor delete', async () => {
+test('a job whose record was edited stays as it is, and blocks neither recovery nor deletion', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()
@@ -115,26 +124,26 @@ test('a job whose record was edited stays as it is, and holds up neither recover
   await fixture.beginAllowed(id, { ...sound, owner: DEAD })
   store.database.prepare(`UPDATE sandbox_jobs SET seal = 'x' WHERE job_id = ?`).run(edited.job!.id)
   expect(await store.write(closeOrphans, { id, keep: [], owner: ME })).toEqual([sound.job!.id])
-  await store.write(beginDelete, { id, operator: ADA, owner: ME })
+  await store.write(beginDelete, { id, operator: ADA_USER, owner: ME })
   await store.write(endDelete, { id, status: 'passed' })
-  // Once the sandbox is gone, its begin is like any other of a dead process.
+  // Once the sandbox is gone, the job's begin receipt is like any other of a dead process.
   await store.write(closeDead, undefined)
   expect((await store.bodies()).at(-1)).toMatchObject({ begin_id: evidence.id, status: 'indeterminate' })
 })
 
-test('a delete that failed leaves a lost sandbox, which can be deleted again', async () => {
+test('a failed deletion leaves a lost sandbox, which can be deleted again', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()
-  await store.write(beginDelete, { id, operator: ADA, owner: ME })
+  await store.write(beginDelete, { id, operator: ADA_USER, owner: ME })
   await store.write(endDelete, { id, status: 'failed', notice: 'a mount is busy' })
   expect(await store.write(changeSandbox, { id })).toMatchObject({ state: 'lost', notice: 'a mount is busy' })
-  expect(await store.write(beginDelete, { id, operator: ADA, owner: ME })).toMatchObject({
+  expect(await store.write(beginDelete, { id, operator: ADA_USER, owner: ME })).toMatchObject({
     effect: 'allowed',
   })
 })
 
-test('what is open in a sandbox that is lost ends with it, whoever knows of it', async () => {
+test('open jobs end when their sandbox is lost or its deletion fails', async () => {
   for (const how of ['lost', 'not deleted']) {
     const fixture = new LifecycleStore()
     const { store } = fixture
@@ -142,7 +151,7 @@ test('what is open in a sandbox that is lost ends with it, whoever knows of it',
     const begun = await fixture.beginAllowed(id, hello())
     if (how === 'lost') await store.write(changeSandbox, { id, state: 'lost' })
     else {
-      await store.write(beginDelete, { id, operator: ADA, owner: ME })
+      await store.write(beginDelete, { id, operator: ADA_USER, owner: ME })
       await store.write(endDelete, { id, status: 'failed' })
     }
     const ends = (await store.bodies()).filter(({ begin_id }) => begin_id === begun.id)
@@ -151,7 +160,7 @@ test('what is open in a sandbox that is lost ends with it, whoever knows of it',
   }
 })
 
-test('a sandbox that ended by itself leaves one receipt, and nothing more is begun in it', async () => {
+test('a sandbox that ended by itself leaves one receipt, and no operation begins in it', async () => {
   const fixture = new LifecycleStore()
   const { store } = fixture
   const { id } = await fixture.sandbox()

@@ -1,4 +1,4 @@
-/** What becomes of jobs whose process died: taken over when the sandbox still has them, ended when it does not. */
+/** Recovers the jobs of dead processes: takes over those that the sandbox still has, and ends the others. */
 import type { JobId, SandboxId } from '../../lib/ids.ts'
 import { type Owner, ownerState } from '../../lib/owner.ts'
 import type { RecordedJob, SandboxRecords } from './sandbox-records.ts'
@@ -18,7 +18,10 @@ export async function adoptJobs(
   return adopted
 }
 
-/** One at a time could be asked of the sandbox by whoever holds it: only a dead owner's are ended, and one's own. */
+/**
+ * Ends open jobs that are not in `keep`. Only the process that manages a sandbox can query it. So this ends only the
+ * jobs of dead owners, of owners in another home, and of the caller itself.
+ */
 export async function closeOrphans(
   records: SandboxRecords,
   { id, keep, owner, elsewhere = [] }: CloseOrphansInput,
@@ -48,7 +51,7 @@ function openJob({ row, job }: RecordedJob, owner: Owner): OpenJob {
   }
 }
 
-/** Its process is dead, or asks itself. */
+/** Returns whether the owner is dead or is the caller itself. */
 export function isFree(of: Owner, mine: Owner): boolean {
   return sameOwner(of, mine) || ownerState(of) === 'dead'
 }

@@ -1,15 +1,17 @@
-/** The grants that come with a sandbox: those that its operator has of it, and those of what runs in it. */
+/** The grants that come with a sandbox: those of its operator, and those of the programs in it. */
 import { createGrantIn, createGrants, MAX_LIFETIME_MS, revokeGrants } from '../../policy/grant-procedures.ts'
 import { OPERATIONS } from '../operations.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 
-/** What a request to create names as its target. */
+/** Returns the target of a request to create a sandbox. */
 export function createTarget(name: string | undefined): string {
   return `sandbox/${name ?? 'new'}`
 }
 
-/** Whoever creates a sandbox may use it: a grant per capability, for this sandbox alone, revoked with it. */
+/**
+ * Grants the operator who creates a sandbox its use: one grant per capability, for this sandbox only, revoked with it.
+ */
 export async function grantToOwner(
   { tables, sealer, clock, nowMs }: SandboxRecords,
   { id, operator, spec }: Pick<SandboxRecord, 'id' | 'operator' | 'spec'>,
@@ -31,7 +33,10 @@ export async function grantToOwner(
   return grants
 }
 
-/** Whoever gives a sandbox their logins lets what runs in it, and nothing else, use them through the gateway. */
+/**
+ * Returns the grants for a sandbox with its operator's logins. Only programs in this sandbox may use them, through the
+ * gateway.
+ */
 function loginTerms(id: string, operator: string) {
   const terms = {
     subject: operator,
@@ -51,7 +56,7 @@ function loginTerms(id: string, operator: string) {
   }
 }
 
-/** Those that somebody revoked before stay as they are. */
+/** Grants that were already revoked stay unchanged. */
 export async function revokeOwnerGrants(
   { tables, sealer, clock }: SandboxRecords,
   { id, owner_grants }: Pick<SandboxRecord, 'id' | 'owner_grants'>,
@@ -61,7 +66,7 @@ export async function revokeOwnerGrants(
   await revokeGrants(tables, { ids, operator, about: `sandbox/${id}` }, sealer, clock)
 }
 
-/** All but creating, which comes before there is a sandbox to name. */
+/** Returns all operations except creating, because a creation has no sandbox to name yet. */
 function operationsByCapability(): Map<string, string[]> {
   const found = new Map<string, string[]>()
   for (const { capability, operation } of Object.values(OPERATIONS)) {

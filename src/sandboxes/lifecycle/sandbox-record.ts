@@ -1,13 +1,16 @@
-/** A sandbox as the store keeps it: sealed, so that an edit in the database shows before anything follows it. */
+/**
+ * A sandbox's record in the store. It is sealed, so that Craik detects an edit in the database before it follows the
+ * record.
+ */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { reference } from '../../policy/decision-request.ts'
 import {
   BACKEND_NAMES,
-  CONTAINER_LINES,
   CONTAINER_RUNTIMES,
   CONTAINER_STATES,
+  CONTAINER_TRANSPORTS,
   CREDENTIAL_MODES,
   ENFORCEMENTS,
   ISOLATIONS,
@@ -17,7 +20,7 @@ import { isHarnessId, MAX_HARNESSES } from '../harness-package.ts'
 import { MAX_VOLUMES, volume } from '../volumes/volume.ts'
 import { SANDBOX_STATES } from './transitions.ts'
 
-/** Of one home; what a machine can hold ends sooner. */
+/** The limit of one home. The host's own limits are lower. */
 export const MAX_SANDBOXES = 256
 
 const bytes = z.int().nonnegative()
@@ -38,7 +41,7 @@ export const spec = z.strictObject({
     z.strictObject({ mode: z.literal('copy') }),
     z.strictObject({ mode: z.literal('in-place'), folder: z.string().min(1).max(4096) }),
   ]),
-  /** Read-only. */
+  /** Sandboxes can only read these. */
   mounts: z
     .array(z.strictObject({ folder: z.string().min(1).max(4096), at: z.string().regex(/^\/mnt\/[^/]+$/) }))
     .default([]),
@@ -50,18 +53,18 @@ export const spec = z.strictObject({
     diskBytes: bytes.optional(),
   }),
   environment: z.record(z.string(), z.string()),
-  /** Ids of the agents' command lines that it is shown; of a container, those are in its image. */
+  /** The ids of the harness packages that are mounted. A container has those of its image in `container`. */
   harnesses: z.array(z.string().refine(isHarnessId)).max(MAX_HARNESSES).default([]),
   credentials: z.enum(CREDENTIAL_MODES).default('none'),
-  /** Null: the one that Craik runs as. */
+  /** `null` for the user that Craik runs as. */
   hostUser: z.strictObject({ uid, gid: uid }).nullable(),
-  /** Of a container; null for every other kind of place. */
+  /** `null` for every other kind of instance. */
   container: z
     .strictObject({
       image: z.string().regex(/^sha256:[0-9a-f]{64}$/),
       imageName: z.string().min(1).max(300),
       runtime: z.enum(CONTAINER_RUNTIMES),
-      line: z.enum(CONTAINER_LINES),
+      line: z.enum(CONTAINER_TRANSPORTS),
       state: z.enum(CONTAINER_STATES),
       engine: z.string().min(1).max(200),
       harnesses: z.array(z.string().refine(isHarnessId)).max(MAX_HARNESSES).readonly().optional(),
@@ -70,7 +73,7 @@ export const spec = z.strictObject({
     .default(null),
 })
 
-/** What was reached, once it runs. */
+/** The running instance, and the isolation and limits that it has. */
 export const place = z.strictObject({
   handle: z.record(z.string(), z.union([z.string(), z.number()])),
   isolation: z.enum(ISOLATIONS),
@@ -85,7 +88,7 @@ export const place = z.strictObject({
 
 export const sandboxId = z.string().regex(/^sbx_[0-9A-HJKMNP-TV-Z]{26}$/)
 
-/** What of a begin its end repeats. */
+/** The part of a begin receipt that the end receipt repeats. */
 const begin = z.strictObject({
   kind: z.literal('sandbox_action'),
   operator: reference,
@@ -104,33 +107,33 @@ const sandboxRecord = z.strictObject({
   place: place.nullable(),
   operator: reference,
   policy_envelope_id: reference,
-  /** The user that was allocated for it alone; null when it has none of its own. */
+  /** The user that was allocated for this sandbox only; `null` when it has none of its own. */
   allocated_uid: uid.nullable(),
-  /** The grants that came with it, by capability; revoked with it. */
+  /** The grants that came with the sandbox, by capability. They are revoked with it. */
   owner_grants: z.record(z.string(), reference),
-  /** What is in progress with the sandbox as a whole: its begin, which only its recovery closes. */
+  /** The transition in progress, with its begin receipt. Only the recovery of the sandbox closes it. */
   pending: z
     .strictObject({
       begin_id: reference,
       begin,
       owner,
-      /** The state in which it began. */
+      /** The state in which the transition began. */
       from: z.enum(SANDBOX_STATES).nullable().default(null),
     })
     .nullable(),
-  /** When it is stopped, and, once it is, removed without being told to; null: never. */
+  /** The times after which Craik stops the sandbox, and removes it once it is stopped. `null` means never. */
   ends: z
     .strictObject({ idle_ms: span, lifetime_ms: span, keep_ms: span })
     .default({ idle_ms: null, lifetime_ms: null, keep_ms: null }),
-  /** Written about once a minute while it is used; what was not written is lost in a crash, and nothing else. */
+  /** Written about once a minute while the sandbox is used. A crash loses only the time since the last write. */
   active_at_ms: z.int().nullable().default(null),
-  /** When its place was started last, and when it ended. */
+  /** The time when its instance last started, and the time when it ended. */
   started_at_ms: z.int().nullable().default(null),
   stopped_at_ms: z.int().nullable().default(null),
-  /** Of the boundary that counts now, or counted last. */
+  /** The epoch of the boundary that counts now, or counted last. */
   epoch: reference.nullable(),
   notice: z.string().max(500).nullable(),
-  /** No job of an id up to this one begins: whether it did before is not kept of each any more. */
+  /** No job with an id up to this one begins, because the records that would show whether it ran before are removed. */
   jobs_forgotten_to: reference.nullable().default(null),
   created_at_ms: z.int(),
   updated_at_ms: z.int(),
@@ -143,7 +146,7 @@ export type SandboxRecord = Omit<Parsed, 'id' | 'spec'> & {
 }
 export type RecordedInstance = NonNullable<SandboxRecord['place']>
 export type PendingBegin = NonNullable<SandboxRecord['pending']>
-/** The begin of a sandbox operation, as far as its end repeats it. */
+/** The part of a sandbox operation's begin receipt that its end receipt repeats. */
 export type RecordedBegin = PendingBegin['begin']
 
 export function parseSandbox(document: string): SandboxRecord {
@@ -158,7 +161,7 @@ export function damagedSandboxError(id: string, why: string): CraikError {
   })
 }
 
-/** Whether it says that a record is not as Craik wrote it. */
+/** Returns whether an error says that a record is not as Craik wrote it. */
 export function isDamage(error: unknown): boolean {
   return error instanceof CraikError && (error.code === 'tampered' || error.code === 'store_damaged')
 }

@@ -1,4 +1,7 @@
-/** Sandboxes and their jobs inside a transaction: followed only with a seal that fits, written only with a new one. */
+/**
+ * Sandboxes and their jobs in a transaction. Records are followed only with a valid seal, and written only with a new
+ * one.
+ */
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -19,18 +22,18 @@ import {
   unknownSandbox,
 } from './sandbox-record.ts'
 
-/** The writer thread's sealer, as far as sandboxes need it. */
+/** The part of the writer thread's sealer that sandboxes need. */
 export interface SandboxSealer extends ReceiptWriter, RecordSealer {}
 
-/** What is sealed of a job: it never changes, but for the epoch of one that is sent again. */
+/** The sealed part of a job. It never changes, except for the epoch of a job that is sent again. */
 export interface JobDocument {
   readonly operation: OperationName
   readonly operator: string
   readonly epoch: string
-  /** The seal of the spec, by which the same request is known again. */
+  /** The seal of the spec, which identifies a repeated request. */
   readonly spec: string
   readonly begin: RecordedBegin
-  /** It is ended when nobody has read it or fed it for so long. */
+  /** Craik ends the job when no client has read it or sent it input for this time. */
   readonly endsWhenLeftMs?: number
 }
 
@@ -52,18 +55,20 @@ export class SandboxRecords {
     this.nowMs = clock.nowMs()
   }
 
-  /** A record says which process ends and which folder goes: one that was changed is not followed. */
+  /**
+   * Reads a sandbox. Its record says which process to end and which folder to remove, so a changed record is refused.
+   */
   async sandbox(id: string): Promise<SandboxRecord> {
     const row = await this.tables.sandboxes.get(id)
     if (row === undefined) throw unknownSandbox(id)
-    if (this.isOurs(`sandbox:${id}`, row)) return parseSandbox(row.document)
+    if (this.isSealValid(`sandbox:${id}`, row)) return parseSandbox(row.document)
     throw damagedSandboxError(id, 'was changed outside Craik')
   }
 
   async put(record: SandboxRecord, how: 'insert' | 'update'): Promise<SandboxRecord> {
     const changed = { ...record, updated_at_ms: this.nowMs }
     const document = canonicalJson(JSON.parse(JSON.stringify(changed)) as Json)
-    // What could not be read again is not written.
+    // A record that could not be read again is not written.
     parseSandbox(document)
     const seal = await this.sealer.sealRecord(this.tables, `sandbox:${record.id}`, document)
     const row = { id: record.id, document, seal, createdAtMs: record.created_at_ms }
@@ -81,18 +86,18 @@ export class SandboxRecords {
     })
   }
 
-  /** Oldest first. One that was changed is evidence: it stays as it is, and holds up no other. */
+  /** Returns the oldest job first. A changed record is evidence: it stays as it is, and does not block the others. */
   async openJobs(sandboxId: string): Promise<readonly RecordedJob[]> {
     const rows = (await this.tables.sandboxJobs.open(sandboxId)).filter((row) => this.#fits(row))
     return rows.map((row) => ({ row, job: JSON.parse(row.document) as JobDocument }))
   }
 
   #fits(row: SandboxJobRow): boolean {
-    return this.isOurs(sealOfJob(row.sandboxId, row.jobId, row.beginId), row)
+    return this.isSealValid(sealOfJob(row.sandboxId, row.jobId, row.beginId), row)
   }
 
-  /** Whether its seal fits. One that names a key which is not here is none of ours. */
-  isOurs(what: string, { document, seal }: Pick<SandboxJobRow, 'document' | 'seal'>): boolean {
+  /** Returns whether the seal is valid. A seal with an unknown key is not Craik's. */
+  isSealValid(what: string, { document, seal }: Pick<SandboxJobRow, 'document' | 'seal'>): boolean {
     try {
       return this.sealer.checkRecord(what, document, seal) === 'verified'
     } catch {
@@ -109,7 +114,7 @@ export class SandboxRecords {
     return { document, seal: await this.sealer.sealRecord(this.tables, what, document) }
   }
 
-  /** The end of an open job, once: undefined when it was not open. */
+  /** Ends an open job, once. Returns `undefined` when the job was not open. */
   async endJob({ row, job }: RecordedJob, outcome: Outcome): Promise<ReceiptRef | undefined> {
     const { sandboxId, jobId, beginId, adopted } = row
     if (!(await this.tables.sandboxJobs.end(sandboxId, jobId))) return undefined
@@ -117,7 +122,7 @@ export class SandboxRecords {
     return this.sealer.append(this.tables, endDraft(beginId, job.begin, { ...outcome, metadata }))
   }
 
-  /** The end of the create or delete in progress. */
+  /** Ends the transition in progress. */
   async endPending(pending: PendingBegin, outcome: Outcome): Promise<ReceiptRef> {
     const adopted = ownerState(pending.owner) === 'dead'
     const metadata = { ...outcome.metadata, ...(adopted && { adopted }) }
@@ -127,7 +132,7 @@ export class SandboxRecords {
     )
   }
 
-  /** A digest that nobody without the log's key can make or try out. */
+  /** Returns a digest that cannot be computed or guessed without the log's key. */
   async pin(what: string, value: Json): Promise<string> {
     const seal = await this.sealer.sealRecord(this.tables, what, this.serialize(value))
     return `sha256:${seal.slice(seal.indexOf(':') + 1)}`

@@ -1,4 +1,4 @@
-/** What was begun goes on for as long as the grant that allowed it lasts, or another one would allow it now. */
+/** An operation may continue while the grant that allowed it is valid, or while another grant would allow it now. */
 import type { JobId } from '../../lib/ids.ts'
 import { currentOwner } from '../../lib/owner.ts'
 import type { Capability } from '../../policy/capabilities.ts'
@@ -9,18 +9,21 @@ import type { RecordedBegin, SandboxRecord } from './sandbox-record.ts'
 import type { SandboxRecords } from './sandbox-records.ts'
 import type { Denied, RecheckInput } from './tokens.ts'
 
-/** The grant that a begin names, if it names one. */
+/** Returns the grant that a begin receipt names, if any. */
 export function grantOf({ links }: RecordedBegin): string | undefined {
   return typeof links.grant_id === 'string' ? links.grant_id : undefined
 }
 
-/** Neither revoked nor expired. One whose uses are spent still carries what they were spent on. */
-export async function carries(tables: Tables, grantId: string, nowMs: number): Promise<boolean> {
+/**
+ * Returns whether a grant is neither revoked nor expired. A grant without uses left still authorizes what they were
+ * spent on.
+ */
+export async function isGrantValid(tables: Tables, grantId: string, nowMs: number): Promise<boolean> {
   const grant = await findGrant(tables, grantId)
   return grant?.found === 'grant' && !grant.revoked && nowMs < grant.expires_at_ms
 }
 
-/** For a stream that is open: whether it may stay so. */
+/** Checks whether an open stream may stay open. */
 export async function recheck(
   records: SandboxRecords,
   { id, begin, jobId, action }: RecheckInput,
@@ -28,7 +31,10 @@ export async function recheck(
   return requireStillAuthorized(records, await records.sandbox(id), begin, { jobId, action })
 }
 
-/** Undefined: it may go on. Otherwise policy has said no, and the receipt of that is written. No use is spent. */
+/**
+ * Returns `undefined` when the operation may continue. Otherwise policy denied it, and the receipt of the denial is
+ * written. It spends no use of a grant.
+ */
 export async function requireStillAuthorized(
   records: SandboxRecords,
   record: SandboxRecord,
@@ -36,12 +42,12 @@ export async function requireStillAuthorized(
   { jobId, action }: { readonly jobId?: JobId | undefined; readonly action: string },
 ): Promise<Denied | undefined> {
   const grantId = grantOf(begin)
-  if (grantId !== undefined && (await carries(records.tables, grantId, records.nowMs))) return undefined
+  if (grantId !== undefined && (await isGrantValid(records.tables, grantId, records.nowMs))) return undefined
   const { operator } = begin
   const asks = { capability: begin.capability as Capability, operation: begin.operation }
   const request = requestAbout(record, asks, { operator })
   if ((await evaluateSandbox(records, request)).isAllowed) return undefined
-  // Asked with the grant of then, so that the receipt says what became of it.
+  // Evaluates the request with the original grant, so that the receipt says what became of it.
   const evaluated = await evaluateSandbox(records, { ...request, grantId })
   const settled = await commitDecision(
     records,

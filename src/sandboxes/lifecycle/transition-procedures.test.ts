@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { UNBOUNDED } from './admission.ts'
 import {
-  ADA,
+  ADA_USER,
   approveCreate,
   BOB,
   creation,
@@ -29,7 +29,7 @@ function begin(
   verb: 'stop' | 'resume' | 'pause',
   more: object = {},
 ) {
-  return fixture.store.write(beginTransition, { id, verb, operator: ADA, owner: ME, ...more })
+  return fixture.store.write(beginTransition, { id, verb, operator: ADA_USER, owner: ME, ...more })
 }
 
 async function runTransition(
@@ -47,7 +47,7 @@ async function runTransition(
   return ended.record
 }
 
-test('a stop and a resume keep policy, grants and spec, and end the jobs of before as stopped', async () => {
+test('a stop and a resume keep policy, grants and spec, and end earlier jobs as stopped', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   await fixture.beginAllowed(record.id, hello())
@@ -75,7 +75,7 @@ test('a stop and a resume keep policy, grants and spec, and end the jobs of befo
   expect(await fixture.begin(record.id)).toMatchObject({ effect: 'allowed' })
 })
 
-test('what is done already is decided and on record, begun and ended, and nothing changes', async () => {
+test('a transition that is already done is decided and recorded with begin and end, and changes nothing', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   expect(await begin(fixture, record, 'resume')).toMatchObject({ effect: 'already' })
@@ -94,7 +94,7 @@ test('what is done already is decided and on record, begun and ended, and nothin
   expect(await fixture.store.tables.openReceipts.list()).toEqual([])
 })
 
-test('a paused one is resumed as it is, without counting as another', async () => {
+test('a paused sandbox is unpaused by a resume, without counting against the limit again', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   const paused = await runTransition(fixture, record, 'pause')
@@ -110,7 +110,7 @@ test('a paused one is resumed as it is, without counting as another', async () =
   expect(going).toMatchObject({ state: 'paused', place: PLACE })
 })
 
-test('what fails leads back, and says why', async () => {
+test('a failed transition restores the earlier state and records the reason', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   await runTransition(fixture, record, 'stop')
@@ -123,7 +123,7 @@ test('what fails leads back, and says why', async () => {
   )
 })
 
-test('two things are not at it at once, and what was given up by the dead is taken over when that is asked for', async () => {
+test('two transitions cannot run at once, and one that a dead process left is taken over on request', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   await begin(fixture, record, 'stop', { owner: DEAD })
@@ -132,11 +132,13 @@ test('two things are not at it at once, and what was given up by the dead is tak
     message: expect.stringContaining('it is being stopped'),
   })
   const { id } = record
-  await expect(fixture.store.write(beginDelete, { id, operator: ADA, owner: ME })).rejects.toMatchObject({
-    code: 'conflict',
-  })
+  await expect(fixture.store.write(beginDelete, { id, operator: ADA_USER, owner: ME })).rejects.toMatchObject(
+    {
+      code: 'conflict',
+    },
+  )
   expect(
-    await fixture.store.write(beginDelete, { id, operator: ADA, owner: ME, takeOver: true }),
+    await fixture.store.write(beginDelete, { id, operator: ADA_USER, owner: ME, takeOver: true }),
   ).toMatchObject({ effect: 'allowed', record: { state: 'deleting' } })
   await fixture.store.write(endDelete, { id, status: 'passed' })
   const ends = (await fixture.store.bodies()).filter(({ phase }) => phase === 'end')
@@ -156,12 +158,12 @@ test('an idle stop is refused while a job is open', async () => {
   expect(await begin(fixture, record, 'stop')).toMatchObject({ effect: 'allowed' })
 })
 
-test('the last place goes to one of two that ask for it', async () => {
+test('the last free slot goes to one of two requests', async () => {
   const fixture = new LifecycleStore()
   const admission = { ...UNBOUNDED, running: 1 }
   const first = await fixture.sandbox({ admission })
   await runTransition(fixture, first, 'stop')
-  await approveCreate(fixture.store, fixture.clock, { operator: ADA })
+  await approveCreate(fixture.store, fixture.clock, { operator: ADA_USER })
   const both = await Promise.allSettled([
     fixture.store.write(beginCreate, creation({ admission })),
     begin(fixture, first, 'resume', { admission }),
@@ -170,11 +172,11 @@ test('the last place goes to one of two that ask for it', async () => {
   expect(both[1]).toMatchObject({
     reason: { code: 'limit_reached', details: { limit: 'running', asked: 1, in_use: 1, most: 1 } },
   })
-  // Refused, it is as it was: nothing is open.
+  // The refused request left nothing open.
   expect(await fixture.store.tables.openReceipts.list()).toHaveLength(1)
 })
 
-test('a record of before there were states to leave is read', async () => {
+test('a record from before sandboxes had `ends` can be read', async () => {
   const fixture = new LifecycleStore()
   const record = await fixture.sandbox()
   const { ends, active_at_ms, started_at_ms, stopped_at_ms, ...old } = record
@@ -185,7 +187,7 @@ test('a record of before there were states to leave is read', async () => {
   })
 })
 
-test('when something last happened is kept, and never goes back', async () => {
+test('the time of the last activity is recorded, and never goes back', async () => {
   const fixture = new LifecycleStore()
   const { id, active_at_ms } = await fixture.sandbox()
   const laterMs = active_at_ms! + 60_000

@@ -1,4 +1,4 @@
-/** What is done to a sandbox as a whole: begun in one transaction with its decision, ended in another. */
+/** Transitions of a sandbox as a whole. Each begins in one transaction with its decision, and ends in another. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { endDraft } from '../../receipts/receipt-log.ts'
@@ -38,7 +38,7 @@ export async function beginTransition(
   const { operation, from, already, during } = TRANSITIONS[verb]
   const evaluated = await evaluateSandbox(records, requestAbout(record, OPERATIONS[operation], input))
   const isDone = already.includes(state)
-  // Only who may do it is told how things stand.
+  // Only a caller who may do it learns the sandbox's state.
   if (evaluated.isAllowed) await requirePossible(records, record, input, verb, isDone || from.includes(state))
   const settled = await commitDecision(
     records,
@@ -67,7 +67,10 @@ export async function beginTransition(
   }
 }
 
-/** As it is, or, of what was given up in the middle, as it will be taken to be. */
+/**
+ * Returns the state of the sandbox. If a transition was abandoned, returns the state in which it will be recorded as
+ * ended.
+ */
 function stateToKeep({ state, pending }: SandboxRecord, input: BeginTransitionInput): SandboxState {
   if (pending === null || input.takeOver !== true || !isFree(pending.owner, input.owner)) return state
   const verb = verbInProgress(state, pending.from)
@@ -87,7 +90,7 @@ async function requirePossible(
     throw notPossible(verb, record)
   if (input.unlessBusy === true && (await records.openJobs(record.id)).length > 0)
     throw new CraikError('conflict', `sandbox ${record.name} has running jobs`)
-  if (input.admission !== undefined && !STATES[record.state].takesRoom) {
+  if (input.admission !== undefined && !STATES[record.state].usesCapacity) {
     const rows = await records.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
     requireCapacity(rows, record.spec.limits, input.admission, 'resume')
   }
@@ -105,7 +108,7 @@ export async function endTransition(
     throw new CraikError('conflict', `sandbox ${id} has no operation in progress: it is ${record.state}`)
   const to = outcomeOf(verb, status, pending.from, instance !== undefined)
   if (to === 'removed') throw new CraikError('internal', `the end of ${verb} removes the record`)
-  const hasInstance = STATES[to].takesRoom
+  const hasInstance = STATES[to].usesCapacity
   if (!hasInstance) await endInstance(records, id, to)
   const receipt = await records.endPending(pending, {
     status,
@@ -118,7 +121,7 @@ export async function endTransition(
     },
   })
   const { nowMs } = records
-  const wasStopped = pending.from !== null && !STATES[pending.from].takesRoom
+  const wasStopped = pending.from !== null && !STATES[pending.from].usesCapacity
   const changed: SandboxRecord = {
     ...record,
     state: to,
@@ -132,7 +135,10 @@ export async function endTransition(
   return { record: await records.put(changed, 'update'), receipt }
 }
 
-/** In the transaction after which no job begins: also what was begun so late that nobody knows of it yet. */
+/**
+ * Ends the jobs of an instance. It runs in the transaction after which no job begins, so it also finds jobs that began
+ * too late for any process to follow them.
+ */
 export async function endInstance(
   records: SandboxRecords,
   id: SandboxId,
@@ -142,7 +148,7 @@ export async function endInstance(
   await closeLeftEpochs(records, { id })
 }
 
-/** How a job ends with the place that it ran in. */
+/** The ends of a sandbox's jobs, by the state that the sandbox gets. */
 const JOB_ENDS: Readonly<Partial<Record<SandboxState | 'removed', Parameters<SandboxRecords['endJob']>[1]>>> =
   {
     stopped: { status: 'failed', metadata: { outcome: 'stopped' } },

@@ -13,11 +13,11 @@ import {
 } from './transitions.ts'
 
 const STATUSES = ['passed', 'failed', 'indeterminate'] as const
-/** In which nothing is in progress. */
+/** The states in which no transition is in progress. */
 const SETTLED = SANDBOX_STATES.filter((state) => VERBS.every((verb) => TRANSITIONS[verb].during !== state))
 
 describe('the table of transitions', () => {
-  it('leads from settled states over one in progress to settled ones, or to the end of the record', () => {
+  it('leads from settled states through one in progress to settled ones, or to the end of the record', () => {
     for (const verb of VERBS) {
       const { from, already, during } = TRANSITIONS[verb]
       expect(SETTLED).not.toContain(during)
@@ -29,7 +29,7 @@ describe('the table of transitions', () => {
     }
   })
 
-  it('knows what is in progress by the state, and by where that began', () => {
+  it('identifies the transition in progress by its state and by the state in which it began', () => {
     for (const verb of VERBS)
       for (const state of TRANSITIONS[verb].from)
         expect(verbInProgress(TRANSITIONS[verb].during, state)).toBe(verb)
@@ -38,7 +38,7 @@ describe('the table of transitions', () => {
     for (const state of SETTLED) expect(verbInProgress(state, null)).toBeUndefined()
   })
 
-  it('can leave every settled state, and delete from each', () => {
+  it('allows resume and delete in every settled state', () => {
     expect(SETTLED.toSorted()).toEqual(['lost', 'paused', 'running', 'stopped'])
     expect(TRANSITIONS.delete.from.toSorted()).toEqual(SETTLED.toSorted())
     for (const state of SETTLED) {
@@ -55,7 +55,7 @@ describe('admission', () => {
     { requiredKeys: ['memoryBytes', 'processes'] },
   )
 
-  it('lets in whatever fits, and nothing else', () => {
+  it('accepts what fits, and nothing else', () => {
     const rows = fc.array(fc.tuple(fc.constantFrom(...SANDBOX_STATES), limits), { maxLength: 8 })
     const most = fc.record({
       total: fc.integer({ min: 1, max: 9 }),
@@ -77,7 +77,7 @@ describe('admission', () => {
             ...before,
             admissionRow(state, what === 'create' ? one : { ...one, diskBytes: 0 }),
           ])
-          // Of one that is resumed, the count and the disk are among those of before.
+          // A resumed sandbox is already part of the earlier count and disk size.
           if (what === 'resume') after.total--
           const grows = (name: keyof typeof limit) => after[name] > inUse(before)[name]
           const fits = (Object.keys(limit) as (keyof typeof limit)[]).every(
@@ -91,7 +91,7 @@ describe('admission', () => {
     )
   })
 
-  it('names the limit, the amounts, and the sandbox that was left alone for longest', () => {
+  it('names the limit, the amounts, and the sandbox that was idle for longest', () => {
     const requested = { memoryBytes: 5, processes: 1 }
     const rows = [
       admissionRow('running', requested, { name: 'busy', active_at_ms: 20 }),
@@ -111,6 +111,6 @@ describe('admission', () => {
         hint: expect.stringContaining('craik sandbox delete off'),
       }),
     )
-    expect(STATES.stopped.takesRoom).toBe(false)
+    expect(STATES.stopped.usesCapacity).toBe(false)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The states of a sandbox, and what leads from one to another. What is not in this table does not happen: whoever
- * begins, ends or recovers something asks here.
+ * The states of a sandbox, and the transitions between them. Only the transitions in this table happen: all code that
+ * begins, ends or recovers one uses it.
  */
 import { CraikError } from '../../errors.ts'
 import type { OperationName } from '../operations.ts'
@@ -18,15 +18,18 @@ export const SANDBOX_STATES = [
   'deleting',
   'lost',
 ] as const
-/** `stopped`: nothing runs, its disk is kept. `lost`: the same, but nobody told it to end, or ending it failed. */
+/**
+ * `stopped`: nothing runs, and the disk is kept. `lost`: the same, but the sandbox ended by itself, or stopping it
+ * failed.
+ */
 export type SandboxState = (typeof SANDBOX_STATES)[number]
 
 interface StateFacts {
-  /** Whether a place may exist, which takes memory and processors of this machine. */
-  readonly takesRoom: boolean
-  /** In the words of "sandbox parser is …". */
-  readonly told: string
-  /** The command that leads on, with the id in place of ID. */
+  /** Whether an instance may exist, which takes memory and processors of the host. */
+  readonly usesCapacity: boolean
+  /** Completes the sentence "sandbox parser is …". */
+  readonly description: string
+  /** The next command for the user, with ID where the name goes. */
   readonly next: string
 }
 
@@ -34,20 +37,20 @@ const SEE = 'craik sandbox show ID'
 const RESUME = 'craik sandbox resume ID'
 
 export const STATES: Readonly<Record<SandboxState, StateFacts>> = {
-  creating: { takesRoom: true, told: 'still being created', next: SEE },
-  running: { takesRoom: true, told: 'running', next: SEE },
-  pausing: { takesRoom: true, told: 'being paused', next: SEE },
-  paused: { takesRoom: true, told: 'paused; resume it first', next: RESUME },
-  stopping: { takesRoom: true, told: 'being stopped', next: SEE },
-  stopped: { takesRoom: false, told: 'stopped; resume it first', next: RESUME },
-  resuming: { takesRoom: true, told: 'being resumed', next: SEE },
-  snapshotting: { takesRoom: true, told: 'being snapshotted', next: SEE },
-  restoring: { takesRoom: true, told: 'being restored', next: SEE },
-  deleting: { takesRoom: true, told: 'being deleted', next: SEE },
-  lost: { takesRoom: false, told: 'lost', next: RESUME },
+  creating: { usesCapacity: true, description: 'still being created', next: SEE },
+  running: { usesCapacity: true, description: 'running', next: SEE },
+  pausing: { usesCapacity: true, description: 'being paused', next: SEE },
+  paused: { usesCapacity: true, description: 'paused; resume it first', next: RESUME },
+  stopping: { usesCapacity: true, description: 'being stopped', next: SEE },
+  stopped: { usesCapacity: false, description: 'stopped; resume it first', next: RESUME },
+  resuming: { usesCapacity: true, description: 'being resumed', next: SEE },
+  snapshotting: { usesCapacity: true, description: 'being snapshotted', next: SEE },
+  restoring: { usesCapacity: true, description: 'being restored', next: SEE },
+  deleting: { usesCapacity: true, description: 'being deleted', next: SEE },
+  lost: { usesCapacity: false, description: 'lost', next: RESUME },
 }
 
-/** What is asked of a sandbox as a whole. `resume` is `unpause` when it is paused. */
+/** The transitions of a sandbox as a whole. `resume` becomes `unpause` when the sandbox is paused. */
 export const VERBS = [
   'create',
   'stop',
@@ -60,24 +63,24 @@ export const VERBS = [
 ] as const
 export type Verb = (typeof VERBS)[number]
 
-/** `before`: the state in which it began. `removed`: there is no record any more. */
+/** `before`: the state in which the transition began. `removed`: the record no longer exists. */
 type Outcome = SandboxState | 'before' | 'removed'
 
 interface Transition {
-  /** What policy is asked. */
+  /** The operation that policy evaluates. */
   readonly operation: OperationName
   readonly from: readonly SandboxState[]
-  /** In these it is done already: it succeeds, with receipts that say so. */
+  /** In these states there is nothing to do: the transition succeeds, and its receipts say so. */
   readonly already: readonly SandboxState[]
   readonly during: SandboxState
   readonly passed: Outcome
-  /** The same when a place was started in it; only of what starts one or not. */
+  /** The state after success when an instance was started. Only for transitions that may start one or not. */
   readonly started?: SandboxState
-  /** Also when it is not known how far it got. */
+  /** Also the outcome when it is unknown how far the transition got. */
   readonly failed: Outcome
   /**
-   * What the next process does when the one that began it died in the middle. `finish`: does the rest of it, and ends
-   * it as passed. `undo`: brings back what was before, and ends it as indeterminate, which leads where `failed` does.
+   * How the next process recovers the transition when the process that began it died. `finish` completes it and ends it
+   * as passed. `undo` restores the earlier state and ends it as indeterminate, with the outcome in `failed`.
    */
   readonly recovery: 'finish' | 'undo'
 }
@@ -158,22 +161,22 @@ export const TRANSITIONS: Readonly<Record<Verb, Transition>> = {
   },
 }
 
-/** What may happen without anybody asking: its last process ended. */
+/** The transition that happens without a request: the last process of the sandbox ended. */
 export const LOSS = { from: ['running', 'paused'], to: 'lost' } as const satisfies {
   readonly from: readonly SandboxState[]
   readonly to: SandboxState
 }
 
-/** Only then is anything in it reached. */
+/** The only state in which the host can reach anything in the sandbox. */
 export const OPERABLE: SandboxState = 'running'
 
-/** What is in progress, by the state that it shows; `from` tells `resume` and `unpause` apart. */
+/** Returns the transition in progress for a state. `from` distinguishes `resume` from `unpause`. */
 export function verbInProgress(state: SandboxState, from: SandboxState | null): Verb | undefined {
   const found = VERBS.filter((verb) => TRANSITIONS[verb].during === state)
   return found.find((verb) => from !== null && TRANSITIONS[verb].from.includes(from)) ?? found[0]
 }
 
-/** Where it goes; `from` is null in what was begun by a Craik that did not write it down. */
+/** Returns the state after a transition. `from` is null if a Craik version began it that did not record the state. */
 export function outcomeOf(
   verb: Verb,
   status: 'passed' | 'failed' | 'indeterminate',
@@ -185,19 +188,19 @@ export function outcomeOf(
   return outcome === 'before' ? (from ?? 'lost') : outcome
 }
 
-/** `resume` of a paused one only lets it go on. */
+/** Resuming a paused sandbox only unpauses it. */
 export function verbFor(verb: Verb, state: SandboxState): Verb {
   return verb === 'resume' && TRANSITIONS.unpause.from.includes(state) ? 'unpause' : verb
 }
 
-/** The sandbox exists, and nothing in it can be reached now. */
+/** Returns the error for a sandbox that exists, but in which nothing can be reached now. */
 export function notRunning(sandbox: {
   readonly id: string
   readonly name: string
   readonly state: SandboxState
   readonly notice: string | null
 }): CraikError {
-  const { told: message, next } = STATES[sandbox.state]
+  const { description: message, next } = STATES[sandbox.state]
   const why = sandbox.state === 'lost' && sandbox.notice !== null ? `: ${sandbox.notice}` : ''
   return new CraikError('sandbox_stopped', `sandbox ${sandbox.name} is ${message}${why}`, {
     hint: hintOf(next, sandbox),
@@ -205,12 +208,12 @@ export function notRunning(sandbox: {
   })
 }
 
-/** Something else is at it, or its state does not allow it. */
+/** Returns the error for a transition that the state does not allow, or that another transition blocks. */
 export function notPossible(
   verb: Verb,
   sandbox: { readonly id: string; readonly name: string; readonly state: SandboxState },
 ): CraikError {
-  const { told: message, next } = STATES[sandbox.state]
+  const { description: message, next } = STATES[sandbox.state]
   return new CraikError('conflict', `cannot ${verb} sandbox ${sandbox.name}: it is ${message}`, {
     hint: hintOf(next, sandbox),
     details: { state: sandbox.state },

@@ -8,7 +8,7 @@ import type { SandboxAccount } from './manager-options.ts'
 import type { Refusals } from './refuse-inbound.ts'
 
 export interface ActiveSandbox {
-  /** The record at the time of acquisition. Only the store knows the current state. */
+  /** The record at the time of acquisition. Only the store has the current state. */
   record: Pick<SandboxRecord, 'id' | 'spec' | 'place'>
   /** The same record, once the sandbox has an owner. Unset while it is warm. */
   owned?: SandboxRecord

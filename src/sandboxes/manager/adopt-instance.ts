@@ -41,7 +41,7 @@ export async function adoptInstance(
     const { held: active } = warm
     if (answer.effect !== 'adopted' && answer.effect !== 'taken') {
       // Another process took it off the record and cleans it up.
-      await registry.letGo(active)
+      await registry.release(active)
       continue
     }
     const { record } = answer
@@ -54,7 +54,7 @@ export async function adoptInstance(
       pool.note(shape, record.spec.container)
       await sendLogins(options, active, record, caller)
     }
-    return { record, made: { held: active, instance: instance } }
+    return { record, made: { active: active, instance: instance } }
   }
 }
 

@@ -3,11 +3,12 @@ import { PassThrough, Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import type { SandboxId } from '../../lib/ids.ts'
 import { revokeGrant } from '../../policy/grants.ts'
-import { caller, exec, jobId, type ManagerScene, managerScene, OPERATOR } from './manager.fixture.ts'
+import { caller, exec, jobId, MANAGER_OPERATOR, type ManagerScene, managerScene } from './manager.fixture.ts'
 
 async function revokeAll({ store }: ManagerScene, id: SandboxId): Promise<void> {
   for (const { id: grant, document, revokedAtMs } of await store.tables.grants.list(1000))
-    if (revokedAtMs === null && document.includes(`sandbox/${id}`)) await revokeGrant(store, grant, OPERATOR)
+    if (revokedAtMs === null && document.includes(`sandbox/${id}`))
+      await revokeGrant(store, grant, MANAGER_OPERATOR)
 }
 
 async function readUntilError(stream: Readable): Promise<unknown> {

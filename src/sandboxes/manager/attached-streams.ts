@@ -1,8 +1,8 @@
-/** Watches the open streams of a sandbox, and ends each one when no grant allows it any more. */
+/** Watches the open streams of a sandbox, and ends each one when no grant allows it. */
 import type { CraikError } from '../../errors.ts'
 import type { JobId, SandboxId } from '../../lib/ids.ts'
 import { deniedOperationError } from '../lifecycle/denied-operation.ts'
-import { carries, grantOf } from '../lifecycle/still-authorized.ts'
+import { grantOf, isGrantValid } from '../lifecycle/still-authorized.ts'
 import { type Begun, recheck } from '../lifecycle/tokens.ts'
 import type { ManagerOptions } from './manager-options.ts'
 
@@ -94,7 +94,7 @@ export class AttachedStreams {
     const nowMs = this.#options.clock.nowMs()
     const lasting = await this.#options.store.read(async (tables) => {
       const found = new Set<string>()
-      for (const id of grants) if (await carries(tables, id, nowMs)) found.add(id)
+      for (const id of grants) if (await isGrantValid(tables, id, nowMs)) found.add(id)
       return found
     })
     return [...byBegin.values()].filter(({ begun }) => {

@@ -5,13 +5,13 @@ import type { SandboxId } from '../../lib/ids.ts'
 import type { SupervisedSandboxes } from '../manager.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import { OPERATIONS, type OperationName } from '../operations.ts'
-import { caller, exec, jobId, type ManagerScene, REQUEST } from './manager.fixture.ts'
+import { caller, exec, jobId, type ManagerScene, SANDBOX_REQUEST } from './manager.fixture.ts'
 
 type Attempt = (manager: SupervisedSandboxes, by: ManagerCaller, id: SandboxId) => Promise<unknown>
 
 /** The type makes this exhaustive: a new operation of the table needs an attempt. */
 export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {
-  create: (manager, by) => manager.create(by, REQUEST),
+  create: (manager, by) => manager.create(by, SANDBOX_REQUEST),
   stop: (manager, by, id) => manager.stop(by, id),
   pause: (manager, by, id) => manager.pause(by, id),
   resume: (manager, by, id) => manager.resume(by, id),

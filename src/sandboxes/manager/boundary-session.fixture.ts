@@ -1,10 +1,12 @@
 /** A session on its own socket, and sidecars that connect to it and only send a greeting. */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { newId, type SandboxId } from '../../lib/ids.ts'
-import { HELLO, json, NEVER, speak } from '../boundary/hostile-sidecar.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+import { SIDECAR_HELLO, sendJson, serveHttp2 } from '../boundary/hostile-sidecar.fixture.ts'
 import { BoundarySession, type SessionParts } from './boundary-session.ts'
 import { EventLog } from './event-log.ts'
 import { eventually } from './manager.fixture.ts'
@@ -26,15 +28,15 @@ export async function sessionScene(parts: Partial<SessionParts> = {}) {
     dial(instance: string): Socket {
       const socket = connect(join(folder, 'socket', 'host.sock'))
       socket.on('error', () => {})
-      speak(socket, (stream, what) => {
-        if (what === 'GET /hello') json(stream, 200, { ...HELLO, instance })
+      serveHttp2(socket, (stream, what) => {
+        if (what === 'GET /hello') sendJson(stream, 200, { ...SIDECAR_HELLO, instance })
       })
       return socket
     },
     async waitForEvent(type: string, times = 1): Promise<void> {
       await eventually(async () => {
         let count = 0
-        for await (const event of session.events.read(false, NEVER)) if (event.type === type) count++
+        for await (const event of session.events.read(false, NEVER_ABORTED)) if (event.type === type) count++
         return count >= times || undefined
       })
     },

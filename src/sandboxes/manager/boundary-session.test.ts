@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { NEVER } from '../boundary/hostile-sidecar.fixture.ts'
+import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
+
 import { sessionScene } from './boundary-session.fixture.ts'
 
 describe('a connection that is lost before it is ready', () => {
@@ -20,7 +21,7 @@ describe('a connection that is lost before it is ready', () => {
     gates[0]!.resolve()
     await turn()
     expect(session.isConnected).toBe(false)
-    const waiting = session.boundary(NEVER)
+    const waiting = session.boundary(NEVER_ABORTED)
     scene.dial('second')
     await scene.waitForEvent('connected', 2)
     gates[1]!.resolve()
@@ -44,10 +45,10 @@ describe('a connection that is lost before it is ready', () => {
     const second = scene.dial('second')
     await scene.waitForEvent('connected', 2)
     gates[1]!.resolve()
-    expect((await session.boundary(NEVER)).hello.instance).toBe('second')
+    expect((await session.boundary(NEVER_ABORTED)).hello.instance).toBe('second')
     gates[0]!.resolve()
     await turn()
-    expect((await session.boundary(NEVER)).hello.instance).toBe('second')
+    expect((await session.boundary(NEVER_ABORTED)).hello.instance).toBe('second')
     second.destroy()
     await scene.waitForEvent('disconnected', 2)
     expect(session.isConnected).toBe(false)

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseCreate } from './create-request.ts'
-import { REQUEST } from './manager.fixture.ts'
+import { SANDBOX_REQUEST } from './manager.fixture.ts'
 
 describe('a request for a sandbox', () => {
   let folder: string
@@ -17,7 +17,7 @@ describe('a request for a sandbox', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   const parse = (changes: object, craikHome = join(folder, 'home'), as = uid) =>
-    parseCreate({ ...REQUEST, ...changes }, { craikHome, environment: {}, uid: as })
+    parseCreate({ ...SANDBOX_REQUEST, ...changes }, { craikHome, environment: {}, uid: as })
   const inPlace = (name: string) => ({ workspace: { mode: 'in-place', folder: join(folder, name) } })
 
   it('gets defaults for missing fields', () => {

@@ -3,13 +3,13 @@
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { findPinnedInside } from '../../lib/host-programs.ts'
-import { liesIn } from '../../lib/trusted-path.ts'
+import { findContainingFolder } from '../../lib/trusted-path.ts'
 import { parseInput, reference, refuseSecrets } from '../../policy/decision-request.ts'
 import {
   BACKEND_NAMES,
   type BackendName,
-  CONTAINER_LINES,
   CONTAINER_RUNTIMES,
+  CONTAINER_TRANSPORTS,
   type ContainerRequest,
   CREDENTIAL_MODES,
   type CredentialMode,
@@ -25,8 +25,8 @@ import {
   type VolumeSpec,
   type WorkspaceSpec,
 } from '../backend.ts'
-import { refuseSteering } from '../backends/process/sidecar-variables.ts'
-import { isOfCraik, resolveMount, resolveWorkspace } from '../backends/process/workspace.ts'
+import { refuseSidecarVariables } from '../backends/process/sidecar-variables.ts'
+import { overlapsCraikPrograms, resolveMount, resolveWorkspace } from '../backends/process/workspace.ts'
 import { HARNESS_NAME, MAX_HARNESSES } from '../harness-package.ts'
 import type { ExplicitFields } from '../lifecycle/explicit-fields.ts'
 import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../limit-bounds.ts'
@@ -123,7 +123,7 @@ const createRequest = z.strictObject({
         .regex(/^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,255}$/, 'must be the name or the id of an image')
         .optional(),
       runtime: z.enum(CONTAINER_RUNTIMES).optional(),
-      line: z.enum(CONTAINER_LINES).optional(),
+      line: z.enum(CONTAINER_TRANSPORTS).optional(),
     })
     .optional(),
   policyEnvelopeId: reference.optional(),
@@ -178,7 +178,7 @@ export function parseCreate(input: unknown, around: CreateContext): ParsedCreate
   const request = parseInput(createRequest, input, 'the sandbox')
   requireFit(request)
   const { environment = {}, mounts = [] } = request
-  refuseSteering(environment)
+  refuseSidecarVariables(environment)
   refuseVariables(environment, 'the environment of the sandbox')
   refuseSecrets({ name: request.name, environment, volumes: request.volumes }, 'the sandbox')
   const { workspace, owner } = resolve(request.workspace ?? { mode: 'copy' }, around)
@@ -290,7 +290,7 @@ function resolve(
       hint: `choose a project folder, such as a repository, or ${COPY_INSTEAD}`,
     })
   }
-  if (isOfCraik(folder)) {
+  if (overlapsCraikPrograms(folder)) {
     throw new CraikError('usage', 'the workspace overlaps Craik’s own program files, which the host runs', {
       hint: COPY_INSTEAD,
     })
@@ -311,15 +311,15 @@ function resolve(
 }
 
 /**
- * Returns the variable that names a trusted file or socket in the folder. The supervisor decides by it whom it talks
- * to.
+ * Returns the variable that names a trusted file or socket in the folder. Through these the supervisor finds what it
+ * trusts.
  */
 function findTrustedInside(folder: string, environment: NodeJS.ProcessEnv): string | undefined {
   return TRUSTED.find((name) =>
     (environment[name] ?? '')
       .replace(/^unix:\/\//, '')
       .split(':')
-      .some((path) => path.startsWith('/') && liesIn(path, [folder]) !== undefined),
+      .some((path) => path.startsWith('/') && findContainingFolder(path, [folder]) !== undefined),
   )
 }
 

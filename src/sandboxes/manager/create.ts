@@ -12,7 +12,7 @@ import { shapeOf } from '../pool/instance-shape.ts'
 import { adoptInstance } from './adopt-instance.ts'
 import { firstDisk, planContainerSpec, requestFrom } from './create-from-snapshot.ts'
 import { parseCreate } from './create-request.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import { showFolders } from './mount-folders.ts'
 import { observedMeasure } from './operation.ts'
 import { sendLogins } from './put-logins.ts'
@@ -43,7 +43,7 @@ export async function createSandbox(
     mounted: await listMountedFolders(home, async () => store),
   })
   if (parsed.workspace.mode === 'in-place') recordMountedFolder(home, parsed.workspace.folder)
-  const backend = backendCalled(options.backends, parsed.backend)
+  const backend = requireBackend(options.backends, parsed.backend)
   const beganAtMs = clock.nowMs()
   const { name, policyEnvelopeId, container: wanted, harnesses: named, ends, ...rest } = parsed
   const isOwnImage = backend.plan !== undefined && wanted?.image === undefined && snapshot === undefined
@@ -74,7 +74,7 @@ export async function createSandbox(
     if (container === undefined && !isRefused) await requireHarnesses(around, harnesses)
     const whole = { ...input, ...(container === undefined ? { harnesses } : { container }) }
     const write = () => store.write(beginCreate, whole)
-    const answer = await (parsed.volumes.length > 0 ? registry.volumes.pass(caller.signal, write) : write())
+    const answer = await (parsed.volumes.length > 0 ? registry.volumes.run(caller.signal, write) : write())
     if (answer.effect === 'denied') throw deniedOperationError(answer)
     if (answer.effect === 'allowed') return answer.record
     throw new CraikError('internal', 'a sandbox instance was adopted that was not offered')
@@ -99,10 +99,10 @@ export async function createSandbox(
       warm: warm !== undefined,
       measures: [observedMeasure('duration_ms', clock.nowMs() - beganAtMs)],
     })
-    made.held!.session.events.add('created')
-    registry.watch(made.held!, made.instance!)
+    made.active!.session.events.add('created')
+    registry.watch(made.active!, made.instance!)
     if (shape !== undefined) pool.note(shape, record.spec.container)
-    await sendLogins(options, made.held!, record, caller)
+    await sendLogins(options, made.active!, record, caller)
     if (leftOut !== undefined)
       return await recordNotice(options, ended.record!, `created from a snapshot, ${leftOut}`)
     return ended.record!

@@ -9,10 +9,10 @@ import {
   eventually,
   exec,
   jobId,
+  MANAGER_OPERATOR,
   type ManagerScene,
   managerScene,
-  OPERATOR,
-  readAll,
+  readOutput,
 } from './manager.fixture.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
 
@@ -24,7 +24,7 @@ function damage({ store }: ManagerScene, id: SandboxId): void {
     .run(id)
 }
 
-/** A zombie process, which waits for us as its parent, has a process id but does not run. */
+/** A zombie process has a process id but does not run. It waits for this process, its parent. */
 function isAlive(pid: number): boolean {
   return ownerOf(pid) !== undefined
 }
@@ -71,7 +71,7 @@ describe('a sandbox whose record was changed outside Craik', () => {
         if (document.includes(`sandbox/${id}`)) expect(revokedAtMs).not.toBeNull()
       // The other sandbox is unchanged.
       const ran = await scene.manager.jobs.start(caller(), other, jobId(), { spec: exec('echo', 'here') })
-      expect((await readAll(ran.output)).stdout).toBe('here\n')
+      expect((await readOutput(ran.output)).stdout).toBe('here\n')
     },
   )
 
@@ -100,7 +100,7 @@ describe('a sandbox whose record was changed outside Craik', () => {
     await expect(scene.manager.delete(caller('local-user:eve'), id)).rejects.toMatchObject({ code: 'denied' })
     expect(existsSync(join(scene.folder, 'sandboxes', id))).toBe(true)
     for (const grant of await scene.store.tables.grants.list(100))
-      if (grant.capability === 'sandbox.delete') await revokeGrant(scene.store, grant.id, OPERATOR)
+      if (grant.capability === 'sandbox.delete') await revokeGrant(scene.store, grant.id, MANAGER_OPERATOR)
     await expect(scene.manager.delete(caller(), id)).rejects.toMatchObject({ code: 'denied' })
     expect(await scene.receipts({ kind: 'denial', operation: 'delete' })).toHaveLength(2)
   })

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { listGrants, revokeGrant } from '../../policy/grants.ts'
 import { OPERATIONS, type OperationName } from '../operations.ts'
 import { ATTEMPTS, requireAllDenied } from './attempts.fixture.ts'
-import { caller, exec, jobId, managerScene, OPERATOR, readAll } from './manager.fixture.ts'
+import { caller, exec, jobId, MANAGER_OPERATOR, managerScene, readOutput } from './manager.fixture.ts'
 import { createScriptedBackend } from './scripted-instance.fixture.ts'
 
 describe('without a grant', () => {
@@ -32,7 +32,7 @@ describe('without a grant', () => {
     expect(new Set(backend.asked)).toEqual(new Set(['GET /hello', 'POST /accept']))
   })
 
-  it('a port is refused before anybody connects to it, with a denial that names the port', async () => {
+  it('a port is refused before a client connects to it, with a denial that names the port', async () => {
     const backend = createScriptedBackend()
     await using scene = managerScene(backend)
     const id = await scene.create()
@@ -42,7 +42,7 @@ describe('without a grant', () => {
     // The check in advance allows nothing, so it uses no grant and writes no receipt.
     expect(await scene.receipts()).toEqual(before)
     for (const { grant } of await listGrants(scene.store, Date.now()))
-      if (grant.capability === 'sandbox.forward') await revokeGrant(scene.store, grant.id, OPERATOR)
+      if (grant.capability === 'sandbox.forward') await revokeGrant(scene.store, grant.id, MANAGER_OPERATOR)
     await expect(inside.mayConnect(caller(), id, 3000)).rejects.toMatchObject({
       code: 'denied',
       hint: expect.stringContaining('craik grant create --capability sandbox.forward'),
@@ -57,9 +57,9 @@ describe('without a grant', () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = { spec: exec('true') }
-    await readAll((await scene.manager.jobs.start(caller(), id, jobId(), job)).output)
+    await readOutput((await scene.manager.jobs.start(caller(), id, jobId(), job)).output)
     for (const { grant } of await listGrants(scene.store, Date.now()))
-      if (grant.capability === 'sandbox.exec') await revokeGrant(scene.store, grant.id, OPERATOR)
+      if (grant.capability === 'sandbox.exec') await revokeGrant(scene.store, grant.id, MANAGER_OPERATOR)
     await expect(scene.manager.jobs.start(caller(), id, jobId(), job)).rejects.toMatchObject({
       code: 'denied',
     })

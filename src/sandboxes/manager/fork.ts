@@ -63,7 +63,7 @@ function requestLike(
     environment,
     ...(harnesses.length > 0 && { harnesses: harnesses.map(harnessName) }),
     forkOf: record.id,
-    // A person chose `forward` for one sandbox, and a copy of it does not inherit that.
+    // The user chose `forward` for one sandbox, and a copy of it does not inherit that.
     credentials: credentials === 'forward' ? 'none' : credentials,
     ...(container && {
       network: 'none',

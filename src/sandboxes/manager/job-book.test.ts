@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ADA, EPOCH, hello, LifecycleStore } from '../lifecycle/lifecycle.fixture.ts'
+import { ADA_USER, EPOCH, hello, LifecycleStore } from '../lifecycle/lifecycle.fixture.ts'
 import { sessionScene } from './boundary-session.fixture.ts'
 import { JobBook } from './job-book.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
@@ -23,7 +23,7 @@ it('an ended job is not opened again by a late answer that says that it is open'
   )
   const request = hello()
   const begun = await fixture.beginAllowed(id, request)
-  const job = { id: request.job!.id, operation: 'exec', operator: ADA, begun, adopted: false } as const
+  const job = { id: request.job!.id, operation: 'exec', operator: ADA_USER, begun, adopted: false } as const
   const entry = book.add(job)!
   expect(book.add(job)).toBe(entry)
   const first = book.inTurn(entry, () => book.end(entry, 'failed').then(() => 'ended'))

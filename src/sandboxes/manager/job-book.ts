@@ -13,7 +13,8 @@ import { claimedMeasure, observedMeasure } from './operation.ts'
 /** The limit is above the number of jobs that the sidecar runs at a time, plus those that are being started. */
 const OPEN_JOBS = 1024
 /**
- * How long a client that lost its connection can still request a job that was begun and that the sidecar does not know.
+ * The time in which a client that lost its connection can still request a job that was begun and that the sidecar does
+ * not have.
  */
 const MISSING_MS = 90_000
 /** After this time without a request an upload is abandoned. */
@@ -30,7 +31,7 @@ export interface OpenJobEntry {
   readonly begun: Begun
   readonly adopted: boolean
   readonly beganAtMs: number
-  /** The job is stopped when nobody has read or fed it for this time. */
+  /** Craik stops the job when no client has read it or sent it input for this time. */
   readonly endsWhenLeftMs?: number
   /** Whether the receipts of this epoch account for the job. */
   accounted: boolean
@@ -62,7 +63,7 @@ export class JobBook {
   readonly #jobs = new Map<JobId, OpenJobEntry>()
   /** The jobs that ended last. A late answer of the store could still list one of them as open. */
   readonly #over = new Set<JobId>()
-  /** The instance id of the sidecar that the sandbox started with. Another sidecar knows none of its jobs. */
+  /** The instance id of the sidecar that the sandbox started with. Another sidecar has none of its jobs. */
   readonly #instance: () => string | undefined
   #outOfMemoryKills: number | undefined
   #ended = 0
@@ -102,7 +103,7 @@ export class JobBook {
     return this.#jobs.get(id)
   }
 
-  /** Remembers how often the kernel had killed a process before, to notice later kills. */
+  /** Keeps how often the kernel had killed a process before, to notice later kills. */
   remember(outOfMemoryKills: number | undefined): void {
     this.#outOfMemoryKills ??= outOfMemoryKills
   }
@@ -236,7 +237,7 @@ export class JobBook {
     return now > before
   }
 
-  /** Asks the sandbox for the state of the jobs that nobody watches. */
+  /** Requests the state of the jobs from the sandbox, because some have no reader. */
   async look(boundary: Boundary, until: AbortSignal): Promise<void> {
     const jobs = [...this.#jobs.values()].filter((job) => job.operation !== 'file_write' && !job.ending)
     if (jobs.length > 0) {

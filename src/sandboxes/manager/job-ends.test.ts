@@ -5,16 +5,16 @@ import { encodeFrame, encodeJsonFrame, FRAME, FRAME_HEADER_BYTES } from '../../l
 import type { SandboxId } from '../../lib/ids.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
-import { json, RESULT } from '../boundary/hostile-sidecar.fixture.ts'
+import { RESULT, sendJson } from '../boundary/hostile-sidecar.fixture.ts'
 import { beginOperation } from '../lifecycle/tokens.ts'
 import {
   caller,
   eventually,
   exec,
   jobId,
+  MANAGER_OPERATOR,
   type ManagerScene,
   managerScene,
-  OPERATOR,
 } from './manager.fixture.ts'
 import { createScriptedBackend, nothingThere } from './scripted-instance.fixture.ts'
 
@@ -28,7 +28,7 @@ describe('a request that was refused', () => {
     const job = jobId()
     backend.answer = (stream, what, headers) => {
       if (!what.startsWith('PUT /jobs/')) nothingThere(stream, what, headers)
-      else if (putsOf(backend.asked) === 1) json(stream, 503, BUSY)
+      else if (putsOf(backend.asked) === 1) sendJson(stream, 503, BUSY)
       else runsAtOnce(stream)
     }
     const start = () => scene.manager.jobs.start(caller(), id, job, { spec: exec('true') })
@@ -50,8 +50,8 @@ describe('a request that was refused', () => {
     const upload = { upload: jobId(), path: 'file', bytes: 1, mode: 0o644 }
     backend.answer = (stream, what, headers) => {
       if (what !== 'PUT /files/content') nothingThere(stream, what, headers)
-      else if (putsOf(backend.asked) === 1) json(stream, 503, BUSY)
-      else json(stream, 200, { offset: 1, committed: true })
+      else if (putsOf(backend.asked) === 1) sendJson(stream, 503, BUSY)
+      else sendJson(stream, 200, { offset: 1, committed: true })
     }
     const write = () => scene.manager.files.write(caller(), id, upload, 0, Readable.from([Buffer.from('x')]))
     const both = await Promise.allSettled([write(), write()])
@@ -64,7 +64,7 @@ describe('a request that was refused', () => {
   })
 })
 
-describe('a begun job that the sidecar does not know', () => {
+describe('a begun job that the sidecar does not have', () => {
   const spec = exec('true')
   /** Begun by a process that lost the sandbox before it sent the job. */
   const beginJob = async (scene: ManagerScene, id: SandboxId) => {
@@ -72,7 +72,7 @@ describe('a begun job that the sidecar does not know', () => {
     const answer = await scene.store.write(beginOperation, {
       id,
       operation: 'exec',
-      operator: OPERATOR,
+      operator: MANAGER_OPERATOR,
       epoch: 'epoch_before',
       owner: scene.store.log.owner,
       job: { id: job, spec: { kind: 'exec', argv: ['true'] }, argv: ['true'] },
@@ -126,7 +126,7 @@ describe('a begun job that the sidecar does not know', () => {
     await using scene = managerScene(backend, clock)
     const id = await scene.create()
     backend.answer = (stream, what, headers) => {
-      if (what.startsWith('PUT /jobs/')) json(stream, 410, { code: 'gone', message: 'over' })
+      if (what.startsWith('PUT /jobs/')) sendJson(stream, 410, { code: 'gone', message: 'over' })
       else nothingThere(stream, what, headers)
     }
     await expectLost(scene, id, await beginJob(scene, id))
@@ -150,7 +150,7 @@ describe('the bytes of a job', () => {
     let send = (_frame: Buffer) => {}
     backend.answer = (stream, what, headers) => {
       if (what === 'GET /jobs') {
-        json(stream, 200, { jobs: [endedJobStatus(job)] })
+        sendJson(stream, 200, { jobs: [endedJobStatus(job)] })
       } else if (what.startsWith('PUT /jobs/')) {
         stream.respond({ ':status': 201 })
         send = (frame) => void stream.write(frame)
@@ -203,7 +203,8 @@ describe('a job that waits for the disk of its sandbox', () => {
     const job = jobId()
     const { result: _, ...rest } = endedJobStatus(job)
     backend.answer = (stream, what, headers) => {
-      if (what === 'GET /jobs') json(stream, 200, { jobs: [{ ...rest, state: 'running', waiting: 'disk' }] })
+      if (what === 'GET /jobs')
+        sendJson(stream, 200, { jobs: [{ ...rest, state: 'running', waiting: 'disk' }] })
       else if (what.startsWith('PUT /jobs/')) stream.respond({ ':status': 201 })
       else nothingThere(stream, what, headers)
     }

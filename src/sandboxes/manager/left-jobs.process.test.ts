@@ -1,4 +1,4 @@
-/** Jobs that depend on a client: only these are stopped when nobody reads or feeds them. */
+/** Jobs that depend on a client. Only these are stopped when no client reads them or sends them input. */
 import { once } from 'node:events'
 import { PassThrough, type Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'

@@ -3,14 +3,14 @@ import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { CrashingManager } from './crashing-manager.fixture.ts'
 import {
-  ask,
   type Command,
   countPassed,
   expectedState,
   formatCrash,
   type Model,
-  move,
+  moveModel,
   pick,
+  requestOperation,
   requireAccounted,
 } from './lifecycle-model.fixture.ts'
 
@@ -19,7 +19,7 @@ const MAX_SNAPSHOTS = 3
 const pickKept = ({ kept: stored }: Model, n: number): string => [...stored.keys()][n % stored.size]!
 const freshName = ({ kept: stored }: Model): string => `kept-${stored.size}`
 
-export class Snapshot implements Command {
+export class SnapshotCommand implements Command {
   readonly n: number
   constructor(n: number) {
     this.n = n
@@ -28,7 +28,7 @@ export class Snapshot implements Command {
   async run(model: Model, real: CrashingManager) {
     const [id, { state, files }] = pick(model, this.n)
     const name = freshName(model)
-    const made = ask(real, { verb: 'snapshot', name }, id)
+    const made = requestOperation(real, { verb: 'snapshot', name }, id)
     if (expectedState('snapshot', state) === undefined)
       await expect(made).rejects.toMatchObject({ code: 'conflict' })
     else {
@@ -52,14 +52,14 @@ class Restore implements Command {
   async run(model: Model, real: CrashingManager) {
     const [id, box] = pick(model, this.n)
     const name = pickKept(model, this.k)
-    const done = ask(real, { verb: 'restore', name }, id)
+    const done = requestOperation(real, { verb: 'restore', name }, id)
     const to = expectedState('restore', box.state)
     if (to === undefined) await expect(done).rejects.toMatchObject({ code: 'conflict' })
     else {
       await done
       // A restore stops the sandbox, even when it runs again afterwards.
-      move(model, id, 'stopped')
-      move(model, id, to)
+      moveModel(model, id, 'stopped')
+      moveModel(model, id, to)
       box.files = model.kept.get(name)!
     }
     await requireAccounted(model, real)
@@ -86,7 +86,11 @@ class CrashDuringSnapshot implements Command {
     const { afterWrites, isLastDone } = this
     const name = freshName(model)
     const before = await countPassed(real, 'snapshot', id)
-    await real.crash({ work: () => ask(real, { verb: 'snapshot', name }, id), afterWrites, isLastDone })
+    await real.crash({
+      work: () => requestOperation(real, { verb: 'snapshot', name }, id),
+      afterWrites,
+      isLastDone,
+    })
     if ((await countPassed(real, 'snapshot', id)) > before) model.kept.set(name, files)
     await requireAccounted(model, real)
   }
@@ -114,14 +118,18 @@ class CrashDuringRestore implements Command {
     const { afterWrites, isLastDone } = this
     const name = pickKept(model, this.k)
     const before = await countPassed(real, 'restore', id)
-    await real.crash({ work: () => ask(real, { verb: 'restore', name }, id), afterWrites, isLastDone })
+    await real.crash({
+      work: () => requestOperation(real, { verb: 'restore', name }, id),
+      afterWrites,
+      isLastDone,
+    })
     if ((await countPassed(real, 'restore', id)) > before) box.files = model.kept.get(name)!
     const found = (await real.manager.get(id)).state
     expect([box.state, expectedState('restore', box.state), 'lost']).toContain(found)
-    // The model does not know which jobs had ended by then, so all of them are stopped here.
-    if (box.jobs.length > 0) await ask(real, 'stop', id)
+    // The model does not track which jobs had ended by then, so all of them are stopped here.
+    if (box.jobs.length > 0) await requestOperation(real, 'stop', id)
     box.jobs = []
-    move(model, id, (await real.manager.get(id)).state)
+    moveModel(model, id, (await real.manager.get(id)).state)
     await requireAccounted(model, real)
   }
   toString = () => `restore(${this.n}, ${this.k}), ${formatCrash(this)}`
@@ -131,7 +139,7 @@ class CrashDuringRestore implements Command {
 export function snapshotCommands(n: fc.Arbitrary<number>): fc.Arbitrary<Command>[] {
   const k = fc.nat(MAX_SNAPSHOTS - 1)
   return [
-    n.map((of) => new Snapshot(of)),
+    n.map((of) => new SnapshotCommand(of)),
     fc.tuple(n, k).map(([of, to]) => new Restore(of, to)),
     fc
       .tuple(n, fc.nat(2), fc.boolean())

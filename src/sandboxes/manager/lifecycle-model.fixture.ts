@@ -23,11 +23,15 @@ export interface Model {
 }
 export type Command = fc.AsyncCommand<Model, CrashingManager>
 export const ASKED = ['stop', 'resume', 'pause', 'delete'] as const
-export type Asked = (typeof ASKED)[number]
+export type ModelOperation = (typeof ASKED)[number]
 /** The name of the snapshot to take or restore. */
-type RequestOf = Asked | { readonly verb: 'snapshot' | 'restore'; readonly name: string }
+type RequestOf = ModelOperation | { readonly verb: 'snapshot' | 'restore'; readonly name: string }
 
-export function ask({ manager }: CrashingManager, request: RequestOf, id: SandboxId): Promise<unknown> {
+export function requestOperation(
+  { manager }: CrashingManager,
+  request: RequestOf,
+  id: SandboxId,
+): Promise<unknown> {
   if (request === 'stop') return manager.stop(caller(), id, { graceMs: 2_000 })
   if (typeof request === 'string') return manager[request](caller(), id)
   const { verb, name } = request
@@ -44,7 +48,7 @@ export function expectedState(verb: Verb, state: SandboxState): SandboxState | '
   return from.includes(state) ? outcomeOf(chosen, 'passed', state, state === 'running') : undefined
 }
 
-export function move(model: Model, id: SandboxId, to: SandboxState | 'removed'): void {
+export function moveModel(model: Model, id: SandboxId, to: SandboxState | 'removed'): void {
   const box = model.boxes.get(id)!
   if (to === 'removed') model.boxes.delete(id)
   else {

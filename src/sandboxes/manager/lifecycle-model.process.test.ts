@@ -8,18 +8,26 @@ import type { SandboxState } from '../lifecycle/transitions.ts'
 import { CrashingManager } from './crashing-manager.fixture.ts'
 import {
   ASKED,
-  type Asked,
-  ask,
   type Command,
   expectedState,
   formatCrash,
   type Model,
-  move,
+  type ModelOperation,
+  moveModel,
   pick,
+  requestOperation,
   requireAccounted,
 } from './lifecycle-model.fixture.ts'
-import { Snapshot, snapshotCommands } from './lifecycle-model-snapshots.fixture.ts'
-import { allowCreate, caller, eventually, exec, jobId, REQUEST, readAll } from './manager.fixture.ts'
+import { SnapshotCommand, snapshotCommands } from './lifecycle-model-snapshots.fixture.ts'
+import {
+  allowCreate,
+  caller,
+  eventually,
+  exec,
+  jobId,
+  readOutput,
+  SANDBOX_REQUEST,
+} from './manager.fixture.ts'
 
 const RUNS = process.env.CRAIK_SOAK === '1' ? 200 : 10
 const MAX_COMMANDS = 12
@@ -29,7 +37,7 @@ class Create implements Command {
   check = ({ boxes }: Readonly<Model>) => boxes.size < MAX_SANDBOXES
   async run(model: Model, real: CrashingManager) {
     await allowCreate(real.store)
-    const { id } = await real.manager.create(caller(), REQUEST)
+    const { id } = await real.manager.create(caller(), SANDBOX_REQUEST)
     model.boxes.set(id, { state: 'running', jobs: [], ended: new Map(), files: 0 })
     await requireAccounted(model, real)
   }
@@ -37,9 +45,9 @@ class Create implements Command {
 }
 
 class Do implements Command {
-  readonly verb: Asked
+  readonly verb: ModelOperation
   readonly n: number
-  constructor(verb: Asked, n: number) {
+  constructor(verb: ModelOperation, n: number) {
     this.verb = verb
     this.n = n
   }
@@ -47,10 +55,11 @@ class Do implements Command {
   async run(model: Model, real: CrashingManager) {
     const [id, { state }] = pick(model, this.n)
     const to = expectedState(this.verb, state)
-    if (to === undefined) await expect(ask(real, this.verb, id)).rejects.toMatchObject({ code: 'conflict' })
+    if (to === undefined)
+      await expect(requestOperation(real, this.verb, id)).rejects.toMatchObject({ code: 'conflict' })
     else {
-      await ask(real, this.verb, id)
-      move(model, id, to)
+      await requestOperation(real, this.verb, id)
+      moveModel(model, id, to)
     }
     await requireAccounted(model, real)
   }
@@ -74,7 +83,7 @@ class Exec implements Command {
     if (box.state !== 'running') await expect(start()).rejects.toMatchObject({ code: 'sandbox_stopped' })
     else {
       box.files++
-      expect((await readAll((await start()).output)).stdout.trim()).toBe(String(box.files))
+      expect((await readOutput((await start()).output)).stdout.trim()).toBe(String(box.files))
     }
     await requireAccounted(model, real)
   }
@@ -111,7 +120,7 @@ class Kill implements Command {
     const [id] = pick(model, this.n)
     process.kill(real.backend.pids.get(id)!, 'SIGKILL')
     await eventually(async () => ((await real.manager.get(id)).state === 'lost' ? true : undefined))
-    move(model, id, 'lost')
+    moveModel(model, id, 'lost')
     await requireAccounted(model, real)
   }
   toString = () => `kill(${this.n})`
@@ -145,11 +154,11 @@ class CrashDuring implements Command {
     const { which, afterWrites, isLastDone } = this
     const possible = ASKED.filter((one) => (expectedState(one, state) ?? state) !== state)
     const verb = possible[which % possible.length]!
-    await real.crash({ work: () => ask(real, verb, id), afterWrites, isLastDone })
+    await real.crash({ work: () => requestOperation(real, verb, id), afterWrites, isLastDone })
     const found = (await real.manager.list()).find((listed) => listed.id === id)?.state ?? 'removed'
     const to = expectedState(verb, state)
     expect([state, ...(to === undefined ? [] : [to])]).toContain(found)
-    move(model, id, found as SandboxState)
+    moveModel(model, id, found as SandboxState)
     await requireAccounted(model, real)
   }
   toString = () => `verb ${this.which} of (${this.n}), ${formatCrash(this)}`
@@ -180,7 +189,7 @@ it('follows the table for any order of commands and any crash', { timeout: 600_0
       const model: Model = { boxes: new Map(), kept: new Map() }
       await new Create().run(model, real)
       await new Detach(0).run(model, real)
-      await new Snapshot(0).run(model, real)
+      await new SnapshotCommand(0).run(model, real)
       await fc.asyncModelRun(() => ({ model, real }), commands)
     }),
     { numRuns: RUNS, endOnFailure: true },

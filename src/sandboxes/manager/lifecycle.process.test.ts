@@ -14,18 +14,18 @@ import {
   eventually,
   exec,
   jobId,
+  MANAGER_OPERATOR,
   managerScene,
-  OPERATOR,
-  REQUEST,
-  readAll,
+  readOutput,
+  SANDBOX_REQUEST,
 } from './manager.fixture.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
 
-describe('creating', () => {
-  it('gives a sandbox that is connected, shown by id and by name', async () => {
+describe('creating a sandbox', () => {
+  it('returns one that is connected, and that can be found by id and by name', async () => {
     await using scene = managerScene()
     await allowCreate(scene.store)
-    const view = await scene.manager.create(caller(), { ...REQUEST, name: 'workbench' })
+    const view = await scene.manager.create(caller(), { ...SANDBOX_REQUEST, name: 'workbench' })
     expect(view).toMatchObject({
       name: 'workbench',
       state: 'running',
@@ -44,28 +44,28 @@ describe('creating', () => {
     expect(end).toMatchObject([{ status: 'passed', links: { sandbox_id: view.id } }])
   })
 
-  it('is undone whole when the place ends before it is ready', async () => {
+  it('is undone completely when the instance ends before it is ready', async () => {
     await using scene = managerScene(plainBackend({ program: ['/bin/false'] }))
     await allowCreate(scene.store)
-    await expect(scene.manager.create(caller(), REQUEST)).rejects.toMatchObject({
+    await expect(scene.manager.create(caller(), SANDBOX_REQUEST)).rejects.toMatchObject({
       code: 'boundary_failed',
       message: expect.stringContaining('ended before it was ready'),
     })
     await nothingLeft(scene)
   })
 
-  it('is undone whole when the place cannot be started', async () => {
+  it('is undone completely when the instance cannot be started', async () => {
     await using scene = managerScene(plainBackend({ program: ['/no/such/program'] }))
     await allowCreate(scene.store)
-    await expect(scene.manager.create(caller(), REQUEST)).rejects.toThrow()
+    await expect(scene.manager.create(caller(), SANDBOX_REQUEST)).rejects.toThrow()
     await nothingLeft(scene)
   })
 
-  it('is undone whole when the caller leaves', async () => {
+  it('is undone completely when the caller aborts', async () => {
     await using scene = managerScene(plainBackend({ program: ['/bin/sleep', '60'] }))
     await allowCreate(scene.store)
     const controller = new AbortController()
-    const creating = scene.manager.create(caller(OPERATOR, controller.signal), REQUEST)
+    const creating = scene.manager.create(caller(MANAGER_OPERATOR, controller.signal), SANDBOX_REQUEST)
     await eventually(async () => (await scene.manager.list())[0])
     controller.abort()
     await expect(creating).rejects.toThrow()
@@ -81,8 +81,8 @@ describe('creating', () => {
   }
 })
 
-describe('deleting', () => {
-  it('ends what runs, removes the folder without following its links, and takes the grants back', async () => {
+describe('deleting a sandbox', () => {
+  it('ends its processes, removes the folder without following links in it, and revokes the grants', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const outside = join(scene.folder, 'outside')
@@ -93,11 +93,11 @@ describe('deleting', () => {
     mkdirSync(join(workspace, 'closed', 'inner'), { recursive: true })
     chmodSync(join(workspace, 'closed'), 0)
     const deep = 'mkdir -p d; cd d; for i in $(seq 60); do mkdir -p $(printf x%.0s $(seq 200)); cd x*; done'
-    await readAll(
+    await readOutput(
       (await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('sh', '-c', deep) })).output,
     )
     const running = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('sleep', '60') })
-    const reading = readAll(running.output)
+    const reading = readOutput(running.output)
     await Promise.all([scene.manager.delete(caller(), id), expect(reading).rejects.toThrow()])
     expect(existsSync(join(scene.folder, 'sandboxes', id))).toBe(false)
     expect(existsSync(join(outside, 'precious'))).toBe(true)
@@ -112,7 +112,7 @@ describe('deleting', () => {
     expect(scene.complaints).toEqual([])
   })
 
-  it('twice at once is done once', async () => {
+  it('happens once when it is requested twice at the same time', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const both = await Promise.allSettled([
@@ -123,17 +123,17 @@ describe('deleting', () => {
   })
 })
 
-describe('recovering', () => {
-  it('finishes what a dead process was creating or deleting, and leaves what a living one is at', async () => {
+describe('recovering sandboxes', () => {
+  it('finishes or undoes what a dead process left, and does not touch what a living one is creating', async () => {
     await using scene = managerScene()
     const dead = deadOwner()
     const begin = async (owner: Owner) => {
       await allowCreate(scene.store)
       const id = newId<SandboxId>('sbx', Date.now())
       const answer = await scene.store.write(beginCreate, {
-        ...REQUEST,
+        ...SANDBOX_REQUEST,
         id,
-        operator: OPERATOR,
+        operator: MANAGER_OPERATOR,
         limits: { memoryBytes: 1, processes: 1 },
         hostUser: undefined,
         owner,
@@ -144,7 +144,7 @@ describe('recovering', () => {
     }
     const [left, held] = [await begin(dead), await begin(initOwner())]
     const going = await scene.create()
-    await scene.store.write(beginDelete, { id: going, operator: OPERATOR, owner: dead })
+    await scene.store.write(beginDelete, { id: going, operator: MANAGER_OPERATOR, owner: dead })
     await scene.restart()
     expect((await scene.manager.list()).map(({ id, state }) => [id, state])).toEqual([[held, 'creating']])
     expect(readdirSync(join(scene.folder, 'sandboxes'))).toEqual([held])
@@ -155,7 +155,7 @@ describe('recovering', () => {
     expect(await scene.receipts({ operation: 'delete', phase: 'end' })).toMatchObject([{ status: 'passed' }])
   })
 
-  it('says that a sandbox is lost which ended meanwhile, and closes its jobs', async () => {
+  it('marks a sandbox as lost that ended meanwhile, and closes its jobs', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { output } = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('sleep', '60') })
@@ -171,14 +171,14 @@ describe('recovering', () => {
     expect(scene.manager.busy).toBe(false)
   })
 
-  it('leaves a running sandbox to the living process that is at its jobs', async () => {
+  it('does not take over a running sandbox whose jobs belong to a living process', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     await scene.manager.close()
     await scene.store.write(beginOperation, {
       id,
       operation: 'exec',
-      operator: OPERATOR,
+      operator: MANAGER_OPERATOR,
       epoch: 'epoch_other',
       owner: initOwner(),
       job: { id: jobId(), spec: { kind: 'exec', argv: ['true'] }, argv: ['true'] },
@@ -190,20 +190,20 @@ describe('recovering', () => {
     expect(await scene.store.tables.sandboxJobs.open(id)).toMatchObject([
       { owner: { pid: 1 }, adopted: false },
     ])
-    // For the scene to be removed.
+    // After this, the scene can take the sandbox over and remove it.
     scene.store.database.prepare('UPDATE sandbox_jobs SET owner = ?').run(JSON.stringify(deadOwner()))
     await scene.restart()
     expect(scene.manager.busy).toBe(true)
   })
 
-  it('closes what was left open in a sandbox that is lost', async () => {
+  it('closes the open jobs of a lost sandbox', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { output } = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('sleep', '60') })
     output.destroy()
     await scene.manager.close()
     const { database } = scene.store
-    // While its seal does not fit, nothing touches it.
+    // Nothing changes the job while its seal is invalid.
     database.exec(`UPDATE sandbox_jobs SET seal = 'x' || seal`)
     await scene.store.write(changeSandbox, { id, state: 'lost', notice: 'gone' })
     expect(await scene.receipts({ operation: 'exec', phase: 'end' })).toEqual([])
@@ -214,7 +214,7 @@ describe('recovering', () => {
     ])
   })
 
-  it('does not follow a record that was edited in the database', async () => {
+  it('does not act on a record that was edited in the database', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     await scene.manager.close()
@@ -228,8 +228,8 @@ describe('recovering', () => {
   })
 })
 
-describe('holding', () => {
-  it('tells what happened, from before a restart too, and follows', async () => {
+describe('an active sandbox', () => {
+  it('reports its events, including those from before a restart, and follows new ones', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     await scene.restart()
@@ -239,7 +239,7 @@ describe('holding', () => {
       seen.push(type)
       if (type === 'recovered') {
         const { output } = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('true') })
-        await readAll(output)
+        await readOutput(output)
       }
       if (type === 'job_ended') controller.abort()
     }
@@ -270,7 +270,7 @@ function deadOwner(): Owner {
   return { ...currentOwner(), pid: Number(pid), startedAt: startedAt! }
 }
 
-/** Alive, and not us. */
+/** Returns an owner that is alive and is not this process. */
 function initOwner(): Owner {
   const { stdout } = spawnSync('cut', ['-d', ' ', '-f22', '/proc/1/stat'], { encoding: 'utf8' })
   return { ...currentOwner(), pid: 1, startedAt: stdout.trim() }

@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
-import { json } from '../boundary/hostile-sidecar.fixture.ts'
+import { sendJson } from '../boundary/hostile-sidecar.fixture.ts'
 import { caller, eventually, jobId, type ManagerScene, managerScene } from './manager.fixture.ts'
 import { createScriptedBackend } from './scripted-instance.fixture.ts'
 
 const upload = (path: string, bytes: number) => ({ upload: jobId(), path, bytes, mode: 0o600 })
 
 describe('files', () => {
-  it('go in and come out, with the bytes that crossed on their receipts', async () => {
+  it('are written and read, with the bytes that crossed on their receipts', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { files } = scene.manager
@@ -33,7 +33,7 @@ describe('files', () => {
     expect(JSON.stringify(await scene.receipts())).not.toContain('deep.bin')
   })
 
-  it('an upload that broke off goes on under its receipt, also with another manager', async () => {
+  it('an upload that broke off continues under its receipt, also with another manager', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const content = Buffer.alloc(100_000, 'part')
@@ -51,7 +51,7 @@ describe('files', () => {
       offset: 100_000,
       committed: true,
     })
-    // Asked once more, by a client that did not get the answer.
+    // This repeats the request, like a client that did not get the response.
     expect(await files.write(caller(), id, what, 40_000, part(40_000, 100_000))).toMatchObject({
       committed: true,
     })
@@ -60,7 +60,7 @@ describe('files', () => {
     expect(await scene.receipts({ operation: 'write', phase: 'end' })).toHaveLength(1)
   })
 
-  it('an upload is for who began it, and unknown ones are unknown', async () => {
+  it('an upload can be queried only by the operator who began it, and an unknown one is undefined', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { files } = scene.manager
@@ -72,11 +72,11 @@ describe('files', () => {
     expect(await files.getUpload(caller(), id, jobId())).toBeUndefined()
   })
 
-  it('an upload that the sandbox forgot is not written again, and its end is not known', async () => {
+  it('an upload that the sandbox forgot is not written again, and ends as indeterminate', async () => {
     const backend = createScriptedBackend()
     await using scene = managerScene(backend)
     const id = await scene.create()
-    backend.answer = (stream) => json(stream, 410, { code: 'gone', message: 'not remembered' })
+    backend.answer = (stream) => sendJson(stream, 410, { code: 'gone', message: 'not remembered' })
     const what = upload('again', 1)
     const write = () => scene.manager.files.write(caller(), id, what, 0, Readable.from([Buffer.from('x')]))
     await expect(write()).rejects.toMatchObject({ code: 'conflict' })
@@ -86,7 +86,7 @@ describe('files', () => {
     })
   })
 
-  it('a reader that leaves is written down as one', async () => {
+  it('a reader that stops early is recorded as such', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     writeFileSync(inside(scene, id, 'large'), Buffer.alloc(5_000_000))
@@ -97,7 +97,7 @@ describe('files', () => {
     expect(end).toMatchObject({ status: 'failed', metadata: { end: 'left' } })
   })
 
-  it('are listed, looked at, moved, made, removed and watched', async () => {
+  it('can be listed, inspected, moved, created, removed and watched', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { files } = scene.manager

@@ -1,4 +1,4 @@
-/** Files of a sandbox, read and written across its boundary; an upload goes on under the receipt that began it. */
+/** Reads and writes the files of a sandbox across its boundary. An upload continues under the receipt that began it. */
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
@@ -11,12 +11,12 @@ import type { OpenJobEntry } from './job-book.ts'
 import type { ManagerOptions } from './manager-options.ts'
 import { meterStream, sendMetered } from './metered-streams.ts'
 import {
-  ask,
   type CrossingName,
-  failure,
+  failedOperation,
   isCertain,
   observedMeasure,
-  open,
+  openOperation,
+  requestSidecar,
   startOperation,
 } from './operation.ts'
 import { ownJob } from './own-job.ts'
@@ -57,7 +57,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
     )
   }
 
-  /** Of an upload that has ended. */
+  /** Returns the state of an upload that has ended. */
   async function outcomeOf(active: ActiveSandbox, { upload }: UploadSpec, caller: ManagerCaller) {
     const boundary = await active.session.boundary(caller.signal)
     const there = await boundary.files.getUpload(upload, caller.signal)
@@ -67,7 +67,10 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
     })
   }
 
-  /** It is in place, or never came to be: the sandbox forgot it, and does not write it a second time. */
+  /**
+   * Ends an upload that is either complete or never happened. The sandbox forgot it, and does not write it a second
+   * time.
+   */
   async function unknownEnd(active: ActiveSandbox, entry: OpenJobEntry): Promise<CraikError> {
     await active.book.end(entry, 'indeterminate', { metadata: { outcome: 'lost' } })
     return new CraikError('conflict', 'the upload may already be complete: the sandbox no longer knows it', {
@@ -80,7 +83,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
       const { session, attached } = await access.require(id)
       const release = session.hold()
       try {
-        const operated = await open(options, session, caller, 'file_read', {
+        const operated = await openOperation(options, session, caller, 'file_read', {
           pinned: { path },
           metadata: { offset: range.offset, ...(range.length !== undefined && { length: range.length }) },
         })
@@ -106,7 +109,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
           )
           return { ...content, body }
         } catch (error) {
-          await operated.end(failure(error, boundary !== undefined))
+          await operated.end(failedOperation(error, boundary !== undefined))
           throw error
         }
       } catch (error) {
@@ -143,7 +146,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
           const answer = await active.book.inTurn(entry, () =>
             send(active, entry, upload, offset, body, caller),
           )
-          // It ended while this waited for its turn.
+          // The upload ended while this call waited for its turn.
           if (answer === undefined) return await outcomeOf(active, upload, caller)
           if (answer.committed) await active.book.end(entry, 'passed', { metadata: { outcome: 'committed' } })
           return answer
@@ -174,14 +177,14 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
 
     async stat(caller, id, path) {
       const { session } = await access.require(id)
-      return ask(options, session, caller, 'file_stat', { pinned: { path } }, (boundary, until) =>
+      return requestSidecar(options, session, caller, 'file_stat', { pinned: { path } }, (boundary, until) =>
         boundary.files.stat(path, until),
       )
     },
 
     async list(caller, id, path, after, limit) {
       const { session } = await access.require(id)
-      return ask(options, session, caller, 'file_list', { pinned: { path } }, (boundary, until) =>
+      return requestSidecar(options, session, caller, 'file_list', { pinned: { path } }, (boundary, until) =>
         boundary.files.list(path, after, limit, until),
       )
     },
@@ -189,7 +192,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
     async change(caller, id, change) {
       const { session } = await access.require(id)
       const { kind, ...what } = change
-      await ask(options, session, caller, CHANGE[kind], { pinned: what }, (boundary, until) =>
+      await requestSidecar(options, session, caller, CHANGE[kind], { pinned: what }, (boundary, until) =>
         boundary.files.change(change, until),
       )
     },
@@ -198,7 +201,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
       const { session, attached } = await access.require(id)
       const release = session.hold()
       try {
-        const operated = await open(options, session, caller, 'file_watch', {
+        const operated = await openOperation(options, session, caller, 'file_watch', {
           pinned: { path },
           metadata: { recursive },
         })
@@ -211,7 +214,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
             action: 'watch',
             end: (denied) => reported.destroy(denied),
           })
-          // A watch has no end of its own: who leaves has got what was asked for.
+          // A watch has no end of its own, so a reader that stops has received what it requested.
           const reported: Readable = meterStream(events, ({ end }, bytes) => {
             detach()
             release()
@@ -223,7 +226,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
           })
           return reported
         } catch (error) {
-          await operated.end(failure(error, boundary !== undefined))
+          await operated.end(failedOperation(error, boundary !== undefined))
           throw error
         }
       } catch (error) {

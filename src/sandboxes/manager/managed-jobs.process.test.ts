@@ -4,17 +4,17 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { FRAME, FRAME_HEADER_BYTES, FrameReader, isInLog } from '../../lib/frames.ts'
-import { caller, eventually, exec, jobId, managerScene, readAll } from './manager.fixture.ts'
+import { caller, eventually, exec, jobId, managerScene, readOutput } from './manager.fixture.ts'
 
-describe('jobs', () => {
-  it('runs a command, and its receipts are complete when its output is at its end', async () => {
+describe('a job', () => {
+  it('runs a command, and its receipts are complete when its output ends', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = jobId()
     const started = await scene.manager.jobs.start(caller(), id, job, {
       spec: exec('sh', '-c', 'echo out; echo err >&2; exit 3'),
     })
-    const ran = await readAll(started.output)
+    const ran = await readOutput(started.output)
     expect(ran).toMatchObject({ stdout: 'out\n', stderr: 'err\n', result: { exitCode: 3 } })
     const [end] = await scene.receipts({ begin_id: started.receiptId, phase: 'end' })
     expect(end).toMatchObject({ status: 'failed', links: { job_id: job } })
@@ -23,17 +23,17 @@ describe('jobs', () => {
     expect(scene.complaints).toEqual([])
   })
 
-  it('never writes down what was run', async () => {
+  it('leaves no record of its arguments', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { output } = await scene.manager.jobs.start(caller(), id, jobId(), {
       spec: exec('echo', 'this-very-argument'),
     })
-    expect((await readAll(output)).stdout).toBe('this-very-argument\n')
+    expect((await readOutput(output)).stdout).toBe('this-very-argument\n')
     expect(JSON.stringify(await scene.receipts())).not.toContain('this-very-argument')
   })
 
-  it('starts once however often and at once it is asked for under one id', async () => {
+  it('starts once, however many requests use its id and however late they come', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = jobId()
@@ -41,29 +41,29 @@ describe('jobs', () => {
     const started = await Promise.all(
       [0, 1, 2, 3].map(() => scene.manager.jobs.start(caller(), id, job, { spec })),
     )
-    const outputs = await Promise.all(started.map(({ output }) => readAll(output)))
+    const outputs = await Promise.all(started.map(({ output }) => readOutput(output)))
     expect(outputs.map(({ stdout }) => stdout)).toEqual(Array(4).fill('once\n'))
     expect(started.filter(({ created }) => created)).toHaveLength(1)
     const later = await scene.manager.jobs.start(caller(), id, job, { spec })
     expect(later.created).toBe(false)
-    expect((await readAll(later.output)).stdout).toBe('once\n')
+    expect((await readOutput(later.output)).stdout).toBe('once\n')
     expect(new Set(started.map(({ receiptId }) => receiptId)).size).toBe(1)
     expect(await scene.receipts({ operation: 'exec', phase: 'begin' })).toHaveLength(1)
     expect(await scene.receipts({ operation: 'exec', phase: 'end' })).toHaveLength(1)
   })
 
-  it('refuses another request under the id of a job', async () => {
+  it('refuses another request under its id', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = jobId()
     const { output } = await scene.manager.jobs.start(caller(), id, job, { spec: exec('true') })
-    await readAll(output)
+    await readOutput(output)
     await expect(scene.manager.jobs.start(caller(), id, job, { spec: exec('false') })).rejects.toMatchObject({
       code: 'conflict',
     })
   })
 
-  it('writes the end of a job that nobody reads', async () => {
+  it('has its end recorded when no client reads it', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const started = await scene.manager.jobs.start(caller(), id, jobId(), {
@@ -78,7 +78,7 @@ describe('jobs', () => {
     expect((await scene.manager.get(id)).runningJobs).toBe(0)
   })
 
-  it('feeds a job, and goes on reading it from where a reader stopped', async () => {
+  it('receives input, and can be read again after a reader stopped', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = jobId()
@@ -91,12 +91,12 @@ describe('jobs', () => {
     expect(await feed('hello ', 0, false)).toEqual({ offset: 6 })
     expect(await feed('hello world', 0, true)).toEqual({ offset: 11 })
     const again = await scene.manager.jobs.output(caller(), id, job, 0)
-    expect((await readAll(again)).stdout).toBe('hello world')
+    expect((await readOutput(again)).stdout).toBe('hello world')
     const [end] = await scene.receipts({ operation: 'exec', phase: 'end' })
     expect(end?.measures).toContainEqual({ name: 'bytes_out', value: 17, source: 'observed' })
   })
 
-  it('keeps a job for who began it', async () => {
+  it('can be used only by the operator who started it', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = jobId()
@@ -126,7 +126,7 @@ describe('jobs', () => {
     expect(end).toMatchObject({ status: 'failed', metadata: { outcome: 'cancelled' } })
   })
 
-  it('that was cancelled does not run again when its end could not be written', async () => {
+  it('that was canceled does not run again when its end could not be recorded', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const job = jobId()
@@ -135,7 +135,7 @@ describe('jobs', () => {
     const ran = join(scene.folder, 'sandboxes', id, 'data', 'home', 'project', 'ran')
     await eventually(async () => existsSync(ran) || undefined)
     output.destroy()
-    // As with a crash between the two: it is forgotten inside, and the host does not know.
+    // This is like a crash between the two steps: the sandbox has forgotten the job, but its end is not recorded.
     scene.store.database.exec(
       `CREATE TRIGGER full BEFORE UPDATE OF state ON sandbox_jobs BEGIN SELECT RAISE(ABORT, 'full'); END`,
     )
@@ -152,7 +152,7 @@ describe('jobs', () => {
     ])
   })
 
-  it('does not ask the sandbox about a job that nobody began', async () => {
+  it('that no client began is not requested from the sandbox', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     await expect(scene.manager.jobs.output(caller(), id, jobId(), 0)).rejects.toMatchObject({
@@ -160,18 +160,18 @@ describe('jobs', () => {
     })
   })
 
-  it('says what cannot be started, and ends its receipt', async () => {
+  it('that cannot be started reports that, and its receipt ends', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const { output } = await scene.manager.jobs.start(caller(), id, jobId(), {
       spec: exec('no-such-program-anywhere'),
     })
-    expect((await readAll(output)).result).toMatchObject({ outcome: 'not_started' })
+    expect((await readOutput(output)).result).toMatchObject({ outcome: 'not_started' })
     const [end] = await scene.receipts({ operation: 'exec', phase: 'end' })
     expect(end).toMatchObject({ status: 'failed', metadata: { outcome: 'not_started' } })
   })
 
-  it('goes on across a new manager: the job lives, its output is whole, its end is the real one', async () => {
+  it('continues under a new manager: its output is complete, and its end is the real one', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const [long, short] = [jobId(), jobId()]
@@ -180,7 +180,7 @@ describe('jobs', () => {
     const second = await scene.manager.jobs.start(caller(), id, short, {
       spec: exec('sh', '-c', 'sleep 0.2; echo short'),
     })
-    const broken = readAll(first.output).catch(() => 'broken')
+    const broken = readOutput(first.output).catch(() => 'broken')
     second.output.destroy()
     await scene.restart()
     expect(await broken).toBe('broken')
@@ -191,15 +191,18 @@ describe('jobs', () => {
     const again = await scene.manager.jobs.start(caller(), id, long, { spec })
     expect(again).toMatchObject({ created: false, receiptId: first.receiptId })
     const touch = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('touch', 'go') })
-    await readAll(touch.output)
-    expect(await readAll(again.output)).toMatchObject({ stdout: 'before\nafter\n', result: { exitCode: 5 } })
+    await readOutput(touch.output)
+    expect(await readOutput(again.output)).toMatchObject({
+      stdout: 'before\nafter\n',
+      result: { exitCode: 5 },
+    })
     expect((await scene.receipts({ begin_id: first.receiptId, phase: 'end' }))[0]).toMatchObject({
       status: 'failed',
     })
     expect(scene.complaints).toEqual([])
   })
 
-  it('goes on after a lost connection from where the reader was, without a lost or doubled byte', async () => {
+  it('continues after a lost connection where the reader was, without a lost or duplicated byte', async () => {
     await using scene = managerScene()
     const before = new Set(openSockets())
     const id = await scene.create()
@@ -221,7 +224,7 @@ describe('jobs', () => {
     for (const socket of openSockets()) if (!before.has(socket)) socket.destroy()
     expect(await broken).toMatchObject({ code: 'boundary_failed' })
     const rest = await scene.manager.jobs.output(caller(), id, job, position)
-    text += (await readAll(rest)).stdout
+    text += (await readOutput(rest)).stdout
     expect(text).toBe(Array.from({ length: 40 }, (_, i) => `${i}\n`).join(''))
     expect(await scene.receipts({ begin_id: started.receiptId, phase: 'end' })).toMatchObject([
       { status: 'passed' },
@@ -229,11 +232,11 @@ describe('jobs', () => {
     expect(scene.complaints).toEqual([])
   })
 
-  it('is lost with its sandbox, and says so', async () => {
+  it('is lost with its sandbox, and its receipt says so', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     const started = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec('sleep', '60') })
-    const reading = readAll(started.output)
+    const reading = readOutput(started.output)
     process.kill(scene.backend.pids.get(id)!, 'SIGKILL')
     await expect(reading).rejects.toMatchObject({ code: 'boundary_failed' })
     await eventually(async () => (await scene.manager.get(id)).state === 'lost' || undefined)
@@ -248,7 +251,10 @@ describe('jobs', () => {
   })
 })
 
-/** Of this process, the connection of a sidecar among them: cutting it is what a test cannot do from outside. */
+/**
+ * Returns the sockets of this process, including the connection of a sidecar. A test in another process could not cut
+ * that one.
+ */
 function openSockets(): Socket[] {
   const { _getActiveHandles } = process as unknown as { _getActiveHandles(): unknown[] }
   return _getActiveHandles.call(process).filter((handle) => handle instanceof Socket)

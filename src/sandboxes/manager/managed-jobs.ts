@@ -1,4 +1,7 @@
-/** Jobs in a sandbox: begun once per id, however often they are asked for; read, fed and ended by who began them. */
+/**
+ * Jobs in a sandbox. Each begins once per id, however often it is requested. Only the operator who began it may read
+ * it, send it input and end it.
+ */
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
@@ -12,7 +15,14 @@ import type { ActiveSandbox, SandboxAccess } from './active-sandbox.ts'
 import type { OpenJobEntry } from './job-book.ts'
 import type { ManagerOptions } from './manager-options.ts'
 import { meterStream, sendMetered } from './metered-streams.ts'
-import { ask, type CrossingName, failure, isCertain, startOperation, toJson } from './operation.ts'
+import {
+  type CrossingName,
+  failedOperation,
+  isCertain,
+  requestSidecar,
+  startOperation,
+  toJson,
+} from './operation.ts'
 import { ownJob } from './own-job.ts'
 
 const OPERATION: Readonly<Record<JobSpec['kind'], CrossingName>> = {
@@ -23,22 +33,22 @@ const OPERATION: Readonly<Record<JobSpec['kind'], CrossingName>> = {
 }
 
 /**
- * Who began something so long ago does not wait for it any more. Within it, it is the sidecar that says whether an id
- * that it does not know may have run: it keeps the ids of what it forgot, and knows from when on they are all of them.
+ * A client that began a job longer ago than this does not wait for it. Within this time, the sidecar decides whether an
+ * unknown id may have run: it keeps the ids of jobs that it forgot, and the time since when these ids are complete.
  */
 const RESTART_MS = LIMITS.endedJobKeepMs / 3
 
 export function createManagedJobs(options: ManagerOptions, access: SandboxAccess): ManagedJobs {
   const { store, log } = options
 
-  async function own(active: ActiveSandbox, caller: ManagerCaller, job: JobId, action: string) {
+  async function requireOwnJob(active: ActiveSandbox, caller: ManagerCaller, job: JobId, action: string) {
     const entry = await ownJob(options, active, caller, job, action)
     if (entry === 'unknown') throw unknownJobError(job)
     return entry
   }
 
-  /** One call about a job that was decided about when it began. */
-  async function about<T>(
+  /** Runs one call about a job, under the decision that was made when the job began. */
+  async function callJob<T>(
     caller: ManagerCaller,
     id: ActiveSandbox['session']['id'],
     job: JobId,
@@ -46,7 +56,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
     work: (boundary: Boundary, active: ActiveSandbox, entry: OpenJobEntry | undefined) => Promise<T>,
   ): Promise<T> {
     const active = await access.require(id)
-    const entry = await own(active, caller, job, action)
+    const entry = await requireOwnJob(active, caller, job, action)
     if (entry !== undefined) entry.touchedAtMs = options.clock.nowMs()
     const release = active.session.hold()
     try {
@@ -56,7 +66,10 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
     }
   }
 
-  /** Starts it, or attaches to what was started. What the sandbox refuses has ended; what broke off stays open. */
+  /**
+   * Starts the job, or attaches to the started one. A job that the sandbox refuses has ended. A job whose start broke
+   * off stays open.
+   */
   async function attach(
     active: ActiveSandbox,
     entry: OpenJobEntry,
@@ -71,7 +84,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
         entry.started = true
         return { created: false, output: await readFrom(boundary, entry.id, 0, caller) }
       }
-      // It may have run and be forgotten by now: then it is not run a second time.
+      // The job may have run and been forgotten by now, so it is not run a second time.
       const isOther = active.instance !== undefined && boundary.hello.instance !== active.instance
       if (isOther || ageOf(entry) > RESTART_MS) throw await endLost(active, entry)
     }
@@ -89,7 +102,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
       const ageMs = isNew ? undefined : ageOf(entry)
       const { created, output } = await boundary.jobs.start(
         entry.id,
-        inSandbox(spec, active, boundary, options.logins),
+        withSandboxEnvironment(spec, active, boundary, options.logins),
         caller.signal,
         ageMs,
       )
@@ -113,7 +126,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
     })
   }
 
-  function passOn(
+  function meterOutput(
     active: ActiveSandbox,
     entry: OpenJobEntry | undefined,
     output: JobOutput,
@@ -144,7 +157,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
           entry.bytesIn += bytes
           entry.movedAtMs = options.clock.nowMs()
         },
-        // When the stream is at its end, its receipt is on disk.
+        // When the stream ends, the job's receipt is on disk.
         beforeEnd: settle,
       },
     )
@@ -185,12 +198,12 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
           (await active.book.inTurn(entry, () => attach(active, entry, spec as JobSpec, isNew, caller)))
         if (attached !== undefined) {
           const { created, output } = attached
-          return { created, receiptId, output: passOn(active, entry, output, release) }
+          return { created, receiptId, output: meterOutput(active, entry, output, release) }
         }
-        // It has ended, before or while this waited for its turn: what is left is its output, if it ran.
+        // The job ended before this call, or while the call waited for its turn. Only its output is left, if it ran.
         const boundary = await active.session.boundary(caller.signal)
         const output = await readFrom(boundary, job, 0, caller)
-        return { created: false, receiptId, output: passOn(active, undefined, output, release) }
+        return { created: false, receiptId, output: meterOutput(active, undefined, output, release) }
       } catch (error) {
         release()
         throw error
@@ -198,7 +211,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
     },
 
     status: (caller, id, job) =>
-      about(caller, id, job, 'status', async (boundary) => {
+      callJob(caller, id, job, 'status', async (boundary) => {
         const status = await boundary.jobs.status(job, caller.signal)
         if (status === undefined) throw unknownJobError(job)
         return status
@@ -206,7 +219,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
 
     async list(caller, id) {
       const { session } = await access.require(id)
-      const inside = await ask(options, session, caller, 'jobs', {}, (boundary, until) =>
+      const inside = await requestSidecar(options, session, caller, 'jobs', {}, (boundary, until) =>
         boundary.inside.jobs(until),
       )
       const ours = await store.read(async (tables) => {
@@ -218,12 +231,12 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
 
     async output(caller, id, job, after) {
       const active = await access.require(id)
-      const entry = await own(active, caller, job, 'output')
+      const entry = await requireOwnJob(active, caller, job, 'output')
       if (entry !== undefined) entry.touchedAtMs = options.clock.nowMs()
       const release = active.session.hold()
       try {
         const boundary = await active.session.boundary(caller.signal)
-        return passOn(active, entry, await readFrom(boundary, job, after, caller), release)
+        return meterOutput(active, entry, await readFrom(boundary, job, after, caller), release)
       } catch (error) {
         release()
         throw error
@@ -231,7 +244,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
     },
 
     input: (caller, id, job, { offset, end, body, turn }) =>
-      about(caller, id, job, 'input', (boundary, active, entry) => {
+      callJob(caller, id, job, 'input', (boundary, active, entry) => {
         const send = (until: AbortSignal) =>
           sendMetered(
             body,
@@ -251,18 +264,19 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
       }),
 
     acknowledge: (caller, id, job, position) =>
-      about(caller, id, job, 'acknowledge', (boundary) =>
+      callJob(caller, id, job, 'acknowledge', (boundary) =>
         boundary.jobs.acknowledge(job, position, caller.signal),
       ),
 
     control: (caller, id, job, what) =>
-      about(caller, id, job, 'control', (boundary) => boundary.jobs.control(job, what, caller.signal)),
+      callJob(caller, id, job, 'control', (boundary) => boundary.jobs.control(job, what, caller.signal)),
 
     cancel: (caller, id, job) =>
-      about(caller, id, job, 'cancel', async (boundary, active, entry) => {
+      callJob(caller, id, job, 'cancel', async (boundary, active, entry) => {
         const forget = () => boundary.jobs.forget(job, caller.signal)
-        // First inside: a receipt that says so before could tell of the end of something that goes on. A crash between
-        // the two leaves a job that is not known inside, whose id the sidecar refuses: it is lost, and runs no more.
+        // The sandbox forgets the job first. A receipt that is written before could record the end of a job that
+        // continues. After a crash between the two steps, the sandbox refuses the job's id. So the job is lost and does
+        // not run again.
         const done =
           entry &&
           (await active.book.inTurn(entry, async () => {
@@ -276,10 +290,10 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
 }
 
 /**
- * With what the sandbox's own environment adds. It comes with each job, and is not in that of the place, which engines
- * show to whoever asks them, and which may have been started before it was known whose it is.
+ * Adds the sandbox's own environment to a job. It is not part of the instance's environment, because engines show that
+ * to every caller, and because the instance may have started before it had an owner.
  */
-function inSandbox(
+function withSandboxEnvironment(
   spec: JobSpec,
   { record, owned }: ActiveSandbox,
   { hello }: Boundary,
@@ -289,7 +303,7 @@ function inSandbox(
     owned === undefined || owned.spec.isolation === 'none'
       ? {}
       : (logins?.environment(owned, hello.gatewayPort) ?? {})
-  // That a terminal is one, and which, is told by who has it in front of them.
+  // The client of a terminal reports its type, because only the client has the terminal.
   const { TERM: _, ...others } = record.spec.environment
   const own = spec.kind === 'terminal' ? others : record.spec.environment
   return { ...spec, env: { ...reached, ...own, ...spec.env } }
@@ -332,6 +346,6 @@ function unknownJobError(job: JobId): CraikError {
 }
 
 function failureFacts(error: unknown) {
-  const { metadata } = failure(error, true)
+  const { metadata } = failedOperation(error, true)
   return { metadata: { outcome: 'not_started', error: String(metadata?.error) } }
 }

@@ -4,22 +4,22 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import type { SandboxBackend } from '../backend.ts'
-import { allowImport, filesOf, flipByte, inside } from './managed-snapshots.fixture.ts'
+import { allowImport, flipByte, inside, snapshotFiles } from './managed-snapshots.fixture.ts'
 import {
   allowCreate,
   caller,
   exec,
   jobId,
+  MANAGER_OPERATOR,
   type ManagerScene,
   managerScene,
-  OPERATOR,
 } from './manager.fixture.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
 
 const archiveOf = ({ store }: ManagerScene, id: string) => join(store.home.snapshots, id, 'disk.tar.zst')
 
 describe('a snapshot', () => {
-  it('brings back what was there, ends what runs, and lets the sandbox run again', async () => {
+  it('restores the earlier disk, ends running jobs, and starts the sandbox again', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -44,7 +44,7 @@ describe('a snapshot', () => {
     ).toEqual([])
   })
 
-  it('is made of a stopped sandbox too, which stays stopped, also when it is restored', async () => {
+  it('can be taken of a stopped sandbox, which stays stopped, also after a restore', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -56,7 +56,7 @@ describe('a snapshot', () => {
     expect(await inside(scene, id, 'cat a')).toBe('one\n')
   })
 
-  it('can be restored and imported whatever was made inside, and says what it left out', async () => {
+  it('can be restored and imported whatever files the sandbox created, and reports what it left out', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -81,7 +81,7 @@ describe('a snapshot', () => {
     await manager.restore(caller(), id, 'again')
   })
 
-  it('holds no logins', async () => {
+  it('contains no logins', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -95,7 +95,7 @@ describe('a snapshot', () => {
     expect(await inside(scene, id, 'cd; find . -type f | sort')).toBe('./.codex/config.toml\n')
   })
 
-  it('is refused with a name that is taken, and without a grant, and leaves nothing', async () => {
+  it('is refused with a name that is taken, and without a grant, and leaves nothing behind', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -109,11 +109,11 @@ describe('a snapshot', () => {
     await expect(manager.snapshots.delete(eve, 'before')).rejects.toMatchObject({ code: 'denied' })
     await allowCreate(scene.store, 'local-user:eve')
     await expect(manager.fork(eve, id, { from: 'before' })).rejects.toMatchObject({ code: 'denied' })
-    expect(filesOf(scene)).toHaveLength(1)
+    expect(snapshotFiles(scene)).toHaveLength(1)
     expect(await manager.list()).toHaveLength(1)
   })
 
-  it('outlives its sandbox, and goes only when it is deleted', async () => {
+  it('outlives its sandbox, and exists until it is deleted', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -123,10 +123,10 @@ describe('a snapshot', () => {
     expect(await scene.manager.snapshots.list()).toHaveLength(1)
     await scene.manager.snapshots.delete(caller(), 'before')
     expect(await scene.manager.snapshots.list()).toEqual([])
-    expect(filesOf(scene)).toEqual([])
+    expect(snapshotFiles(scene)).toEqual([])
   })
 
-  it('that was changed on the disk is not restored, and the sandbox goes on as it was', async () => {
+  it('that was changed on disk is not restored, and the sandbox continues unchanged', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -142,7 +142,7 @@ describe('a snapshot', () => {
     }
   })
 
-  it('whose record was changed in the database is not followed', async () => {
+  it('whose record was changed in the database is refused', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -162,17 +162,17 @@ describe('a snapshot', () => {
       store.database
         .prepare('UPDATE snapshots SET document = replace(document, ?, ?) WHERE id = ?')
         .run(from, to, damaged)
-    change(OPERATOR, 'local-user:eve')
-    // Its name is the word of the record, and who it is said to belong to is not asked.
+    change(MANAGER_OPERATOR, 'local-user:eve')
+    // The name and the operator in a changed record are not reliable, so neither is used.
     await expect(manager.snapshots.delete(caller(), 'before')).rejects.toMatchObject({
       code: 'tampered',
       hint: expect.stringContaining(`craik snapshot delete ${damaged}`),
     })
     const eve = { ...caller(), operator: 'local-user:eve' }
     await expect(manager.snapshots.delete(eve, damaged)).rejects.toMatchObject({ code: 'denied' })
-    expect(filesOf(scene).sort()).toEqual([damaged, other].sort())
+    expect(snapshotFiles(scene).sort()).toEqual([damaged, other].sort())
     expect(await manager.snapshots.delete(caller(), damaged)).toBe(damaged)
-    expect(filesOf(scene)).toEqual([other])
+    expect(snapshotFiles(scene)).toEqual([other])
     expect((await manager.snapshots.list()).map((left) => left.id)).toEqual([other])
     const [end] = await scene.receipts({ operation: 'delete', phase: 'end' })
     expect(end).toMatchObject({
@@ -189,7 +189,7 @@ describe('a snapshot', () => {
 })
 
 describe('a restore whose sandbox does not start', () => {
-  it('puts the disk before back, and starts that', async () => {
+  it('puts the previous disk back, and starts the sandbox with it', async () => {
     const plain = plainBackend()
     let failures = 0
     const backend: SandboxBackend = {
@@ -233,12 +233,12 @@ describe('a fork', () => {
     await inside(scene, fork.id, 'echo two > a')
     expect(await inside(scene, id, 'cat a')).toBe('one\n')
     expect(await inside(scene, fork.id, 'cat a; echo $COLOUR')).toBe('two\nblue\n')
-    // The snapshot was only for this.
+    // The snapshot was taken only for the fork.
     expect(await manager.snapshots.list()).toEqual([])
-    expect(filesOf(scene)).toEqual([])
+    expect(snapshotFiles(scene)).toEqual([])
   })
 
-  it('begins where a snapshot was, when it is told so', async () => {
+  it('starts from a snapshot if one is named', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -251,11 +251,11 @@ describe('a fork', () => {
     expect(await manager.snapshots.list()).toHaveLength(1)
   })
 
-  it('needs leave to create, and leaves nothing without it', async () => {
+  it('needs a grant to create a sandbox, and leaves nothing behind without it', async () => {
     await using scene = managerScene()
     const id = await scene.create()
     await expect(scene.manager.fork(caller(), id)).rejects.toMatchObject({ code: 'denied' })
     expect(await scene.manager.list()).toHaveLength(1)
-    expect(filesOf(scene)).toEqual([])
+    expect(snapshotFiles(scene)).toEqual([])
   })
 })

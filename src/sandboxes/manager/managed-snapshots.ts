@@ -1,4 +1,4 @@
-/** Snapshots themselves: listed, shown, deleted, handed out and taken in. */
+/** Lists, shows, deletes, exports and imports snapshots. */
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
@@ -26,9 +26,9 @@ import {
 } from '../snapshots/snapshot-files.ts'
 import {
   formatManifest,
+  invalidSnapshotError,
   manifestDigest,
   manifestSchema,
-  notASnapshot,
   SNAPSHOT_ID,
   type SnapshotManifest,
 } from '../snapshots/snapshot-manifest.ts'
@@ -48,7 +48,7 @@ import { DISK_DEADLINE_MS, dropUnlisted } from './take-snapshot.ts'
 import { reasonOf, transitionError } from './transition.ts'
 import { beginAction } from './use-snapshot.ts'
 
-/** `whole` keeps the process from leaving in the middle. */
+/** `whole` makes the manager wait for the work when it closes. */
 export function createManagedSnapshots(
   options: ManagerOptions,
   whole: <T>(work: Promise<T>) => Promise<T>,
@@ -70,7 +70,7 @@ export function createManagedSnapshots(
         await whole(deleteSnapshot(options, caller, record))
         return record.id
       } catch (error) {
-        // By its name it is not found for certain: that is the word of the record.
+        // The name comes from the damaged record, so it does not reliably find the snapshot.
         if (!isDamage(error) || !SNAPSHOT_ID.test(idOrName)) throw error
         const id = idOrName as SnapshotId
         await whole(deleteDamagedSnapshot(options, caller, id))
@@ -101,7 +101,7 @@ export async function deleteSnapshot(
   await options.store.write(endSnapshotAction, { id, begun, action: 'delete', status: 'passed' })
 }
 
-/** Its files are found by its id, which is all that is known of it. */
+/** Finds the files by the id, because nothing else about the snapshot is reliable. */
 async function deleteDamagedSnapshot(
   options: ManagerOptions,
   caller: ManagerCaller,
@@ -125,7 +125,7 @@ async function deleteDamagedSnapshot(
   await store.write(endDeleteDamagedSnapshot, { id, begun, status: 'passed' })
 }
 
-/** How it ended is written when the stream is over, whoever read it. */
+/** Opens a snapshot for reading. The end of the export is recorded when the stream has ended. */
 async function openSnapshot(
   options: ManagerOptions,
   caller: ManagerCaller,
@@ -162,7 +162,10 @@ async function openSnapshot(
   }
 }
 
-/** Written beside, hashed, walked through and held against its manifest before it gets its name. */
+/**
+ * Imports a snapshot. Its files are written beside the others, hashed, examined and compared with the manifest before
+ * they get their name.
+ */
 async function importSnapshot(
   options: ManagerOptions,
   caller: ManagerCaller,
@@ -184,7 +187,7 @@ async function importSnapshot(
   let files: PartialSnapshot | undefined
   try {
     files = await beginSnapshotFiles(home.snapshots, id)
-    const manifest = await takeIn(files, body, request, until)
+    const manifest = await receiveBundle(files, body, request, until)
     await files.publish(formatManifest(manifest))
     const record = await store.write(endImport, {
       begun,
@@ -207,7 +210,7 @@ async function importSnapshot(
   }
 }
 
-async function takeIn(
+async function receiveBundle(
   files: PartialSnapshot,
   body: Readable,
   { digest }: ImportRequest,
@@ -215,15 +218,15 @@ async function takeIn(
 ): Promise<SnapshotManifest> {
   const manifest = await readBundle(body, until, async (found, archive) => {
     if (digest !== undefined && manifestDigest(found) !== digest)
-      throw notASnapshot(`its digest is ${manifestDigest(found)}, which is not the requested one`)
+      throw invalidSnapshotError(`its digest is ${manifestDigest(found)}, which is not the requested one`)
     const { sha256 } = await copyArchive(files.archive, archive, until)
-    if (sha256 !== found.archive.sha256) throw notASnapshot('its disk does not match its digest')
+    if (sha256 !== found.archive.sha256) throw invalidSnapshotError('its disk does not match its digest')
   })
   await examine(files.archive, manifest, until)
   return manifest
 }
 
-/** A second pass, when it is certain what there is to be looked at. */
+/** Examines the archive in a second pass, after its digest was verified. */
 async function examine(path: string, manifest: SnapshotManifest, until: AbortSignal): Promise<void> {
   const file = await open(path)
   try {
@@ -233,13 +236,16 @@ async function examine(path: string, manifest: SnapshotManifest, until: AbortSig
   } catch (error) {
     if (until.aborted) throw until.reason
     const found = translateBundleError(error)
-    throw found instanceof CraikError ? found : notASnapshot('its disk cannot be decompressed', error)
+    throw found instanceof CraikError ? found : invalidSnapshotError('its disk cannot be decompressed', error)
   } finally {
     await file.close().catch(() => {})
   }
 }
 
-/** Once, before anything is made: what a process that died left, and snapshots that were only for a fork. */
+/**
+ * Runs once, before the manager creates anything. It removes what a dead process left, and snapshots that were taken
+ * only for a fork.
+ */
 export async function recoverSnapshots(options: ManagerOptions): Promise<void> {
   const listed = await listSnapshots(options)
   const known = new Set(listed.map(({ id }) => id))

@@ -1,4 +1,4 @@
-/** Volumes themselves: listed, and deleted when no sandbox has them. */
+/** Lists volumes, and deletes those that no sandbox has. */
 import { CraikError } from '../../errors.ts'
 import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import { MAX_SANDBOXES } from '../lifecycle/sandbox-record.ts'
@@ -11,7 +11,7 @@ import type { ManagerOptions } from './manager-options.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { reasonOf, transitionError } from './transition.ts'
 
-/** `whole` keeps the process from leaving in the middle. */
+/** `whole` makes the manager wait for the work when it closes. */
 export function createManagedVolumes(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -37,7 +37,7 @@ async function listVolumes({ store, home }: ManagerOptions, until: AbortSignal):
   return views
 }
 
-/** No sandbox begins to use it between the decision and the moment in which it has its name no more. */
+/** Deletes a volume. No sandbox begins to use it between the decision and the moment when it loses its name. */
 async function deleteVolume(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -45,7 +45,7 @@ async function deleteVolume(
   name: string,
 ): Promise<void> {
   const { store, log, home } = options
-  const { begun, aside } = await registry.volumes.pass(caller.signal, async () => {
+  const { begun, aside } = await registry.volumes.run(caller.signal, async () => {
     if (!(await findVolumes(home.volumes)).some((one) => one.name === name))
       throw new CraikError('not_found', `unknown volume: ${name}`, {
         hint: 'see them with:  craik volume list',
@@ -70,7 +70,7 @@ async function deleteVolume(
   await store.write(endDeleteVolume, { begun, status: 'passed' })
 }
 
-/** Once, before anything is made: what a process that died was removing. */
+/** Runs once, before the manager creates anything. It removes the volumes that a dead process was deleting. */
 export async function recoverVolumes({ home, logger }: ManagerOptions): Promise<void> {
   await sweepVolumes(home.volumes).catch((error) =>
     logger('warn', `could not remove the files of a deleted volume: ${reasonOf(error)}`),

@@ -1,4 +1,4 @@
-/** What the manager is given: everything that it touches outside itself. */
+/** The manager's dependencies: everything outside itself that it uses. */
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { SandboxId } from '../../lib/ids.ts'
@@ -13,65 +13,74 @@ import type { AdmissionLimits } from '../lifecycle/admission.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Refusals } from './refuse-inbound.ts'
 
-/** Those that this Craik was put together with. */
+/** The backends that this process has. */
 export type Backends = Readonly<Partial<Record<BackendName, SandboxBackend>>>
 
 export interface ManagerOptions {
   readonly store: Store
-  /** Names this process as the owner of what it begins. */
+  /** Identifies this process as the owner of the operations that it begins. */
   readonly log: ReceiptLog
   readonly clock: Clock
   readonly home: Home
   readonly backends: Backends
-  /** What answers connections from inside. Without it each is refused, with a denial receipt. */
+  /** Handles connections from the sandbox. Without it, each one is refused with a denial receipt. */
   readonly inbound?: (
     sandbox: InboundSandbox,
     others: Pick<Refusals, 'handle' | 'countTaken'>,
   ) => InboundHandler
-  /** What sandboxes get of the logins of this machine; without it, nothing. */
+  /** Provides the host's logins to sandboxes. Without it, they get none. */
   readonly logins?: SandboxLogins
-  /** What others keep about a sandbox goes with it. May be called more than once. */
+  /** Removes what other modules store about a deleted sandbox. May be called more than once. */
   readonly forget?: (record: Pick<SandboxRecord, 'id' | 'operator'>) => Promise<void>
-  /** What ends with the manager. */
+  /** Closes what ends with the manager. */
   readonly closing?: () => Promise<void>
   readonly logger: ManagerLogger
-  /** Which agents' command lines there are; without it, none. */
+  /** The store of harness packages. Without it, sandboxes get no harnesses. */
   readonly harnesses?: HarnessStore
-  /** The value of a secret by its name, for what leaves this machine; who gets it wipes it. */
+  /** Returns the value of a secret by its name, for data that leaves the host. The caller wipes it. */
   readonly readSecret?: (name: string, until: AbortSignal) => Promise<Buffer>
-  /** What the sandboxes of this home may have together at this moment; without it only their number is bounded. */
+  /** Returns the current limits for all sandboxes of this home together. Without it, only their number is limited. */
   readonly admission?: () => Promise<AdmissionLimits>
-  /** How many places may wait for a sandbox at most; without it none does. */
+  /** The limit of warm instances. Without it, the pool starts none. */
   readonly warmPlaces?: number
-  /** For tests: how often the reaper looks, and the first pause before another try to recover. */
+  /** For tests: the interval of the reaper, and the first pause before a recovery is retried. */
   readonly reaperTickMs?: number
   readonly recoveryPauseMs?: number
-  /** For tests: how long nothing has to be asked for before another place is started. */
+  /** For tests: how long no request may arrive before another warm instance starts. */
   readonly poolQuietMs?: number
-  /** Of the one who started Craik; only to know which folders are homes. */
+  /**
+   * The environment of the user who started Craik. It names folders, programs and sockets that sandboxes must not
+   * write.
+   */
   readonly environment?: NodeJS.ProcessEnv
 }
 
-/** Whose a connection from inside is. */
+/** The sandbox that a connection comes from. */
 interface InboundSandbox {
   readonly id: SandboxId
-  /** Of the boundary that counts the connection. */
+  /** The epoch of the boundary that counts the connection. */
   readonly epoch: string
-  /** Undefined while it is nobody's. */
+  /** Returns `undefined` while the instance has no owner. */
   record(): SandboxRecord | undefined
 }
 
-/** Knows the logins of this machine, which the manager does not. */
+/** Gives access to the host's logins, which the manager itself does not read. */
 export interface SandboxLogins {
-  /** What programs inside look for, now. Throws when that cannot be told; then the sandbox goes without. */
+  /**
+   * Returns the login files that programs in the sandbox expect, as they are now. If it cannot read them it throws, and
+   * the sandbox gets none.
+   */
   files(record: LoginOwner, until: AbortSignal): Promise<LoginSetup>
-  /** How programs inside find the gateway, which is at this port of theirs. Names no secret. */
+  /**
+   * Returns the variables that lead programs in the sandbox to the gateway, at this port in the sandbox. They contain
+   * no secret.
+   */
   environment(record: LoginOwner, gatewayPort: number): Readonly<Record<string, string>>
-  /** Keys from the environment of a person's command: these and no others from now on, and only in memory. */
+  /** Sets the keys from the environment of a user's command. They replace all earlier ones, and stay in memory only. */
   offer(keys: Readonly<Record<string, string>>, until: AbortSignal): Promise<void>
 }
 
-/** A login that a sandbox works with, by its name and whose it is. */
+/** A login that a sandbox uses, by its name and its owner. */
 export interface SandboxAccount {
   readonly id: string
   readonly who: string | null
@@ -80,20 +89,20 @@ export interface SandboxAccount {
 export interface LoginSetup {
   readonly files: readonly LoginFile[]
   readonly accounts: readonly SandboxAccount[]
-  /** What it does not get although it is there, each in a sentence for a person; names no secret. */
+  /** The logins that the host has but the sandbox does not get. Each is a sentence for the user without secrets. */
   readonly leftOut: readonly string[]
 }
 
 export type LoginOwner = Pick<SandboxRecord, 'id' | 'spec' | 'operator' | 'policy_envelope_id'>
 
-/** Facts for whoever runs the supervisor; no payloads, no argv. */
+/** Receives facts for the user who runs the supervisor. They contain no payloads and no argv. */
 export type ManagerLogger = (
   level: 'info' | 'warn' | 'error',
   message: string,
   facts?: Readonly<Record<string, string | number | boolean | undefined>>,
 ) => void
 
-export function backendCalled(backends: Backends, name: BackendName): SandboxBackend {
+export function requireBackend(backends: Backends, name: BackendName): SandboxBackend {
   const backend = backends[name]
   if (backend === undefined) throw new CraikError('unavailable', `the ${name} backend is not available`)
   return backend

@@ -1,4 +1,4 @@
-/** What the manager's tests start from: a store, the real sidecar, and callers with and without grants. */
+/** The starting point of the manager's tests: a store, the real sidecar, and callers with and without grants. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -18,9 +18,9 @@ import type { CreateRequest, ManagerCaller } from '../manager-types.ts'
 import type { ManagerOptions } from './manager-options.ts'
 import { type PlainBackend, plainBackend } from './plain-instance.fixture.ts'
 
-export const OPERATOR = 'local-user:ada'
+export const MANAGER_OPERATOR = 'local-user:ada'
 
-export const REQUEST = {
+export const SANDBOX_REQUEST = {
   backend: 'process',
   isolation: 'none',
   workspace: { mode: 'copy' },
@@ -28,7 +28,7 @@ export const REQUEST = {
   environment: {},
 } as const satisfies CreateRequest
 
-export function caller(operator = OPERATOR, signal = new AbortController().signal): ManagerCaller {
+export function caller(operator = MANAGER_OPERATOR, signal = new AbortController().signal): ManagerCaller {
   return { operator, signal }
 }
 
@@ -37,9 +37,9 @@ export interface ManagerScene extends AsyncDisposable {
   readonly folder: string
   readonly backend: PlainBackend
   manager: SupervisedSandboxes
-  /** A new manager over the same store and sandboxes, as after a restart of the process. */
+  /** Starts a new manager over the same store and sandboxes, as after a restart of the process. */
   restart(): Promise<void>
-  /** With a grant for it. */
+  /** Creates a sandbox, after granting its creation. */
   create(changes?: Partial<CreateRequest>): Promise<SandboxId>
   receipts(filter?: Partial<Receipt['body']>): Promise<readonly Receipt['body'][]>
   readonly complaints: string[]
@@ -59,7 +59,7 @@ export function managerScene(
       store,
       log: store.log,
       clock,
-      // Keys are where the store has them; everything else is the scene's own.
+      // The keys come from the store. Everything else belongs to the scene.
       home: { ...store.home, sandboxes: join(folder, 'sandboxes') },
       backends: { process: using ?? backend },
       logger: (level, message) => level === 'info' || complaints.push(message),
@@ -81,7 +81,7 @@ export function managerScene(
     async create(changes = {}) {
       await allowCreate(store)
       if (changes.workspace?.mode === 'in-place') await allowFolder(store, changes.workspace.folder)
-      return (await scene.manager.create(caller(), { ...REQUEST, ...changes })).id
+      return (await scene.manager.create(caller(), { ...SANDBOX_REQUEST, ...changes })).id
     },
     async receipts(filter = {}) {
       const wanted = Object.entries(filter)
@@ -104,8 +104,8 @@ export function managerScene(
   return scene
 }
 
-/** What typing `craik sandbox create` approves. */
-export async function allowCreate(store: Store, operator = OPERATOR): Promise<void> {
+/** Grants what typing `craik sandbox create` approves. */
+export async function allowCreate(store: Store, operator = MANAGER_OPERATOR): Promise<void> {
   await createGrant(store, {
     capability: 'sandbox.create',
     subject: operator,
@@ -118,16 +118,16 @@ export async function allowCreate(store: Store, operator = OPERATOR): Promise<vo
   })
 }
 
-/** What typing `--in-place` approves. */
+/** Grants what typing `--in-place` approves. */
 async function allowFolder(store: Store, folder: string): Promise<void> {
   await createGrant(store, {
     capability: 'sandbox.mount',
     operations: ['write'],
     target: { paths: [folder] },
-    subject: OPERATOR,
+    subject: MANAGER_OPERATOR,
     scope: 'any',
     max_uses: 1,
-    approved_by: OPERATOR,
+    approved_by: MANAGER_OPERATOR,
   })
 }
 
@@ -146,7 +146,7 @@ export interface Ran {
 }
 
 /** Reads a job's output to its end. */
-export async function readAll(output: Readable): Promise<Ran> {
+export async function readOutput(output: Readable): Promise<Ran> {
   const reader = new FrameReader()
   const text = { stdout: '', stderr: '' }
   let result: JobResult | undefined
@@ -160,7 +160,7 @@ export async function readAll(output: Readable): Promise<Ran> {
   return { ...text, result }
 }
 
-/** Waits for something that comes by itself; the test's own time limit is the only one. */
+/** Waits until `look` finds something. Only the test's own time limit applies. */
 export async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const found = await look()

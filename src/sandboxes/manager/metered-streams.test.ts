@@ -10,14 +10,14 @@ describe('a metered stream', () => {
     return { ends, stream: meterStream(source, ({ end }, bytes) => ends.push([end, bytes])) }
   }
 
-  it('tells once that it went whole', async () => {
+  it('reports once that it ended whole', async () => {
     const { ends, stream } = meter(Readable.from([Buffer.alloc(70_000), Buffer.alloc(30_000)]))
     expect((await buffer(stream)).length).toBe(100_000)
     await new Promise((resolve) => setImmediate(resolve))
     expect(ends).toEqual([['whole', 100_000]])
   })
 
-  it('tells that it broke off, and its reader learns it', async () => {
+  it('reports that it broke off, and its reader gets the error', async () => {
     const source = new PassThrough()
     const { ends, stream } = meter(source)
     const reading = buffer(stream)
@@ -27,7 +27,7 @@ describe('a metered stream', () => {
     expect(ends).toEqual([['broken', 4]])
   })
 
-  it('breaks off too when its source closes without an end', async () => {
+  it('breaks off when its source closes without an end', async () => {
     const source = new PassThrough()
     const { ends, stream } = meter(source)
     const reading = buffer(stream)
@@ -36,7 +36,7 @@ describe('a metered stream', () => {
     expect(ends).toEqual([['broken', 0]])
   })
 
-  it('lets go of its source when the reader leaves', async () => {
+  it('closes its source when the reader stops', async () => {
     const source = new PassThrough()
     const { ends, stream } = meter(source)
     source.write('x')
@@ -62,7 +62,7 @@ describe('a metered stream', () => {
 })
 
 describe('a metered stream of two directions', () => {
-  it('counts both, and lets each end by itself', async () => {
+  it('counts both, and lets each end independently', async () => {
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       void text(socket).then((output) => socket.end(output.toUpperCase()))
     })
@@ -89,7 +89,7 @@ describe('a metered stream of two directions', () => {
 })
 
 describe('sending through a meter', () => {
-  it('counts all of what arrived', async () => {
+  it('counts everything that arrived', async () => {
     let sent = 0
     const answer = await sendMetered(
       Readable.from([Buffer.alloc(1000)]),
@@ -101,7 +101,7 @@ describe('sending through a meter', () => {
     expect([answer, sent]).toEqual([1000, 1000])
   })
 
-  it('tells of what has crossed while there is more to come, and of each byte once', async () => {
+  it('reports what has crossed while more is to come, and each byte once', async () => {
     const reported: number[] = []
     const rest = Promise.withResolvers<void>()
     const parts = async function* () {
@@ -123,7 +123,7 @@ describe('sending through a meter', () => {
     expect(reported.reduce((sum, bytes) => sum + bytes, 0)).toBe(1024 * 1024 + 1500)
   })
 
-  it('of what broke off, never counts what may not have crossed', async () => {
+  it('never counts what may not have crossed when the transfer broke off', async () => {
     let sent = 0
     const body = Readable.from([Buffer.alloc(1000)])
     const failing = sendMetered(
@@ -140,7 +140,7 @@ describe('sending through a meter', () => {
     expect(sent).toBe(0)
   })
 
-  it('a body that breaks off breaks off what is sent', async () => {
+  it('fails when the body ends early', async () => {
     const body = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
     const failing = sendMetered(
       body,

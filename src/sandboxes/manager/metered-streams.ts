@@ -1,14 +1,14 @@
-/** Streams that pass through the host: counted by it, never held by it. */
+/** Streams that pass through the host. The host counts their bytes and never stores them. */
 import { Duplex, type Readable, Transform, type TransformCallback } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 
 interface MeterOptions {
-  /** Told of every piece as it passes. */
+  /** Called with the size of every chunk that passes. */
   readonly onBytes?: (bytes: number) => void
   readonly beforeEnd?: (bytes: number) => Promise<unknown>
 }
 
-/** Counts what passes, and may have something to finish before it says that it is at its end. */
+/** Counts the bytes that pass, and can finish other work before it reports its end. */
 export class Meter extends Transform {
   bytes = 0
   readonly #onBytes: MeterOptions['onBytes']
@@ -36,12 +36,15 @@ export class Meter extends Transform {
   }
 }
 
-/** More than all buffers between the host and a sandbox: of what broke off, so much may not have crossed. */
+/**
+ * More than all buffers between the host and a sandbox. When a transfer breaks off, this many bytes may not have
+ * crossed.
+ */
 const ON_THE_WAY_BYTES = 1024 * 1024
 
 /**
- * Sends a body through a meter. `onSent` is told of what has crossed for certain while it goes, and of the rest when
- * `send` resolves, which says that all of it arrived.
+ * Sends a body through a meter. During the transfer, `onSent` receives the bytes that have certainly crossed. It
+ * receives the rest when `send` resolves, which means that all of it arrived.
  */
 export async function sendMetered<T>(
   body: Readable,
@@ -71,12 +74,12 @@ export async function sendMetered<T>(
   }
 }
 
-/** How a stream came to its end: whole, given up by its reader, or broken off. */
+/** The end of a stream: complete, stopped by its reader, or broken off. */
 export type StreamEnd = { readonly end: 'whole' | 'left' } | { readonly end: 'broken'; readonly error: Error }
 
 /**
- * Passes a stream on through a meter and tells once how it ended. A reader that leaves ends the source; a source that
- * breaks off is told to the reader.
+ * Passes a stream through a meter and reports once how it ended. When the reader stops, the source is closed. When the
+ * source breaks off, the reader gets the error.
  */
 export function meterStream(
   source: Readable,
@@ -104,7 +107,7 @@ export function meterStream(
     finish(meter.readableEnded ? { end: 'whole' } : { end: 'left' })
     source.destroy()
   })
-  // Whoever reads it hears of the error; without a reader it must not end the process.
+  // The reader gets the error. Without a reader it must not end the process.
   meter.on('error', () => {})
   source.pipe(meter)
   return meter
@@ -112,11 +115,11 @@ export function meterStream(
 
 export interface MeteredDuplex {
   readonly stream: Duplex
-  /** From the sandbox, and towards it. */
+  /** The bytes from the sandbox, and the bytes to it. */
   readonly bytes: { in: number; out: number }
 }
 
-/** The same for a stream with two directions, each of which ends by itself. */
+/** Does the same for a stream with two directions, each of which ends independently. */
 export function meterDuplex(inner: Duplex, onClose: (error: Error | undefined) => void): MeteredDuplex {
   const bytes = { in: 0, out: 0 }
   let failed: Error | undefined

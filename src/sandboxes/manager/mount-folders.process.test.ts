@@ -11,7 +11,7 @@ import {
   eventually,
   type ManagerScene,
   managerScene,
-  REQUEST,
+  SANDBOX_REQUEST,
 } from './manager.fixture.ts'
 import type { ManagerOptions } from './manager-options.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
@@ -26,18 +26,21 @@ afterEach(async () => {
 
 type Show = (spec: SandboxSpec) => Promise<void>
 
-/** Its places can be shown a workspace, which is whatever the test says. One waits for the next sandbox in place. */
+/**
+ * Creates a scene whose instances can mount a workspace later, and lets the test decide what happens then. One instance
+ * waits for the next in-place sandbox.
+ */
 async function hotMountScene(show: Show) {
   const plain = plainBackend()
   const started: SandboxSpec[] = []
   const backend: SandboxBackend = {
     ...plain,
-    showsLate: () => true,
+    supportsHotMounts: () => true,
     async create(spec) {
       started.push(spec)
       mkdirSync(join(spec.folder, 'data/home'), { recursive: true })
       const instance = await plain.create(spec)
-      return spec.late === undefined ? instance : { ...instance, show }
+      return spec.late === undefined ? instance : { ...instance, mountFolders: show }
     },
   }
   const options: Partial<ManagerOptions> = { warmPlaces: 1, poolQuietMs: 1 }
@@ -50,7 +53,7 @@ async function hotMountScene(show: Show) {
   }
   await scene.create(inPlace())
   await eventually(async () => (scene.manager.warm === 1 ? true : undefined))
-  const [warm] = await scene.store.tables.warmPlaces.list({}, 10)
+  const [warm] = await scene.store.tables.warmInstances.list({}, 10)
   return { scene, plain, backend, options, started, inPlace, warm: warm! }
 }
 
@@ -59,8 +62,8 @@ const findPassed = (scene: ManagerScene, id: string) =>
     .receipts({ operation: 'create', phase: 'end', capability: 'sandbox.create' })
     .then((ends) => ends.filter(({ links }) => links?.sandbox_id === id))
 
-describe('a place that waited for a sandbox with folders', () => {
-  it('is shown them when that was decided, and is nobody’s to use before', SLOW, async () => {
+describe('a warm instance for a sandbox with folders', () => {
+  it('gets them mounted after the decision, and cannot be used before', SLOW, async () => {
     const seen: unknown[] = []
     const { scene, started, inPlace, warm } = await hotMountScene(async (spec) => {
       const { state } = await scene.manager.get(spec.id)
@@ -88,7 +91,7 @@ describe('a place that waited for a sandbox with folders', () => {
     expect(await findPassed(scene, warm.id)).toMatchObject([{ status: 'passed', metadata: { warm: true } }])
   })
 
-  it('is given up when they cannot be shown, and one is started as if none had waited', SLOW, async () => {
+  it('is given up when they cannot be mounted, and another instance is started', SLOW, async () => {
     const { scene, plain, started, inPlace, warm } = await hotMountScene(async () => {
       throw new CraikError('unavailable', 'it cannot be shown')
     })
@@ -104,7 +107,7 @@ describe('a place that waited for a sandbox with folders', () => {
     expect(end?.metadata).not.toHaveProperty('warm')
   })
 
-  it('is ended with the sandbox when what was asked for may not be shown', SLOW, async () => {
+  it('ends with the sandbox when the requested folders may not be mounted', SLOW, async () => {
     const { scene, plain, inPlace, warm } = await hotMountScene(async () => {
       throw new CraikError('usage', 'not this folder')
     })
@@ -116,50 +119,46 @@ describe('a place that waited for a sandbox with folders', () => {
     expect(await findPassed(scene, warm.id)).toMatchObject([{ status: 'failed' }])
   })
 
-  it('is shown nothing that was not granted, and goes on waiting', SLOW, async () => {
+  it('mounts nothing that was not granted, and stays warm', SLOW, async () => {
     const seen: unknown[] = []
     const { scene, inPlace } = await hotMountScene(async (spec) => void seen.push(spec))
     await allowCreate(scene.store)
-    await expect(scene.manager.create(caller(), { ...REQUEST, ...inPlace() })).rejects.toMatchObject({
+    await expect(scene.manager.create(caller(), { ...SANDBOX_REQUEST, ...inPlace() })).rejects.toMatchObject({
       code: 'denied',
     })
     expect([seen, scene.manager.warm]).toEqual([[], 1])
   })
 
-  it(
-    'goes when its process died while they were shown, with the sandbox that it was to be',
-    SLOW,
-    async () => {
-      const showing = Promise.withResolvers<void>()
-      const never = Promise.withResolvers<void>()
-      const { scene, plain, backend, options, inPlace, warm } = await hotMountScene(() => {
-        showing.resolve()
-        return never.promise
-      })
-      const pid = plain.pids.get(warm.id)!
-      const creating = scene.create(inPlace()).catch((error: unknown) => error)
-      await showing.promise
-      const next = createSandboxManager({
-        store: scene.store,
-        log: scene.store.log,
-        clock: { nowMs: () => Date.now() },
-        home: { ...scene.store.home, sandboxes: join(scene.folder, 'sandboxes') },
-        backends: { process: backend },
-        logger: () => {},
-        environment: { HOME: '/nonexistent' },
-        ...options,
-      })
-      try {
-        await next.recover()
-        expect(await scene.store.tables.sandboxes.get(warm.id)).toBeUndefined()
-        expect(() => process.kill(pid, 0)).toThrow()
-        expect(readdirSync(join(scene.folder, 'sandboxes'))).not.toContain(warm.id)
-        expect(await findPassed(scene, warm.id)).toMatchObject([{ status: 'indeterminate' }])
-      } finally {
-        never.reject(new Error('it is gone'))
-        await creating
-        await next.close()
-      }
-    },
-  )
+  it('is removed with its sandbox when its process died during the mount', SLOW, async () => {
+    const showing = Promise.withResolvers<void>()
+    const never = Promise.withResolvers<void>()
+    const { scene, plain, backend, options, inPlace, warm } = await hotMountScene(() => {
+      showing.resolve()
+      return never.promise
+    })
+    const pid = plain.pids.get(warm.id)!
+    const creating = scene.create(inPlace()).catch((error: unknown) => error)
+    await showing.promise
+    const next = createSandboxManager({
+      store: scene.store,
+      log: scene.store.log,
+      clock: { nowMs: () => Date.now() },
+      home: { ...scene.store.home, sandboxes: join(scene.folder, 'sandboxes') },
+      backends: { process: backend },
+      logger: () => {},
+      environment: { HOME: '/nonexistent' },
+      ...options,
+    })
+    try {
+      await next.recover()
+      expect(await scene.store.tables.sandboxes.get(warm.id)).toBeUndefined()
+      expect(() => process.kill(pid, 0)).toThrow()
+      expect(readdirSync(join(scene.folder, 'sandboxes'))).not.toContain(warm.id)
+      expect(await findPassed(scene, warm.id)).toMatchObject([{ status: 'indeterminate' }])
+    } finally {
+      never.reject(new Error('it is gone'))
+      await creating
+      await next.close()
+    }
+  })
 })

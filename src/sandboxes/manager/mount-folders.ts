@@ -1,14 +1,14 @@
-/** Shows the folders of a sandbox that is being created to the place that it adopted, or gives that place up. */
+/** Mounts the folders of a new sandbox in the warm instance that it adopted, or gives that instance up. */
 import { CraikError } from '../../errors.ts'
 import type { RecordedInstance, SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { removeDisk, type Started, undoInstance } from './start-instance.ts'
 import { reasonOf } from './transition.ts'
 
 /**
- * Undefined when it could not be: then nothing of it is left, and one is started as if none had waited. What may not be
- * shown is refused at once, because it would be again.
+ * Returns `undefined` when the mount failed. Then nothing of the instance is left, and the caller starts another one. A
+ * folder that may not be mounted is refused at once, because another instance would refuse it too.
  */
 export async function showFolders(
   options: ManagerOptions,
@@ -18,16 +18,16 @@ export async function showFolders(
 ): Promise<RecordedInstance | undefined> {
   const spec = registry.specOf(record)
   try {
-    if (made.instance?.show === undefined || record.place === null)
+    if (made.instance?.mountFolders === undefined || record.place === null)
       throw new CraikError('internal', 'the adopted sandbox instance does not support hot mounts')
-    await made.instance.show(spec)
+    await made.instance.mountFolders(spec)
     return record.place
   } catch (error) {
     if (error instanceof CraikError && error.code === 'usage') throw error
     options.logger('warn', `cannot use a warm instance: ${reasonOf(error)}`, { sandbox: record.id })
-    await undoInstance(registry, spec, backendCalled(options.backends, record.backend), made)
+    await undoInstance(registry, spec, requireBackend(options.backends, record.backend), made)
     await removeDisk(options, registry, record)
-    delete made.held
+    delete made.active
     delete made.instance
     return undefined
   }

@@ -1,4 +1,7 @@
-/** The one way across: decided and written down before, done, and written down how it ended. */
+/**
+ * The only way across the boundary. An operation is decided and recorded before it runs, and its end is recorded after
+ * it.
+ */
 import { CraikError } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { Measure } from '../../receipts/schema.ts'
@@ -18,17 +21,17 @@ import type { BoundarySession } from './boundary-session.ts'
 import type { ManagerOptions } from './manager-options.ts'
 
 export type CrossingName = BeginOperationInput['operation']
-type Asked = Pick<BeginOperationInput, 'job' | 'pinned' | 'metadata'>
+type OperationRequest = Pick<BeginOperationInput, 'job' | 'pinned' | 'metadata'>
 type Allowed = Exclude<BeginOperationOutput, { effect: 'denied' }>
 type Ended = Pick<EndOperationInput, 'status' | 'measures' | 'metadata'>
 
-/** Throws when it is denied: the receipt of that is written, and nothing was done. */
+/** Throws when the operation is denied. The denial is recorded, and nothing was done. */
 export async function startOperation(
   { store, log }: Pick<ManagerOptions, 'store' | 'log'>,
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  request: Asked,
+  request: OperationRequest,
 ): Promise<Allowed> {
   const answer = await store.write(beginOperation, {
     id: session.id,
@@ -43,13 +46,13 @@ export async function startOperation(
   return answer
 }
 
-/** Throws when it would be denied now; otherwise nothing has happened. */
+/** Throws when the operation would be denied now. Otherwise nothing has happened. */
 export async function check(
   { store, log }: Pick<ManagerOptions, 'store' | 'log'>,
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  request: Pick<Asked, 'metadata'>,
+  request: Pick<OperationRequest, 'metadata'>,
 ): Promise<void> {
   const denied = await store.write(checkOperation, {
     id: session.id,
@@ -65,17 +68,20 @@ export async function check(
 
 export interface OpenOperation {
   readonly begun: Begun
-  /** Once; a second call does nothing. When the end cannot be written, that is logged: what was done is done. */
+  /**
+   * Records the end once; a second call does nothing. If the end cannot be written, that is only logged, because the
+   * operation is done.
+   */
   end(how: Ended): Promise<void>
 }
 
-/** Begins what one call is all of: no job that lives on. */
-export async function open(
+/** Begins an operation that consists of one call, unlike a job. */
+export async function openOperation(
   options: ManagerOptions,
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  request: Asked,
+  request: OperationRequest,
 ): Promise<OpenOperation> {
   const { begun } = await startOperation(options, session, caller, operation, request)
   const beganAtMs = options.clock.nowMs()
@@ -93,7 +99,7 @@ export async function open(
         })
         .then(
           () => {},
-          (error) => notWritten(options, session, error),
+          (error) => logUnrecordedEnd(options, session, error),
         )
       session.ending(ended)
       return ended
@@ -101,18 +107,18 @@ export async function open(
   }
 }
 
-/** A question with one answer: its receipt ends when the answer is there. */
-export async function ask<T>(
+/** Sends a request that has one response. Its receipt ends when the response has arrived. */
+export async function requestSidecar<T>(
   options: ManagerOptions,
   session: BoundarySession,
   caller: ManagerCaller,
   operation: CrossingName,
-  request: Asked,
+  request: OperationRequest,
   work: (boundary: Boundary, until: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const release = session.hold()
   try {
-    const operated = await open(options, session, caller, operation, request)
+    const operated = await openOperation(options, session, caller, operation, request)
     let boundary: Boundary | undefined
     try {
       boundary = await session.boundary(caller.signal)
@@ -120,7 +126,7 @@ export async function ask<T>(
       await operated.end({ status: 'passed' })
       return answer
     } catch (error) {
-      await operated.end(failure(error, boundary !== undefined))
+      await operated.end(failedOperation(error, boundary !== undefined))
       throw error
     }
   } finally {
@@ -129,10 +135,10 @@ export async function ask<T>(
 }
 
 /**
- * What broke off may have been done inside; what the sandbox refused was not. What never crossed the boundary says so,
- * because the boundary did not count it.
+ * Returns how a failed operation ends. If it broke off, the sandbox may have done it; if the sandbox refused it, it did
+ * not. An operation that never crossed the boundary is marked, because the boundary did not count it.
  */
-export function failure(error: unknown, crossed: boolean): Pick<Ended, 'status' | 'metadata'> {
+export function failedOperation(error: unknown, crossed: boolean): Pick<Ended, 'status' | 'metadata'> {
   const code = error instanceof CraikError ? error.code : 'internal'
   return {
     status: isCertain(error) || !crossed ? 'failed' : 'indeterminate',
@@ -140,7 +146,7 @@ export function failure(error: unknown, crossed: boolean): Pick<Ended, 'status' 
   }
 }
 
-/** Whether the sandbox itself said no. Otherwise it is not known how far it got. */
+/** Returns whether the sandbox itself refused the operation. Otherwise it is unknown how far the operation got. */
 export function isCertain(error: unknown): boolean {
   return (
     error instanceof CraikError &&
@@ -156,12 +162,12 @@ export function claimedMeasure(name: string, value: number): Measure {
   return { name, value, source: 'claimed' }
 }
 
-/** Absent members are left out: JSON has none. */
+/** Leaves out members that are `undefined`, which JSON does not have. */
 export function toJson(value: object): Json {
   return JSON.parse(JSON.stringify(value)) as Json
 }
 
-function notWritten({ logger }: ManagerOptions, session: BoundarySession, error: unknown): void {
+function logUnrecordedEnd({ logger }: ManagerOptions, session: BoundarySession, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error)
   logger('error', `could not record the end of an operation: ${message}`, { sandbox: session.id })
 }

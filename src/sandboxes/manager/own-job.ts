@@ -1,7 +1,7 @@
-/** Whose a job is: only who began it reads, feeds and ends it, for as long as a grant carries it. */
+/** Only the operator who began a job may read it, send it input and end it, and only while a grant authorizes it. */
 import type { JobId } from '../../lib/ids.ts'
 import { deniedOperationError } from '../lifecycle/denied-operation.ts'
-import { carries, grantOf } from '../lifecycle/still-authorized.ts'
+import { grantOf, isGrantValid } from '../lifecycle/still-authorized.ts'
 import { requireJobOwner } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
@@ -9,8 +9,8 @@ import type { OpenJobEntry } from './job-book.ts'
 import type { ManagerOptions } from './manager-options.ts'
 
 /**
- * The entry of an open job, undefined for one that has ended, `unknown` for one that nobody ever began. Throws, with
- * a denial receipt, when it is somebody else's or nothing allows it any more.
+ * Returns the entry of an open job, `undefined` for a job that has ended, and `unknown` for one that never began.
+ * Throws, with a denial receipt, when the job belongs to another operator or no grant allows it.
  */
 export async function ownJob(
   { store, clock }: ManagerOptions,
@@ -23,7 +23,7 @@ export async function ownJob(
   const entry = active.book.get(jobId)
   const grantId = entry?.operator === caller.operator ? grantOf(entry.begun.begin) : undefined
   if (grantId !== undefined) {
-    if (await store.read((tables) => carries(tables, grantId, clock.nowMs()))) return entry
+    if (await store.read((tables) => isGrantValid(tables, grantId, clock.nowMs()))) return entry
   }
   if ((await store.read((tables) => tables.sandboxJobs.get(id, jobId))) === undefined) return 'unknown'
   const denied = await store.write(requireJobOwner, { id, jobId, operator: caller.operator, action })

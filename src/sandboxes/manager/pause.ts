@@ -1,4 +1,4 @@
-/** Pauses a sandbox and lets it go on: everything in it stands still, and nothing is lost. */
+/** Pauses a sandbox and unpauses it. All of its processes freeze, and nothing is lost. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
@@ -6,7 +6,7 @@ import type { ManagerCaller } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
 import type { ManagerOptions } from './manager-options.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { beginTransitionOf, end, transitionError } from './transition.ts'
+import { beginTransitionOf, endTransitionOf, transitionError } from './transition.ts'
 
 export async function pauseSandbox(
   options: ManagerOptions,
@@ -18,10 +18,10 @@ export async function pauseSandbox(
   if (answer.effect === 'already') return answer.record
   const { record } = answer
   try {
-    const active = requireHeld(registry, record)
+    const active = requireActive(registry, record)
     const { instance } = active.session
     if (instance?.pause === undefined) throw cannotPause(record)
-    // Before it stands still: from then on its sidecar does not answer, and is not asked.
+    // Set before the freeze: a frozen sidecar does not answer, and must not get requests.
     active.paused = true
     try {
       await instance.pause()
@@ -31,10 +31,10 @@ export async function pauseSandbox(
     }
     active.session.events.add('paused')
   } catch (error) {
-    await end(options, registry, { id, status: 'failed' })
+    await endTransitionOf(options, registry, { id, status: 'failed' })
     throw transitionError(error, `sandbox ${record.name} could not be paused`)
   }
-  return end(options, registry, { id, status: 'passed' })
+  return endTransitionOf(options, registry, { id, status: 'passed' })
 }
 
 export async function unpauseInstance(
@@ -44,19 +44,19 @@ export async function unpauseInstance(
 ): Promise<SandboxRecord> {
   const { id } = record
   try {
-    const active = requireHeld(registry, record)
+    const active = requireActive(registry, record)
     await active.session.instance?.unpause?.()
     active.paused = false
     active.activity.activeAtMs = options.clock.nowMs()
     active.session.events.add('resumed')
   } catch (error) {
-    await end(options, registry, { id, status: 'failed' })
+    await endTransitionOf(options, registry, { id, status: 'failed' })
     throw transitionError(error, `sandbox ${record.name} could not be resumed`)
   }
-  return end(options, registry, { id, status: 'passed' })
+  return endTransitionOf(options, registry, { id, status: 'passed' })
 }
 
-function requireHeld(registry: SandboxRegistry, { id, name }: SandboxRecord): ActiveSandbox {
+function requireActive(registry: SandboxRegistry, { id, name }: SandboxRecord): ActiveSandbox {
   const active = registry.get(id)
   if (active !== undefined && !active.session.closing.aborted) return active
   throw new CraikError('unavailable', `sandbox ${name} is not active in this supervisor`)

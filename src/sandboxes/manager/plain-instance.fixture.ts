@@ -1,4 +1,6 @@
-/** A small real backend: the real sidecar as an ordinary process of the host. For tests of what stands above it. */
+/**
+ * A small real backend, for tests of the code above it. It runs the real sidecar as an ordinary process of the host.
+ */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
@@ -12,7 +14,7 @@ import type { InstanceHandle, SandboxBackend, SandboxInstance, SandboxSpec } fro
 import { folderDisks } from '../backends/process/folder-disks.ts'
 
 export interface PlainBackend extends SandboxBackend {
-  /** Its processes, to be killed by a test. */
+  /** The processes of its sandboxes, so that a test can kill them. */
   readonly pids: Map<string, number>
 }
 
@@ -84,7 +86,7 @@ function instanceOf(handle: InstanceHandle, spec: SandboxSpec): SandboxInstance 
     line: { kind: 'socket', folder: join(spec.folder, 'socket') },
     ended,
     observe: async () => ({ processes: 1, outOfMemoryKills: 0 }),
-    // Its sidecar alone stands still, which is all that a test can see.
+    // This freezes only the sidecar, which is all that a test can see.
     async pause() {
       process.kill(Number(handle.pid), 'SIGSTOP')
     },
@@ -104,12 +106,12 @@ function isAlive({ pid, startedAt }: InstanceHandle): boolean {
   return startOf(Number(pid)) === startedAt
 }
 
-/** Undefined for what has ended, also when nobody has asked for its exit code yet. */
+/** Returns `undefined` for a process that has ended, even if its parent has not read its exit code. */
 function startOf(pid: number): string | undefined {
   return ownerOf(pid)?.startedAt
 }
 
-/** The bundle when there is one, else the source that it is made of. */
+/** Returns the bundle if it exists, and otherwise its source. */
 function sidecarFile(): string {
   const bundle = fileURLToPath(packageFile('build/sidecar/sidecar.mjs'))
   return existsSync(bundle) ? bundle : fileURLToPath(packageFile('src/sidecar/main.ts'))

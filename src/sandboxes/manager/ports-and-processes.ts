@@ -1,10 +1,10 @@
-/** Ports, processes and figures of a sandbox. */
+/** Ports, processes and metrics of a sandbox. */
 import type { Boundary } from '../boundary/boundary.ts'
 import type { ManagedProcesses } from '../manager-types.ts'
 import type { SandboxAccess } from './active-sandbox.ts'
 import type { ManagerOptions } from './manager-options.ts'
 import { meterDuplex } from './metered-streams.ts'
-import { ask, check, failure, observedMeasure, open } from './operation.ts'
+import { check, failedOperation, observedMeasure, openOperation, requestSidecar } from './operation.ts'
 import { putLogins } from './put-logins.ts'
 
 export function createManagedProcesses(options: ManagerOptions, access: SandboxAccess): ManagedProcesses {
@@ -18,7 +18,7 @@ export function createManagedProcesses(options: ManagerOptions, access: SandboxA
       const { session, attached } = await access.require(id)
       const release = session.hold()
       try {
-        const operated = await open(options, session, caller, 'forward', { metadata: { port } })
+        const operated = await openOperation(options, session, caller, 'forward', { metadata: { port } })
         let boundary: Boundary | undefined
         try {
           boundary = await session.boundary(caller.signal)
@@ -38,7 +38,7 @@ export function createManagedProcesses(options: ManagerOptions, access: SandboxA
           })
           return stream
         } catch (error) {
-          await operated.end(failure(error, boundary !== undefined))
+          await operated.end(failedOperation(error, boundary !== undefined))
           throw error
         }
       } catch (error) {
@@ -49,15 +49,20 @@ export function createManagedProcesses(options: ManagerOptions, access: SandboxA
 
     async processes(caller, id) {
       const { session } = await access.require(id)
-      return ask(options, session, caller, 'processes', {}, (boundary, until) =>
+      return requestSidecar(options, session, caller, 'processes', {}, (boundary, until) =>
         boundary.inside.processes(until),
       )
     },
 
     async signal(caller, id, pid, signal) {
       const { session } = await access.require(id)
-      await ask(options, session, caller, 'signal', { metadata: { pid, signal } }, (boundary, until) =>
-        boundary.inside.signal(pid, signal, until),
+      await requestSidecar(
+        options,
+        session,
+        caller,
+        'signal',
+        { metadata: { pid, signal } },
+        (boundary, until) => boundary.inside.signal(pid, signal, until),
       )
     },
 
@@ -67,7 +72,7 @@ export function createManagedProcesses(options: ManagerOptions, access: SandboxA
 
     async stats(caller, id) {
       const { session, record } = await access.require(id)
-      return ask(options, session, caller, 'metrics', {}, async (boundary, until) => {
+      return requestSidecar(options, session, caller, 'metrics', {}, async (boundary, until) => {
         const [claimed, seen] = await Promise.all([
           boundary.inside.metrics(until),
           session.instance?.observe() ?? {},

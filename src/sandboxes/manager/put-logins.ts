@@ -1,15 +1,16 @@
-/** Gives a sandbox that runs what it gets of the logins of this machine. */
+/** Copies the host's logins into a running sandbox, as its credential mode allows. */
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
 import type { LoginSetup, ManagerOptions } from './manager-options.ts'
-import { ask } from './operation.ts'
+import { requestSidecar } from './operation.ts'
 import { reasonOf } from './transition.ts'
 
 const DEADLINE_MS = 15_000
 
 /**
- * When it begins to run. A sandbox without its logins is one all the same: what is missing is told where it is missed.
+ * Copies the logins when the sandbox starts to run. It runs without them if that fails; an event and the notice say
+ * what is missing.
  */
 export async function sendLogins(
   options: ManagerOptions,
@@ -19,7 +20,7 @@ export async function sendLogins(
 ): Promise<void> {
   const { logins } = options
   if (logins === undefined || record.spec.credentials === 'none') return
-  // The grant that a request brought is for what it asked; this one came with the sandbox.
+  // The request's grant is for what it requested. The grant for the logins came with the sandbox.
   const caller = { operator, signal: AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]) }
   try {
     const provided = await logins.files(record, caller.signal)
@@ -37,7 +38,7 @@ export async function sendLogins(
 
 const NOTHING: LoginSetup = { files: [], accounts: [], leftOut: [] }
 
-/** When somebody asks for it: as they are now. Decided before any of them is read. */
+/** Copies the logins on request, as they are now. Policy decides before any of them is read. */
 export function putLogins(
   options: ManagerOptions,
   active: ActiveSandbox,
@@ -49,17 +50,17 @@ export function putLogins(
 ): Promise<readonly string[]> {
   const { session, owned } = active
   const metadata = { logins: owned?.spec.credentials ?? 'none' }
-  return ask(options, session, caller, 'put_logins', { metadata }, async (boundary, until) => {
+  return requestSidecar(options, session, caller, 'put_logins', { metadata }, async (boundary, until) => {
     const { files, accounts, leftOut } = await read(until)
     await boundary.inside.putLogins(files, until)
     active.accounts = accounts
-    messageOf(active, leftOut)
+    reportLeftOut(active, leftOut)
     return files.flatMap(({ name, content }) => (content === null ? [] : [name]))
   })
 }
 
-/** Once, until something else is left out. */
-function messageOf(active: ActiveSandbox, leftOut: readonly string[]): void {
+/** Adds one event, and another only when something else is left out. */
+function reportLeftOut(active: ActiveSandbox, leftOut: readonly string[]): void {
   const message = leftOut.join('; ')
   if (message !== '' && message !== active.leftOut) active.session.events.add('logins_left_out', { message })
   if (message === '') delete active.leftOut

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../lib/clock.ts'
 import { listGrants, revokeGrant } from '../../policy/grants.ts'
 import type { SandboxView } from '../manager-types.ts'
-import { caller, exec, jobId, managerScene, OPERATOR, readAll } from './manager.fixture.ts'
+import { caller, exec, jobId, MANAGER_OPERATOR, managerScene, readOutput } from './manager.fixture.ts'
 
 const MINUTE_MS = 60_000
 
-/** Goes on by itself, and further when a test says so. */
+/** Runs like the system clock, and jumps ahead when a test says so. */
 class LeapingClock implements Clock {
   #aheadMs = 0
   nowMs = () => Date.now() + this.#aheadMs
@@ -24,7 +24,7 @@ function scene() {
     get manager() {
       return made.manager
     },
-    /** The reaper looks, some time later. */
+    /** Moves the clock ahead, and runs the reaper. */
     async after(ms: number, id: SandboxView['id']): Promise<SandboxView> {
       clock.leap(ms)
       await made.manager.reap()
@@ -36,8 +36,8 @@ function scene() {
 
 const never = { idleMs: null, lifetimeMs: null, keepMs: null }
 
-describe('a sandbox that is left alone', () => {
-  it('is stopped, in its operator’s name and with the reason on record, and its disk is kept', async () => {
+describe('a sandbox with an idle timeout', () => {
+  it('is stopped in its operator’s name, with the reason recorded, and its disk is kept', async () => {
     await using test = scene()
     const id = await test.create({ ends: { idleMs: 10 * MINUTE_MS } })
     expect(await test.after(9 * MINUTE_MS, id)).toMatchObject({ state: 'running' })
@@ -46,14 +46,14 @@ describe('a sandbox that is left alone', () => {
       notice: expect.stringContaining('idle timeout'),
     })
     const [begin, end] = await test.receipts({ operation: 'stop' })
-    expect(begin).toMatchObject({ phase: 'begin', operator: OPERATOR, metadata: { reason: 'idle' } })
+    expect(begin).toMatchObject({ phase: 'begin', operator: MANAGER_OPERATOR, metadata: { reason: 'idle' } })
     expect(begin?.links).toMatchObject({ grant_outcome: 'usable' })
     expect(end).toMatchObject({ phase: 'end', status: 'passed' })
     expect(await test.manager.resume(caller(), id)).toMatchObject({ state: 'running', notice: null })
     expect(await test.after(1 * MINUTE_MS, id)).toMatchObject({ state: 'running' })
   })
 
-  it('is not stopped while anything is at work in it, attached or detached', async () => {
+  it('is not stopped while a job runs in it, attached or detached', async () => {
     await using test = scene()
     const id = await test.create({ ends: { idleMs: MINUTE_MS } })
     const { output } = await test.manager.jobs.start(caller(), id, jobId(), { spec: exec('sleep', '300') })
@@ -69,15 +69,15 @@ describe('a sandbox that is left alone', () => {
     const watch = await test.manager.files.watch(caller(), id, '.', false, 0)
     expect(await test.after(5 * MINUTE_MS, id)).toMatchObject({ state: 'running' })
     watch.destroy()
-    await readAll((await test.manager.jobs.start(caller(), id, jobId(), { spec: exec('true') })).output)
+    await readOutput((await test.manager.jobs.start(caller(), id, jobId(), { spec: exec('true') })).output)
     expect(await test.after(5 * MINUTE_MS, id)).toMatchObject({ state: 'running' })
     expect(await test.after(2 * MINUTE_MS, id)).toMatchObject({ state: 'stopped' })
   })
 
-  it('is known to have been left alone after a restart too', async () => {
+  it('keeps its idle time across a restart', async () => {
     await using test = scene()
     const id = await test.create({ ends: { idleMs: 10 * MINUTE_MS } })
-    await readAll((await test.manager.jobs.start(caller(), id, jobId(), { spec: exec('true') })).output)
+    await readOutput((await test.manager.jobs.start(caller(), id, jobId(), { spec: exec('true') })).output)
     const { activeAtMs } = await test.after(5 * MINUTE_MS, id)
     await test.restart()
     expect((await test.manager.get(id)).activeAtMs).toBe(activeAtMs)
@@ -85,7 +85,7 @@ describe('a sandbox that is left alone', () => {
     expect(await test.after(2 * MINUTE_MS, id)).toMatchObject({ state: 'stopped' })
   })
 
-  it('is left as it is when it is paused, or was to be left alone', async () => {
+  it('is not stopped while it is paused, nor when its timeout is null', async () => {
     await using test = scene()
     const [paused, stored] = [
       await test.create({ ends: { idleMs: MINUTE_MS } }),
@@ -98,19 +98,19 @@ describe('a sandbox that is left alone', () => {
     expect(await test.after(MINUTE_MS / 2, paused)).toMatchObject({ state: 'running' })
   })
 
-  it('is not asked for again and again when policy says no', async () => {
+  it('is not stopped again and again when policy denies it', async () => {
     await using test = scene()
     const id = await test.create({ ends: { idleMs: MINUTE_MS } })
     for (const { grant } of await listGrants(test.store, test.clock.nowMs()))
-      if (grant.capability === 'sandbox.stop') await revokeGrant(test.store, grant.id, OPERATOR)
+      if (grant.capability === 'sandbox.stop') await revokeGrant(test.store, grant.id, MANAGER_OPERATOR)
     expect(await test.after(2 * MINUTE_MS, id)).toMatchObject({ state: 'running' })
     for (let i = 0; i < 5; i++) await test.after(MINUTE_MS / 4, id)
     expect(await test.receipts({ operation: 'stop', status: 'denied' })).toHaveLength(2)
   })
 })
 
-describe('a sandbox whose time is over', () => {
-  it('is stopped although something runs in it, counted from when it was started last', async () => {
+describe('a sandbox with a limited lifetime or retention', () => {
+  it('is stopped although something runs in it, counted from its last start', async () => {
     await using test = scene()
     const id = await test.create({ ends: { idleMs: null, lifetimeMs: 10 * MINUTE_MS } })
     await test.after(9 * MINUTE_MS, id)
@@ -128,13 +128,13 @@ describe('a sandbox whose time is over', () => {
     ])
   })
 
-  it('is removed when it was to be kept only so long, and never otherwise', async () => {
+  it('is removed when its retention time has passed, and never without one', async () => {
     await using test = scene()
     const [brief, forever] = [
       await test.create({ ends: { ...never, keepMs: 60 * MINUTE_MS } }),
       await test.create({ ends: never }),
     ]
-    // What runs is not kept, but used.
+    // The retention time does not pass while the sandbox runs.
     expect(await test.after(600 * MINUTE_MS, brief)).toMatchObject({ state: 'running' })
     for (const id of [brief, forever]) await test.manager.stop(caller(), id)
     expect(await test.after(50 * MINUTE_MS, brief)).toMatchObject({ state: 'stopped' })

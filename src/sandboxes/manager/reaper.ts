@@ -1,4 +1,6 @@
-/** Looks now and then for sandboxes whose time is over: stops them, and removes those that were to be kept only so long. */
+/**
+ * Checks the sandboxes regularly. It stops those whose time is over, and removes those whose retention time has passed.
+ */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { listSandboxes } from '../lifecycle/read-records.ts'
@@ -12,17 +14,17 @@ import type { SandboxRegistry } from './sandbox-registry.ts'
 import { reasonOf } from './transition.ts'
 
 const TICK_MS = 30_000
-/** Written no more often: each costs a transaction. */
+/** The activity time is written no more often, because each write costs a transaction. */
 const SAVE_EVERY_MS = 60_000
-/** Of one core, over the time between two looks: what does nothing but wait stays below it. */
+/** The share of one core over the time between two checks. A sandbox that only waits stays below it. */
 const BUSY_SHARE = 0.05
-/** Between two tries of what was denied or failed. */
+/** The first pause before a denied or failed action is tried again. */
 const FIRST_PAUSE_MS = 60_000
 const MAX_PAUSE_MS = 3_600_000
 
 type StopReason = 'idle' | 'lifetime'
 
-/** In the name of the sandbox's operator, and under their grants: policy may say no. */
+/** The reaper acts in the name of the sandbox's operator and under their grants, so policy may deny it. */
 export interface ReaperActs {
   stop(caller: ManagerCaller, id: SandboxId, reason: StopReason): Promise<unknown>
   delete(caller: ManagerCaller, id: SandboxId): Promise<unknown>
@@ -54,7 +56,7 @@ export class Reaper {
     await this.#ticking
   }
 
-  /** One at a time. */
+  /** Runs one check at a time. */
   tick(): Promise<void> {
     this.#ticking ??= this.#look()
       .catch((error) => this.#options.logger('warn', `could not check the sandboxes: ${reasonOf(error)}`))
@@ -81,7 +83,7 @@ export class Reaper {
     const putOff = this.#putOff.get(id)
     if (putOff !== undefined && nowMs < putOff.untilMs) return
     const caller = { operator: record.operator, signal: this.#closing.signal }
-    const isRetained = record.pending === null && !STATES[record.state].takesRoom
+    const isRetained = record.pending === null && !STATES[record.state].usesCapacity
     const keptSinceMs = record.stopped_at_ms
     try {
       if (isRetained && ends.keep_ms !== null && keptSinceMs !== null && nowMs - keptSinceMs >= ends.keep_ms)
@@ -98,7 +100,7 @@ export class Reaper {
     }
   }
 
-  /** A job that runs, a stream that is open, a call since the last look, or work that no job tells of. */
+  /** Notices activity: a running job, an open stream, a call since the last check, or processor time without a job. */
   async #notice(record: SandboxRecord, active: ActiveSandbox, nowMs: number, sinceMs: number): Promise<void> {
     const { session, book, activity } = active
     if (active.paused || active.ending) return
@@ -119,7 +121,7 @@ export class Reaper {
   }
 }
 
-/** What is paused is not idle: somebody wants it to go on where it stands. Its lifetime goes on. */
+/** A paused sandbox is not idle, because its user wants to continue it where it is. Its lifetime still passes. */
 function stopReason(record: SandboxRecord, active: ActiveSandbox, nowMs: number): StopReason | undefined {
   const { ends, started_at_ms, state, pending } = record
   if (pending !== null || active.ending) return undefined

@@ -1,7 +1,10 @@
-/** Takes over what an earlier process left: asks each sandbox first, and never touches what somebody living holds. */
+/**
+ * Takes over what an earlier process left. It queries each sandbox first, and never touches one that a living process
+ * manages.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxId } from '../../lib/ids.ts'
-import { currentOwner, type Owner, ownerState, usesAnother } from '../../lib/owner.ts'
+import { currentOwner, hasOtherFileOpen, type Owner, ownerState } from '../../lib/owner.ts'
 import { signReceipts } from '../../receipts/receipt-log.ts'
 import type { SandboxInstance } from '../backend.ts'
 import { getSandbox, listSandboxes } from '../lifecycle/read-records.ts'
@@ -17,14 +20,14 @@ import {
   forgetJobs,
 } from '../lifecycle/tokens.ts'
 import { OPERABLE, STATES, TRANSITIONS, verbInProgress } from '../lifecycle/transitions.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
 import { undoRestore } from './restore.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { clearInstance, removeDisk } from './start-instance.ts'
 import { reasonOf } from './transition.ts'
 
-/** One that was replaced has let go of everything when its successor comes, and takes a moment to end. */
+/** A process that was replaced has released everything when its successor starts, but it takes a moment to exit. */
 const ENDING_MS = 5_000
 const POLL_MS = 10
 
@@ -39,7 +42,7 @@ export async function recoverSandboxes(
       .catch((error) => options.logger('error', `could not stop leftover probes: ${reasonOf(error)}`))
   for (const { id, ...listed } of await listSandboxes(options)) {
     if (listed.record === undefined) {
-      // What was edited in the database names no process to end and no folder to remove.
+      // A record that was edited in the database is not used to end a process or to remove a folder.
       options.logger('error', listed.problem, { sandbox: id })
       continue
     }
@@ -49,13 +52,13 @@ export async function recoverSandboxes(
       retryLater(options, retries, listed.record.id, error)
     }
   }
-  // A supervisor that was killed may have left receipts that nobody has signed.
+  // A supervisor that was killed may have left unsigned receipts.
   await options.store
     .write(signReceipts, undefined)
     .catch((error) => options.logger('error', `could not sign earlier receipts: ${reasonOf(error)}`))
 }
 
-/** A further try of what could not be taken over. What is gone, or was changed outside Craik, needs none. */
+/** Tries again to take over a sandbox. One that is gone, or was changed outside Craik, needs no further attempt. */
 export async function recoverAgain(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -70,7 +73,7 @@ export async function recoverAgain(
   await recoverOne(options, registry, record)
 }
 
-/** That it could not be reached is no reason to believe that it is gone. */
+/** Schedules another attempt. A sandbox that could not be reached is not necessarily gone. */
 function retryLater(options: ManagerOptions, retries: RecoveryRetries, id: SandboxId, error: unknown): void {
   options.logger('error', `could not recover the sandbox: ${reasonOf(error)}`, { sandbox: id })
   if (!isDamage(error)) retries.later(id, error)
@@ -85,13 +88,15 @@ async function recoverOne(
   if (record.pending !== null && !(await isLeft(options, record.pending.owner))) return
   const settled = record.pending === null ? record : await settle(options, registry, record)
   if (settled === undefined) return
-  // Of a restore that was on record as done and not cleared up.
-  await backendCalled(options.backends, settled.backend).disks?.settle(registry.specOf(settled))
-  if (STATES[settled.state].takesRoom) await hold(options, registry, settled)
+  // A restore may be recorded as done and not cleaned up.
+  await requireBackend(options.backends, settled.backend).disks?.keepCurrent(registry.specOf(settled))
+  if (STATES[settled.state].usesCapacity) await takeOver(options, registry, settled)
   else await closeLeft(options, settled)
 }
 
-/** What was in progress is finished or undone, as the table says; the record as it is then, if there is one. */
+/**
+ * Finishes or undoes the transition in progress, as the table says. Returns the record after that, if it still exists.
+ */
 async function settle(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -121,7 +126,7 @@ async function settle(
     case 'pause':
     case 'unpause':
     case 'snapshot':
-      // What was running goes on, whoever made it stand still.
+      // Processes that ran before must continue, whichever process froze them.
       if (verb !== 'snapshot' || pending!.from === OPERABLE)
         await (await findInstance(options, registry, record))?.unpause?.()
       break
@@ -133,23 +138,23 @@ async function closeLeft(options: ManagerOptions, { id }: SandboxRecord): Promis
   const { store, log } = options
   const open = await store.read((tables) => tables.sandboxJobs.open(id))
   const elsewhere = open.flatMap(({ owner }) =>
-    owner && usesAnother(owner, options.home.database) ? [owner] : [],
+    owner && hasOtherFileOpen(owner, options.home.database) ? [owner] : [],
   )
   await store.write(closeOrphans, { id, keep: [], owner: log.owner, elsewhere })
   await store.write(closeLeftEpochs, { id })
 }
 
-/** Throws when that cannot be told now. */
+/** Throws when the backend cannot determine that now. */
 async function findInstance(
   { backends }: ManagerOptions,
   registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<SandboxInstance | undefined> {
   const handle = registry.handleOf(record)
-  return handle && (await backendCalled(backends, record.backend).recover(handle, registry.specOf(record)))
+  return handle && (await requireBackend(backends, record.backend).recover(handle, registry.specOf(record)))
 }
 
-async function hold(
+async function takeOver(
   options: ManagerOptions,
   registry: SandboxRegistry,
   record: SandboxRecord,
@@ -163,7 +168,7 @@ async function hold(
     const notice = await whyLost(options, registry, record)
     await closeLeft(options, record)
     await store.write(changeSandbox, { id, state: 'lost', notice })
-    await backendCalled(backends, record.backend).sweep(registry.specOf(record), registry.handleOf(record))
+    await requireBackend(backends, record.backend).sweep(registry.specOf(record), registry.handleOf(record))
     return
   }
   const jobs = await store.write(adoptJobs, {
@@ -192,22 +197,25 @@ async function whyLost(
   record: SandboxRecord,
 ): Promise<string> {
   const handle = registry.handleOf(record)
-  const backend = backendCalled(backends, record.backend)
-  const other = handle && (await backend.elsewhere?.(handle, registry.specOf(record)))
+  const backend = requireBackend(backends, record.backend)
+  const other = handle && (await backend.locateOtherHome?.(handle, registry.specOf(record)))
   if (other === undefined)
     return 'it ended while no supervisor was running, for example when the machine restarted'
   const where = other.path === undefined ? '' : ` (${other.path.slice(0, 300)})`
   return `it runs in another home${where}; this home is a copy of that one`
 }
 
-/** Its process is dead, or works in another home, or is this one, which let go of it before. */
+/**
+ * Returns whether the owner no longer manages the sandbox: its process is dead or works in another home, or it is this
+ * process, which released the sandbox before.
+ */
 async function isLeft({ home }: ManagerOptions, owner: Owner): Promise<boolean> {
   const self = currentOwner()
   if (owner.pid === self.pid && owner.startedAt === self.startedAt && owner.bootId === self.bootId)
     return true
   const endsMs = performance.now() + ENDING_MS
   while (ownerState(owner) !== 'dead') {
-    if (usesAnother(owner, home.database)) return true
+    if (hasOtherFileOpen(owner, home.database)) return true
     if (performance.now() > endsMs) return false
     await sleep(POLL_MS)
   }

@@ -7,11 +7,11 @@ import {
   jobId,
   type ManagerScene,
   managerScene,
-  readAll,
+  readOutput,
 } from './manager.fixture.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
 
-/** A backend whose engine can be made not to answer. */
+/** Returns a backend whose engine can stop answering. */
 function silentBackend() {
   const backend = plainBackend()
   const engine = { isSilent: false, asked: 0 }
@@ -37,7 +37,7 @@ const running = (scene: ManagerScene, id: Parameters<ManagerScene['manager']['st
   eventually(async () => ((await scene.manager.get(id)).connected ? true : undefined))
 
 describe('a sandbox whose engine does not answer', () => {
-  it('is not gone: it stays as it is, says why, and is found when the engine is back', async () => {
+  it('stays as it is, reports why, and is recovered when the engine answers again', async () => {
     const { engine, using, backend } = silentBackend()
     await using scene = managerScene(using)
     const id = await scene.create()
@@ -64,12 +64,12 @@ describe('a sandbox whose engine does not answer', () => {
     engine.isSilent = false
     await running(scene, id)
     expect(await scene.manager.get(id)).toMatchObject({ state: 'running', notice: null })
-    expect((await readAll((await start()).output)).stdout).toBe('here\n')
+    expect((await readOutput((await start()).output)).stdout).toBe('here\n')
     expect(await scene.receipts({ operation: 'lost' })).toEqual([])
     for (const pid of backend.pids.values()) expect(pid).toBeGreaterThan(0)
   })
 
-  it('can be deleted, and what was left of it is removed when that is asked for once more', async () => {
+  it('can be deleted, and a second request removes what was left of it', async () => {
     const { engine, using } = silentBackend()
     await using scene = managerScene(using)
     const id = await scene.create()
@@ -84,7 +84,7 @@ describe('a sandbox whose engine does not answer', () => {
     expect(await scene.store.tables.openReceipts.list()).toEqual([])
   })
 
-  it('is undone when its resume broke off, as soon as the engine is back', async () => {
+  it('has its failed resume undone as soon as the engine answers again', async () => {
     const { engine, using } = silentBackend()
     const failing: SandboxBackend = {
       ...using,

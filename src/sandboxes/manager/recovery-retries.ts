@@ -1,4 +1,4 @@
-/** Sandboxes that could not be taken over yet, such as while their engine does not answer: tried again and again. */
+/** Retries to take over sandboxes that could not be recovered yet, for example because their engine does not answer. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 
@@ -17,7 +17,7 @@ export class RecoveryRetries {
   readonly #firstPauseMs: number
   #closed = false
 
-  /** `attempt` settles when the sandbox needs no further one, and rejects when it does. */
+  /** `attempt` resolves when the sandbox needs no further attempt, and rejects when it does. */
   constructor(attempt: (id: SandboxId) => Promise<void>, firstPauseMs = FIRST_PAUSE_MS) {
     this.#attempt = attempt
     this.#firstPauseMs = firstPauseMs
@@ -27,12 +27,12 @@ export class RecoveryRetries {
     return this.#waiting.size
   }
 
-  /** Why it is not held yet; undefined when nothing is waited for. */
+  /** Returns why the sandbox is not recovered yet, or `undefined` when no attempt is pending. */
   reasonFor(id: SandboxId): string | undefined {
     return this.#waiting.get(id)?.reason
   }
 
-  /** For whoever wants to do something with it meanwhile. */
+  /** Throws if the sandbox is not recovered yet, so that no other operation uses it meanwhile. */
   require(id: SandboxId): void {
     const reason = this.reasonFor(id)
     if (reason !== undefined) throw unreachable(id, reason)
@@ -48,7 +48,7 @@ export class RecoveryRetries {
     this.#waiting.set(id, { reason, pauseMs, timer })
   }
 
-  /** It was taken over, is lost or is deleted. */
+  /** Ends the attempts: the sandbox was taken over, is lost or is deleted. */
   drop(id: SandboxId): void {
     clearTimeout(this.#waiting.get(id)?.timer)
     this.#waiting.delete(id)

@@ -12,8 +12,8 @@ import {
   targetOf,
 } from './refuse-inbound.ts'
 
-describe('connections from inside', () => {
-  it('are answered with what they asked for and why not', async () => {
+describe('connections from the sandbox', () => {
+  it('get a response with their destination and the reason', async () => {
     const written: InboundRefusal[] = []
     const refusals = refuseAll(async (refused) => void written.push(refused))
     const [outer, inner] = duplexPair()
@@ -26,7 +26,7 @@ describe('connections from inside', () => {
     expect(written).toEqual([{ count: 1, targets: new Map([['collector.example:443', 1]]), unparsable: 0 }])
   })
 
-  it('are counted all, and written down seldom, however many come at once', async () => {
+  it('are all counted, and recorded rarely, however many arrive at once', async () => {
     const written: number[] = []
     const refusals = refuseAll(async ({ count }) => void written.push(count))
     for (let i = 0; i < 500; i++) refusals.handle(duplexPair()[0])
@@ -35,7 +35,7 @@ describe('connections from inside', () => {
     expect(written.length).toBeLessThanOrEqual(3)
   })
 
-  it('for which there is no room are told so, and written down by their number', async () => {
+  it('beyond the limit get a response that says so, and are recorded by number', async () => {
     const [written, refused]: [number[], InboundRefusal[]] = [[], []]
     const refusals = refuseAll(
       async (each) => void refused.push(each),
@@ -62,7 +62,7 @@ describe('connections from inside', () => {
     await text(inner)
   }
 
-  it('are told by where they wanted to, the first few by name and the others by number', async () => {
+  it('are reported by destination, the first few by name and the others by number', async () => {
     const written: InboundRefusal[] = []
     const refusals = refuseAll(async (refused) => void written.push(refused))
     await connect(refusals, 'a.example:443')
@@ -75,7 +75,7 @@ describe('connections from inside', () => {
     ])
   })
 
-  it('are named for the receipt by host and port, or as what could not be read', async () => {
+  it('are recorded by host and port, or as unparsable', async () => {
     const written: InboundRefusal[] = []
     const refusals = refuseAll(async (refused) => void written.push(refused))
     for (const target of ['a.example:443', 'a.example:443', '"; DROP TABLE', '[::1]:443'])
@@ -89,7 +89,7 @@ describe('connections from inside', () => {
     expect(named.reduce((sum, { count }) => sum + count, 0)).toBe(4)
   })
 
-  it('that could not be written down are told with the next', async () => {
+  it('that could not be recorded are recorded with the next', async () => {
     const written: InboundRefusal[] = []
     let isFull = true
     const refusals = refuseAll(async (refused) => {
@@ -103,7 +103,7 @@ describe('connections from inside', () => {
     expect(written.reduce((sum, { count }) => sum + count, 0)).toBe(2)
   })
 
-  it('that never stop coming are written down ever more seldom, until they do', async () => {
+  it('that never stop are recorded more and more rarely, until they do', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     try {
       const written: number[] = []
@@ -114,7 +114,7 @@ describe('connections from inside', () => {
         await vi.advanceTimersByTimeAsync(ms)
       }
       for (let i = 0; i < 600; i++) await refuse(1_000)
-      // After about 0, 1, 3, 7, 15, 31 and 63 seconds, then once a minute.
+      // Receipts come after about 0, 1, 3, 7, 15, 31 and 63 seconds, then once a minute.
       expect(written.length).toBeLessThanOrEqual(18)
       await vi.advanceTimersByTimeAsync(120_000)
       expect(written.reduce((sum, count) => sum + count, 0)).toBe(600)
@@ -128,7 +128,7 @@ describe('connections from inside', () => {
     }
   })
 
-  it('that say nothing, or never stop, are put out and keep nothing', async () => {
+  it('that send nothing, or never stop sending, are closed and not buffered', async () => {
     const refusals = refuseAll(async () => {})
     const silent = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
     refusals.handle(silent)
@@ -165,9 +165,9 @@ describe('connections from inside', () => {
     ['GET http://user:password@example.com/ HTTP/1.1\r\n', undefined],
     ['\x16\x03\x01', undefined],
     ['', undefined],
-  ])('%j is about %j', (head, target) => expect(targetOf(head)).toBe(target))
+  ])('%j has the destination %j', (head, target) => expect(targetOf(head)).toBe(target))
 
-  it('never lead to a target that is no reference', () => {
+  it('never have a destination that is not a valid reference', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (host) => {
         for (const head of [`CONNECT ${host} HTTP/1.1\r\n`, `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`]) {

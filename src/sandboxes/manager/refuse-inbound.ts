@@ -1,40 +1,46 @@
-/** Connections from inside that nothing answers: each is refused, and told why. Those that something does are counted. */
+/**
+ * Refuses connections from the sandbox that nothing else handles, and answers with the reason. It also counts the
+ * handled ones.
+ */
 import type { Duplex } from 'node:stream'
 import { createTally } from '../../lib/paced-tally.ts'
 import type { InboundHandler } from '../boundary/boundary.ts'
 import { MAX_INBOUND } from '../boundary/boundary-timeouts.ts'
 import type { Destination } from '../lifecycle/tokens.ts'
 
-/** A flood is answered only so far, and written down as one receipt with a count. */
+/** The limit of open connections that get a response. A flood is recorded as one receipt with a count. */
 const AT_ONCE = 64
 const RECEIPT_EVERY_MS = 1_000
-/** While they go on each receipt comes after twice the time of the one before, up to this; so long without one ends it. */
+/**
+ * During a flood, each pause between receipts is twice the one before, up to this. After this time without a
+ * connection, the pauses start again.
+ */
 const RECEIPT_MAX_MS = 60_000
 const HEAD_BYTES = 4 * 1024
 const HEAD_DEADLINE_MS = 5_000
 const ANSWER_DEADLINE_MS = 5_000
-/** Told by name; all others are told by number. */
+/** The number of destinations that are listed by name. All others are only counted. */
 const NAMED_TARGETS = 5
 
 export interface Refusals {
   readonly handle: InboundHandler
-  /** One that somebody else answers, and writes down what becomes of it: here it is only counted. */
+  /** Counts a connection that something else handles and records. */
   countTaken(): void
-  /** One for which there is no room: it is told so, and counted. */
+  /** Refuses and counts a connection beyond the limit, and answers with the reason. */
   surplus(stream: Duplex): void
-  /** Writes down what is not yet, and refuses no more. */
+  /** Records what is not recorded yet, and stops. */
   close(): Promise<void>
 }
 
 export interface InboundRefusal {
   readonly count: number
-  /** As the inside spelled them, when it was a host and port: the first few, each with how many asked for it. */
+  /** The first few destinations as `host:port`, each with the number of connections to it. */
   readonly targets: ReadonlyMap<string, number>
-  /** Of which no host and port could be read. */
+  /** The number of connections without a readable host and port. */
   readonly unparsable: number
 }
 
-/** What `writeDown` fails to write down is told again, with what comes after. */
+/** Creates the handlers. Refusals that `writeDown` fails to record are recorded with later ones. */
 export function refuseAll(
   writeDown: (refused: InboundRefusal) => Promise<void>,
   writeTaken: (count: number) => Promise<void> = async () => {},
@@ -42,9 +48,9 @@ export function refuseAll(
 ): Refusals {
   const open = new Set<Duplex>()
   const reading = new Set<Promise<void>>()
-  // A refusal needs no receipt to hold.
+  // A refusal does not depend on its receipt.
   const pace = { everyMs: RECEIPT_EVERY_MS, maxMs: RECEIPT_MAX_MS }
-  const tally = createTally(both, writeDown, pace)
+  const tally = createTally(mergeRefusals, writeDown, pace)
   const sum = (one: number, other: number) => one + other
   const others = createTally(sum, writeTaken, pace)
   const tooMany = createTally(sum, writeSurplus, pace)
@@ -83,7 +89,7 @@ export function refuseAll(
   }
 }
 
-/** `3 connections from the sandbox refused: 2 to a.example:443, and 1 more`; the numbers add up. */
+/** Returns for example `3 connections from the sandbox refused: 2 to a.example:443, and 1 more`. The numbers add up. */
 export function describeRefused({ count, targets }: InboundRefusal): string {
   const message = `${count} connection${count === 1 ? '' : 's'} from the sandbox refused`
   if (targets.size === 0) return message
@@ -97,13 +103,16 @@ export function describeSurplus(count: number): string {
   return `${count} connection${count === 1 ? '' : 's'} from the sandbox refused: ${MAX_INBOUND} were open`
 }
 
-/** For the receipt: what is named by host and port, and what could not be. The rest of the count is in neither. */
+/**
+ * Returns the destinations for the receipt: those with a host and port, and the number of unparsable ones. The rest of
+ * the count is in neither.
+ */
 export function destinationsOf({ targets, unparsable }: InboundRefusal): Destination[] {
   const named = [...targets].map(([destination, count]) => ({ destination, count }))
   return unparsable === 0 ? named : [...named, { destination: 'unparsable', count: unparsable }]
 }
 
-/** Five of them fit into an event. */
+/** Shortens a destination so that five of them fit into an event. */
 function short(target: string): string {
   return target.length <= 70 ? target : `${target.slice(0, 34)}…${target.slice(-35)}`
 }
@@ -111,7 +120,7 @@ function short(target: string): string {
 const NOTHING: InboundRefusal = { count: 0, targets: new Map(), unparsable: 0 }
 const UNPARSABLE: Pick<InboundRefusal, 'targets' | 'unparsable'> = { targets: new Map(), unparsable: 1 }
 
-function both(one: InboundRefusal, other: InboundRefusal): InboundRefusal {
+function mergeRefusals(one: InboundRefusal, other: InboundRefusal): InboundRefusal {
   const targets = new Map(one.targets)
   for (const [target, times] of other.targets) {
     if (targets.has(target) || targets.size < NAMED_TARGETS)
@@ -132,14 +141,14 @@ function answer(stream: Duplex, status: string, why: string): void {
     `HTTP/1.1 ${status}\r\nContent-Type: text/plain; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
   )
-  // What is still sent is not kept; whoever does not leave is put out.
+  // Data that still arrives is discarded. A client that does not close the connection is disconnected.
   stream.resume()
   const timer = setTimeout(() => stream.destroy(), ANSWER_DEADLINE_MS).unref()
   stream.once('close', () => clearTimeout(timer))
   stream.once('finish', () => stream.readableEnded && stream.destroy())
 }
 
-/** The host and port of the first line of an HTTP request, read within bounds; undefined for anything else. */
+/** Reads the destination from the head of an HTTP request, within limits. Returns `undefined` for anything else. */
 function readTarget(stream: Duplex): Promise<string | undefined> {
   return new Promise((resolve) => {
     let head = ''
@@ -169,17 +178,17 @@ export function targetOf(text: string): string | undefined {
   if (method === 'CONNECT') return hostAndPort(target, undefined)
   const url = /^http(s?):\/\/([^/?#]{1,300})/i.exec(target)
   if (url !== null) return hostAndPort(url[2]!, url[1] === '' ? 80 : 443)
-  // Of two it is not known which one counts.
+  // If there are two Host headers, it is unknown which one counts.
   const [host, second] = head.matchAll(/^host:[ \t]*(\S{1,300})[ \t]*\r?$/gim)
   return host === undefined || second !== undefined ? undefined : hostAndPort(host[1]!, 80)
 }
 
 const LABEL = '[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?'
 const HOST_AND_PORT = new RegExp(`^(${LABEL}(?:\\.${LABEL})*)\\.?(?::([0-9]{1,5}))?$`)
-/** Together with its port it is a reference. */
+/** A host of this length is a valid reference together with its port. */
 const MAX_HOST_LENGTH = 190
 
-/** Spelled as a reference may be, one way for each: nothing that could be taken for anything else. */
+/** Returns the destination in the only form that a reference can have, so that nothing else can be mistaken for it. */
 function hostAndPort(text: string, port: number | undefined): string | undefined {
   const [, host, digits] = HOST_AND_PORT.exec(text.toLowerCase()) ?? []
   if (host === undefined || host.length > MAX_HOST_LENGTH) return undefined

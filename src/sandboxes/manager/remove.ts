@@ -1,4 +1,4 @@
-/** Removes a sandbox: what runs in it, what holds it, its folder, and then its record. */
+/** Removes a sandbox: its processes, its instance, its folder, and then its record. */
 import type { SandboxId } from '../../lib/ids.ts'
 import { type BackendName, type Isolation, type SandboxSpec, SUPPORTED_ISOLATION } from '../backend.ts'
 import { deniedOperationError } from '../lifecycle/denied-operation.ts'
@@ -33,7 +33,7 @@ export async function deleteSandbox(
     operator: caller.operator,
     ...(caller.grantId !== undefined && { grantId: caller.grantId }),
     owner: options.log.owner,
-    // One that could not be taken over goes all the same.
+    // A sandbox that could not be taken over is deleted all the same.
     ...(retries.reasonFor(id) !== undefined && { takeOver: true }),
     ...(reason && { metadata: { reason } }),
   }
@@ -46,11 +46,14 @@ export async function deleteSandbox(
   }
   if (answer.effect === 'denied') throw deniedOperationError(answer)
   retries.drop(id)
-  // From here on it is not given up when the caller leaves: half a sandbox is of no use to anybody.
+  // From here on, the deletion does not stop when the caller aborts, because a half-removed sandbox is useless.
   await finishDelete(options, registry, answer.record)
 }
 
-/** What its record says is not believed: the place is found by the id alone, as every kind of place it can be. */
+/**
+ * Does not use the damaged record. The instance is found by the id alone, in every backend and isolation that it can
+ * have.
+ */
 async function deleteDamaged(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -63,7 +66,7 @@ async function deleteDamaged(
   const { begun } = answer
   try {
     const active = registry.get(id)
-    if (active !== undefined) await registry.letGo(active)
+    if (active !== undefined) await registry.release(active)
     await active?.session.instance?.destroy()
     for (const [name, isolations] of Object.entries(SUPPORTED_ISOLATION)) {
       const backend = backends[name as BackendName]
@@ -81,7 +84,7 @@ async function deleteDamaged(
   await store.write(endDeleteDamaged, { id, begun, status: 'passed' })
 }
 
-/** Of what only the id is known. */
+/** Returns a spec for a sandbox of which only the id is reliable. */
 export function bareSpec(sandboxes: string, id: SandboxId, isolation: Isolation): SandboxSpec {
   return {
     id,
@@ -111,7 +114,7 @@ async function finishDelete(
   await options.store.write(endDelete, { id: record.id, status: 'passed' })
 }
 
-/** Nothing of it runs and nothing of it is left, whatever state it was in. */
+/** Ends everything that runs in a sandbox and removes everything of it, whatever state it was in. */
 async function takeDown(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -120,7 +123,7 @@ async function takeDown(
   const active = registry.get(record.id)
   if (active !== undefined) {
     active.ending = true
-    // What stands still would not end.
+    // A frozen process would not end.
     if (active.paused) await active.session.instance?.unpause?.().catch(() => {})
   }
   await clearInstance(options, registry, record)

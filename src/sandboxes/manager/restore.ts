@@ -1,4 +1,7 @@
-/** Takes a sandbox back to a snapshot: the new disk is made beside the old one, which goes only when the new one works. */
+/**
+ * Restores a sandbox from a snapshot. The new disk is created beside the old one, which is removed only when the new
+ * one works.
+ */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { getSandbox } from '../lifecycle/read-records.ts'
@@ -7,7 +10,7 @@ import { closeLeftEpochs, closeOrphans } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import { observedMeasure } from './operation.ts'
 import { sendLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
@@ -16,7 +19,7 @@ import type { SandboxRegistry } from './sandbox-registry.ts'
 import { clearInstance, type Started, startInstance, undoInstance } from './start-instance.ts'
 import { GRACE_MS, windDown } from './stop.ts'
 import { disksOf } from './take-snapshot.ts'
-import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
+import { beginTransitionOf, endTransitionOf, reasonOf, transitionError } from './transition.ts'
 import { fillDisk, requireFit } from './use-snapshot.ts'
 
 export async function restoreSandbox(
@@ -36,7 +39,7 @@ export async function restoreSandbox(
   if (answer.effect === 'already') throw new CraikError('internal', 'a restore cannot already be done')
   const { record } = answer
   try {
-    // Only who may do it is told which snapshots there are.
+    // Only a caller who may restore learns which snapshots exist.
     if (!('id' in found)) throw found.error
     requireFit(found, {
       backend: record.backend,
@@ -46,13 +49,16 @@ export async function restoreSandbox(
         : undefined,
     })
   } catch (error) {
-    await end(options, registry, { id, status: 'failed' })
+    await endTransitionOf(options, registry, { id, status: 'failed' })
     throw error
   }
   return exchange(options, registry, retries, caller, record, found)
 }
 
-/** What is thrown after the old place is gone has put the old disk back, and started it again if it ran. */
+/**
+ * Exchanges the disk. If it throws after the old instance is gone, it has put the old disk back, and has started the
+ * sandbox again if it ran.
+ */
 async function exchange(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -70,7 +76,7 @@ async function exchange(
   let isCleared = false
   try {
     await requireSandboxFolder(options.home.sandboxes, id)
-    // While it goes on: nothing is stopped for a snapshot that cannot be used.
+    // The sandbox still runs here. It is not stopped for a snapshot that cannot be used.
     const leftOut = await fillDisk(options, caller, snapshot, spec, record.backend)
     caller.signal.throwIfAborted()
     isCleared = true
@@ -79,7 +85,7 @@ async function exchange(
     await closeLeft(options, id)
     await disks.exchange(spec)
     const instance = ran ? await startInstance(options, registry, record, made, NEVER) : undefined
-    const restored = await end(options, registry, {
+    const restored = await endTransitionOf(options, registry, {
       id,
       status: 'passed',
       ...(instance && { place: instance }),
@@ -87,16 +93,16 @@ async function exchange(
       notice: `restored from snapshot ${snapshot.name}${leftOut === undefined ? '' : `, ${leftOut}`}`,
     })
     watch(registry, made, 'restored')
-    if (made.held !== undefined) await sendLogins(options, made.held, record, caller)
-    await disks.settle(spec).catch((error) => complain(options, id, error))
+    if (made.active !== undefined) await sendLogins(options, made.active, record, caller)
+    await disks.keepCurrent(spec).catch((error) => complain(options, id, error))
     return restored
   } catch (error) {
     try {
-      // What is on record as done is not undone, also when nobody heard that it was written.
+      // A restore that is recorded as done is not undone, even if the confirmation of the write was lost.
       if ((await getSandbox(options, id)).pending === null) throw error
       await undo(options, registry, record, made, isCleared)
     } catch (left) {
-      // The record stays as `restoring`: what is left is undone as soon as that works.
+      // The record stays `restoring`, and the undo is retried as soon as possible.
       complain(options, id, left)
       retries.later(id, left)
     }
@@ -115,7 +121,7 @@ async function undo(
   const spec = registry.specOf(record)
   const ran = record.pending?.from === 'running'
   if (isCleared) {
-    await undoInstance(registry, spec, backendCalled(options.backends, record.backend), made)
+    await undoInstance(registry, spec, requireBackend(options.backends, record.backend), made)
     await clearInstance(options, registry, record)
   }
   await disksOf(options, record).revert(spec)
@@ -126,14 +132,17 @@ async function undo(
       instance = await startInstance(options, registry, record, again, NEVER)
     } catch (error) {
       complain(options, id, error)
-      await undoInstance(registry, spec, backendCalled(options.backends, record.backend), again)
+      await undoInstance(registry, spec, requireBackend(options.backends, record.backend), again)
     }
   }
-  await end(options, registry, { id, status: 'failed', ...(instance && { place: instance }) })
+  await endTransitionOf(options, registry, { id, status: 'failed', ...(instance && { place: instance }) })
   if (instance !== undefined) watch(registry, again, 'resumed')
 }
 
-/** What an earlier process left in the middle: the disk is the one before, and what ran before goes on if it still does. */
+/**
+ * Undoes a restore that an earlier process left unfinished. The sandbox gets its previous disk, and continues if it
+ * still runs with that disk.
+ */
 export async function undoRestore(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -146,13 +155,13 @@ export async function undoRestore(
   await disks.revert(spec)
 }
 
-function watch(registry: SandboxRegistry, { held: active, instance }: Started, event: string): void {
+function watch(registry: SandboxRegistry, { active, instance }: Started, event: string): void {
   if (active === undefined || instance === undefined) return
   active.session.events.add(event)
   registry.watch(active, instance)
 }
 
-/** Of the place that was: jobs that nobody knew of yet, and what its boundary counted. */
+/** Closes what the old instance left: jobs that no process follows yet, and the counts of its boundary. */
 async function closeLeft({ store, log }: ManagerOptions, id: SandboxId): Promise<void> {
   await store.write(closeOrphans, { id, keep: [], owner: log.owner })
   await store.write(closeLeftEpochs, { id })
@@ -162,5 +171,5 @@ function complain({ logger }: ManagerOptions, id: SandboxId, error: unknown): vo
   logger('error', `could not finish or undo a restore: ${reasonOf(error)}`, { sandbox: id })
 }
 
-/** Once the old place is gone it is not given up when the caller leaves. */
+/** Once the old instance is gone, the restore does not stop when the caller aborts. */
 const NEVER = new AbortController().signal

@@ -1,8 +1,8 @@
-/** Starts a sandbox again on the disk that it was stopped with, or lets a paused one go on. */
+/** Starts a stopped sandbox again with its disk, or unpauses a paused one. */
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { ManagerCaller } from '../manager-types.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import { observedMeasure } from './operation.ts'
 import { unpauseInstance } from './pause.ts'
 import { sendLogins } from './put-logins.ts'
@@ -10,7 +10,7 @@ import type { RecoveryRetries } from './recovery-retries.ts'
 import { requireSandboxFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { clearInstance, type Started, startInstance, undoInstance } from './start-instance.ts'
-import { beginTransitionOf, end, reasonOf } from './transition.ts'
+import { beginTransitionOf, endTransitionOf, reasonOf } from './transition.ts'
 
 export async function resumeSandbox(
   options: ManagerOptions,
@@ -28,7 +28,7 @@ export async function resumeSandbox(
   return startAgain(options, registry, retries, caller, answer.record)
 }
 
-/** With the spec that was recorded when it was created: its image, its limits and its environment are the same. */
+/** Starts the sandbox with the recorded spec of its creation, so its image, limits and environment are the same. */
 async function startAgain(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -41,34 +41,34 @@ async function startAgain(
   const made: Started = {}
   try {
     await requireSandboxFolder(options.home.sandboxes, id)
-    // Of one that was lost something may still run, and nothing of it may meet the new one.
+    // Processes of a lost sandbox may still run, and must not meet the new ones.
     await clearInstance(options, registry, record)
     const instance = await startInstance(options, registry, record, made, caller.signal)
-    const resumed = await end(options, registry, {
+    const resumed = await endTransitionOf(options, registry, {
       id,
       status: 'passed',
       place: instance,
       measures: [observedMeasure('duration_ms', options.clock.nowMs() - beganAtMs)],
     })
-    made.held!.session.events.add('resumed')
-    registry.watch(made.held!, made.instance!)
-    await sendLogins(options, made.held!, record, caller)
+    made.active!.session.events.add('resumed')
+    registry.watch(made.active!, made.instance!)
+    await sendLogins(options, made.active!, record, caller)
     return resumed
   } catch (error) {
     try {
       await undoInstance(
         registry,
         registry.specOf(record),
-        backendCalled(options.backends, record.backend),
+        requireBackend(options.backends, record.backend),
         made,
       )
-      await end(options, registry, {
+      await endTransitionOf(options, registry, {
         id,
         status: 'failed',
         notice: `it could not be resumed: ${reasonOf(error)}`,
       })
     } catch (left) {
-      // The record stays as `resuming`: what is left is undone as soon as that works.
+      // The record stays `resuming`, and the undo is retried as soon as possible.
       options.logger('error', `could not undo a failed resume: ${reasonOf(left)}`, { sandbox: id })
       retries.later(id, left)
     }

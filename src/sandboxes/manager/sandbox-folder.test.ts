@@ -23,7 +23,7 @@ afterEach(() => rmSync(sandboxes, { recursive: true, force: true }))
 const modeOf = (path: string) => statSync(path).mode & 0o777
 
 describe('the folder of a sandbox', () => {
-  it('is private when it is made, and again when it was opened for the start', async () => {
+  it('is private after its creation, and again after it was opened for the start', async () => {
     const folder = await makeSandboxFolder(sandboxes, ID)
     expect(modeOf(folder)).toBe(0o700)
     chmodSync(folder, 0o711)
@@ -33,7 +33,7 @@ describe('the folder of a sandbox', () => {
     await removeFolder(sandboxes, ID)
   })
 
-  it('is neither closed nor removed where the folder above it is a link', async () => {
+  it('is neither closed nor removed when its parent folder is a symbolic link', async () => {
     await makeSandboxFolder(sandboxes, ID)
     const link = join(sandboxes, 'link')
     symlinkSync(sandboxes, link)
@@ -42,12 +42,12 @@ describe('the folder of a sandbox', () => {
     expect(modeOf(join(sandboxes, ID))).toBe(0o700)
   })
 
-  it('is not made where there is something already', async () => {
+  it('is not created where something exists already', async () => {
     mkdirSync(join(sandboxes, ID))
     await expect(makeSandboxFolder(sandboxes, ID)).rejects.toMatchObject({ code: 'home_unwritable' })
   })
 
-  it('is refused when a link was put in its place, and what that leads to is left as it is', async () => {
+  it('is refused when a symbolic link replaced it, and the link’s target stays unchanged', async () => {
     const folder = await makeSandboxFolder(sandboxes, ID)
     renameSync(folder, join(sandboxes, 'moved'))
     chmodSync(join(sandboxes, 'moved'), 0o755)
@@ -57,7 +57,7 @@ describe('the folder of a sandbox', () => {
   })
 
   if (process.getuid?.() === 0)
-    it('is refused when it belongs to somebody else', async () => {
+    it('is refused when it belongs to another user', async () => {
       const folder = await makeSandboxFolder(sandboxes, ID)
       chmodSync(folder, 0o755)
       chownSync(folder, 12_345, 12_345)

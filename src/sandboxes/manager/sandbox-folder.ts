@@ -1,4 +1,4 @@
-/** A sandbox's own folder on the host: made private, and removed without following anything in it. */
+/** A sandbox's own folder on the host. It is created private, and removed without following links in it. */
 import { chmod, lstat, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
@@ -28,7 +28,7 @@ export async function makeSandboxFolder(sandboxes: string, id: string): Promise<
   return folder
 }
 
-/** Of a sandbox that was stopped: whatever became of it, another one is not made in its place. */
+/** Throws if the folder of a stopped sandbox is missing. No other folder is created in its place. */
 export async function requireSandboxFolder(sandboxes: string, id: string): Promise<void> {
   hasPrivateFolder(sandboxes, LABEL)
   try {
@@ -41,7 +41,10 @@ export async function requireSandboxFolder(sandboxes: string, id: string): Promi
   }
 }
 
-/** A backend may open it a little so that a sandbox's user passes through while it starts; then nobody has to. */
+/**
+ * Makes the folder private again. While a sandbox starts, a backend may open the folder so that the sandbox's user can
+ * pass through it.
+ */
 export async function closeFolder(sandboxes: string, id: string): Promise<void> {
   const folder = sandboxFolder(sandboxes, id)
   hasPrivateFolder(sandboxes, LABEL)
@@ -54,7 +57,7 @@ export async function closeFolder(sandboxes: string, id: string): Promise<void> 
   await chmod(folder, 0o700)
 }
 
-/** Only when nothing runs in the sandbox any more. */
+/** Call this only when nothing runs in the sandbox. */
 export async function removeFolder(sandboxes: string, id: string): Promise<void> {
   if (!hasPrivateFolder(sandboxes, LABEL)) return
   try {

@@ -1,4 +1,4 @@
-/** Takes hold of sandboxes and lets go of them: which of them this process answers for now. */
+/** The registry of active sandboxes: those that this process manages now. */
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
@@ -31,25 +31,25 @@ import { describeRefused, describeSurplus, destinationsOf, refuseAll } from './r
 import { closeFolder, sandboxFolder } from './sandbox-folder.ts'
 
 const LOOK_DEADLINE_MS = 10_000
-/** After so many more have ended, those that ended long before are forgotten. */
+/** After this many more jobs have ended, the records of old ended jobs are removed. */
 const FORGET_EVERY = 512
-/** Half of a start is waiting, for the engine and for the disk. */
+/** A start spends half of its time waiting for the engine and the disk. */
 const STARTS_PER_CORE = 2
 
-/** A sandbox, or a place that waits to be one. */
+/** A sandbox, or a warm instance that can become one. */
 export type Startable = Pick<SandboxRecord, 'id' | 'spec'> & { readonly late?: HotMountFolders | null }
 
 export class SandboxRegistry implements SandboxAccess {
   readonly #options: ManagerOptions
   readonly #turns: KeyedMutex
   readonly #waitingFor: (id: SandboxId) => string | undefined
-  readonly #held = new Map<SandboxId, ActiveSandbox>()
-  /** Every place that is started passes it. */
+  readonly #active = new Map<SandboxId, ActiveSandbox>()
+  /** Every start of an instance passes this semaphore. */
   readonly starts = new Semaphore(STARTS_PER_CORE * availableParallelism())
-  /** What begins to use volumes, and what deletes one, is recorded one after the other. */
+  /** Serializes the operations that begin to use volumes, and those that delete one. */
   readonly volumes = new Semaphore(1)
 
-  /** `waitingFor` says why a sandbox could not be taken over yet. */
+  /** `waitingFor` returns why a sandbox could not be taken over yet. */
   constructor(options: ManagerOptions, turns: KeyedMutex, waitingFor: (id: SandboxId) => string | undefined) {
     this.#options = options
     this.#turns = turns
@@ -57,19 +57,19 @@ export class SandboxRegistry implements SandboxAccess {
   }
 
   get size(): number {
-    return this.#held.size
+    return this.#active.size
   }
 
   get(id: SandboxId): ActiveSandbox | undefined {
-    return this.#held.get(id)
+    return this.#active.get(id)
   }
 
   all(): readonly ActiveSandbox[] {
-    return [...this.#held.values()]
+    return [...this.#active.values()]
   }
 
   async require(id: SandboxId): Promise<ActiveSandbox> {
-    const active = this.#held.get(id)
+    const active = this.#active.get(id)
     if (active !== undefined && !active.session.closing.aborted && !active.paused) return active
     const reason = this.#waitingFor(id)
     if (reason !== undefined) throw unreachable(id, reason)
@@ -96,14 +96,14 @@ export class SandboxRegistry implements SandboxAccess {
     }
   }
 
-  /** What the backend finds it again by: the recorded handle without what is the manager's own. */
+  /** Returns the handle by which the backend finds the instance again, without the manager's own field. */
   handleOf({ place: instance }: Pick<SandboxRecord, 'place'>): InstanceHandle | undefined {
     if (instance === null) return undefined
     const { sidecar: _, ...handle } = instance.handle
     return handle
   }
 
-  /** Listens for its sidecar. What was begun by an earlier process goes on as `jobs`. */
+  /** Takes over a sandbox and listens for its sidecar. `jobs` are the open jobs of an earlier process. */
   async take(
     record: SandboxRecord,
     jobs: readonly (OpenJob & { readonly beganAtMs: number })[] = [],
@@ -124,7 +124,7 @@ export class SandboxRegistry implements SandboxAccess {
     return active
   }
 
-  /** What was prepared is this sandbox from now on. */
+  /** Turns what was prepared into this sandbox. */
   adopt(active: ActiveSandbox, record: SandboxRecord): void {
     active.isWarm = false
     active.record = record
@@ -132,10 +132,10 @@ export class SandboxRegistry implements SandboxAccess {
     active.paused = record.state === 'paused'
     active.activity.activeAtMs = record.active_at_ms ?? this.#options.clock.nowMs()
     active.activity.savedAtMs = active.activity.activeAtMs
-    this.#held.set(record.id, active)
+    this.#active.set(record.id, active)
   }
 
-  /** The same before it is anybody's. */
+  /** Prepares an active sandbox that has no owner yet, and listens for its sidecar. */
   async prepare(record: ActiveSandbox['record']): Promise<ActiveSandbox> {
     const { id } = record
     const { clock, store, log, inbound } = this.#options
@@ -198,13 +198,13 @@ export class SandboxRegistry implements SandboxAccess {
     return active
   }
 
-  /** The place is known: where the host has to dial it, it begins to. */
+  /** Sets the instance. If the host has to dial it, this starts to dial. */
   attach(active: ActiveSandbox, instance: SandboxInstance): void {
     active.session.instance = instance
     if (instance.line.kind === 'dial') active.session.keepDialling(instance.line.dial)
   }
 
-  /** From now on its end is noticed. */
+  /** From now on, the registry notices when the instance ends. */
   watch(active: ActiveSandbox, instance: SandboxInstance): void {
     this.attach(active, instance)
     void instance.observe().then(
@@ -213,13 +213,15 @@ export class SandboxRegistry implements SandboxAccess {
     )
     const { id } = active.session
     void instance.ended
-      // In its turn: what is left of the place goes before another one may be started.
+      // This runs in the sandbox's mutex: what is left of the instance is removed before another one can start.
       .then((why) => this.#turns.take(id, () => this.#onLost(active, why)))
       .catch((error) => this.#complain(active, error))
   }
 
-  /** Lets go: the sandbox goes on, or is about to be ended by the caller. The counts are final and on record. */
-  async letGo(active: ActiveSandbox): Promise<void> {
+  /**
+   * Releases a sandbox that continues to run, or that the caller is about to end. Its counts are final and recorded.
+   */
+  async release(active: ActiveSandbox): Promise<void> {
     const { id, epoch } = active.session
     await active.session.close()
     await active.refusals.close()
@@ -229,17 +231,17 @@ export class SandboxRegistry implements SandboxAccess {
         .write(closeEpoch, { id, epoch, counts: active.session.counts() })
         .catch((error) => this.#complain(active, error))
     await active.session.events.close()
-    if (this.#held.get(id) === active) this.#held.delete(id)
+    if (this.#active.get(id) === active) this.#active.delete(id)
   }
 
-  /** It ended although nobody told it to. */
+  /** Handles an instance that ended by itself. */
   async #onLost(active: ActiveSandbox, why: string): Promise<void> {
     const { session, book } = active
     if (session.closing.aborted || active.ending) return
     session.events.add('lost', { message: why })
     await session.close()
     await book.lose('lost')
-    await this.letGo(active)
+    await this.release(active)
     await this.#options.store.write(changeSandbox, {
       id: session.id,
       state: 'lost',
@@ -278,7 +280,7 @@ export class SandboxRegistry implements SandboxAccess {
     if (boundary !== undefined && !active.paused) await this.#look(active, boundary)
   }
 
-  /** A sidecar that does not tell is asked again a second later. */
+  /** Checks the jobs. A sidecar that does not answer is checked again a second later. */
   async #look(active: ActiveSandbox, boundary: Boundary): Promise<void> {
     const { book, session } = active
     if (book.size === 0) return
@@ -297,7 +299,10 @@ export class SandboxRegistry implements SandboxAccess {
   }
 }
 
-/** Bytes that only say that the line is alive are no reason to write; what they add up to is. */
+/**
+ * Returns a key that changes when the counts should be saved. Bytes that only keep the connection alive do not change
+ * it until they add up.
+ */
 function savable(counts: BoundaryCounts): string {
   const { bytesIn, bytesOut, ...opened } = counts
   return JSON.stringify([opened, Math.floor(bytesIn / 65_536), Math.floor(bytesOut / 65_536)])

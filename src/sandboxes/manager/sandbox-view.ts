@@ -1,4 +1,4 @@
-/** A sandbox as it is shown: from its record, and from what this process holds of it. */
+/** Shows a sandbox, from its record and from what this process has of it. */
 import type { ContainerSpec, LimitSpec } from '../backend.ts'
 import { agentsOf, harnessName, harnessVersion } from '../harness-package.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
@@ -6,7 +6,7 @@ import { OPERABLE } from '../lifecycle/transitions.ts'
 import type { SandboxEnds, SandboxView } from '../manager-types.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
 
-/** `waitingFor`: why it could not be taken over yet. */
+/** `waitingFor` is the reason why the sandbox could not be taken over yet. */
 export function viewOf(
   record: SandboxRecord,
   active: ActiveSandbox | undefined,
@@ -52,7 +52,7 @@ export function viewOf(
   }
 }
 
-/** That a login is missing is told besides whatever else there is to say. */
+/** Joins the parts, because a missing login is reported in addition to any other notice. */
 function noticeOf(...parts: readonly (string | null | undefined)[]): string | null {
   const message = parts.filter((part) => typeof part === 'string')
   return message.length === 0 ? null : message.join('; ')
@@ -62,7 +62,10 @@ export function endsOf({ ends }: Pick<SandboxRecord, 'ends'>): SandboxEnds {
   return { idleMs: ends.idle_ms, lifetimeMs: ends.lifetime_ms, keepMs: ends.keep_ms }
 }
 
-/** What it is active with now does not become idle. */
+/**
+ * Returns when the sandbox will be stopped. `activeAtMs` is null while it is active, because it cannot become idle
+ * then.
+ */
 function stopsAt(
   { idleMs, lifetimeMs }: SandboxEnds,
   startedAtMs: number | null,
@@ -75,8 +78,10 @@ function stopsAt(
   return times.length === 0 ? null : Math.min(...times)
 }
 
-/** Which engine it is says nothing to who looks at it. */
-/** While it runs, what it runs: an image that the engine lost may have been made anew. */
+/**
+ * Leaves out the engine, which means nothing to the user. While the sandbox runs, this shows the image that runs: an
+ * image that the engine lost may have been rebuilt.
+ */
 function containerView(
   { engine: _, harnesses: _shownApart, ...shown }: ContainerSpec,
   running: string | number | undefined,

@@ -1,17 +1,24 @@
-/** A backend whose sidecar does what a test says: real HTTP/2 over the host's real socket, without a process behind it. */
+/**
+ * A backend whose sidecar does what a test says, with real HTTP/2 over the host's real socket, but without a process.
+ */
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import type { SandboxBackend, SandboxInstance, SandboxSpec } from '../backend.ts'
-import { type Answer, HELLO, json, speak } from '../boundary/hostile-sidecar.fixture.ts'
+import {
+  type HostileAnswer,
+  SIDECAR_HELLO,
+  sendJson,
+  serveHttp2,
+} from '../boundary/hostile-sidecar.fixture.ts'
 
 export interface ScriptedBackend extends SandboxBackend {
-  /** What it answers to everything but the greeting; nothing is known there unless the test says so. */
-  answer: Answer
-  /** Of the sidecar that dials next. */
+  /** Answers every request but the greeting. Until the test sets it, nothing exists in the sandbox. */
+  answer: HostileAnswer
+  /** The instance id of the sidecar that connects next. */
   instance: string
-  /** What it was asked, such as `PUT /jobs/job_1`, oldest first. */
+  /** The requests to the sidecar, such as `PUT /jobs/job_1`, oldest first. */
   readonly asked: string[]
-  /** Cuts the connection, and dials again. */
+  /** Cuts the connection, and connects again. */
   redial(): void
 }
 
@@ -23,10 +30,10 @@ export function createScriptedBackend(): ScriptedBackend {
     socket = connect(socketPath)
     socket.on('error', () => {})
     const { instance } = backend
-    speak(socket, (stream, what, headers) => {
+    serveHttp2(socket, (stream, what, headers) => {
       backend.asked.push(what)
-      if (what === 'GET /hello') json(stream, 200, { ...HELLO, instance })
-      // Held open for connections from inside, of which there are none.
+      if (what === 'GET /hello') sendJson(stream, 200, { ...SIDECAR_HELLO, instance })
+      // These streams stay open for connections from the sandbox, which never come.
       else if (what !== 'POST /accept') backend.answer(stream, what, headers)
     })
   }
@@ -59,7 +66,7 @@ export function createScriptedBackend(): ScriptedBackend {
       return instanceOf(spec)
     },
     async recover(_, spec) {
-      // Until somebody listens there again.
+      // Connects again until a process listens there.
       const dialUntilConnected = () => {
         dial()
         const again = () => setTimeout(dialUntilConnected, 20)
@@ -74,8 +81,8 @@ export function createScriptedBackend(): ScriptedBackend {
   return backend
 }
 
-/** As a sidecar answers that has never run anything. */
-export const nothingThere: Answer = (stream, what) => {
-  if (what === 'GET /jobs') json(stream, 200, { jobs: [] })
-  else json(stream, 404, { code: 'not_found', message: 'there is no such thing' })
+/** Answers like a sidecar that has never run anything. */
+export const nothingThere: HostileAnswer = (stream, what) => {
+  if (what === 'GET /jobs') sendJson(stream, 200, { jobs: [] })
+  else sendJson(stream, 404, { code: 'not_found', message: 'there is no such thing' })
 }

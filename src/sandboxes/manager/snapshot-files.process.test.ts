@@ -8,11 +8,11 @@ import { describe, expect, it } from 'vitest'
 import type { SnapshotId } from '../../lib/ids.ts'
 import { rawArchive } from '../../lib/safe-tar/archive.fixture.ts'
 import { formatManifest } from '../snapshots/snapshot-manifest.ts'
-import { allowImport, filesOf, flipByte, inside } from './managed-snapshots.fixture.ts'
+import { allowImport, flipByte, inside, snapshotFiles } from './managed-snapshots.fixture.ts'
 import { allowCreate, caller, managerScene } from './manager.fixture.ts'
 
 describe('a snapshot as a file', () => {
-  it('comes back bit by bit as it went out, and makes the same sandbox', async () => {
+  it('is identical after an import, and creates the same sandbox', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -40,7 +40,7 @@ describe('a snapshot as a file', () => {
     chmodSync(join(scene.folder, 'sandboxes', made.id, 'data/home/project/d/e'), 0o700)
   })
 
-  it('that cannot be unpacked whole says what is left out: how much, the first names, and why', async () => {
+  it('that cannot be unpacked completely reports how many entries are left out, the first names, and why', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -86,29 +86,29 @@ describe('a snapshot as a file', () => {
     })
   })
 
-  it('is refused when any byte of it is another, and nothing of it is kept', async () => {
+  it('is refused when any byte of it differs, and nothing of it is kept', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
     await inside(scene, id, 'head -c 3000 /dev/urandom > a')
     const { id: snapshot, digest } = await manager.snapshot(caller(), id)
     const file = await buffer((await manager.snapshots.open(caller(), snapshot)).body)
-    const stored = filesOf(scene)
+    const stored = snapshotFiles(scene)
     for (let at = 0; at < file.length; at += 397) {
       await allowImport(scene)
       const changed = flipByte(file, at)
       const taken = manager.snapshots.import(caller(), Readable.from([changed]), { name: `n${at}`, digest })
-      // What stands behind the end of an archive is nothing.
+      // Bytes after the end of an archive mean nothing.
       const isAfterEnd = at >= file.length - 1024 || isPadding(file, at)
       if (isAfterEnd) await taken.catch(() => {})
       else await expect(taken).rejects.toMatchObject({ code: expect.stringMatching(/usage|too_large/) })
     }
     for (const { id: left } of await manager.snapshots.list())
       if (left !== (snapshot as string)) await manager.snapshots.delete(caller(), left)
-    expect(filesOf(scene)).toEqual(stored)
+    expect(snapshotFiles(scene)).toEqual(stored)
   })
 
-  it('is refused when it is cut off, has something else in it, or is not the one asked for', async () => {
+  it('is refused when it is truncated, contains something else, or is not the requested one', async () => {
     await using scene = managerScene()
     const { manager } = scene
     const id = await scene.create()
@@ -127,11 +127,11 @@ describe('a snapshot as a file', () => {
       const taken = manager.snapshots.import(caller(), Readable.from([bytes]), { name: 'bad', ...about })
       await expect(taken).rejects.toMatchObject({ code: 'usage' })
     }
-    expect(filesOf(scene)).toEqual([snapshot as SnapshotId])
+    expect(snapshotFiles(scene)).toEqual([snapshot as SnapshotId])
   })
 })
 
-/** Between the manifest and the next header, and after the archive, the file is filled up with zeros. */
+/** The file is padded with zeros between the manifest and the next header, and after the archive. */
 function isPadding(file: Buffer, at: number): boolean {
   const manifestEnd = 512 + Number.parseInt(file.toString('latin1', 124, 135), 8)
   const header = Math.ceil(manifestEnd / 512) * 512

@@ -1,24 +1,24 @@
-/** Starts the place of a sandbox and waits for its sidecar; ends whatever of one there is. */
+/** Starts the instance of a sandbox and waits for its sidecar. It also ends instances. */
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import type { SandboxBackend, SandboxInstance, SandboxSpec } from '../backend.ts'
 import type { RecordedInstance, SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { changeSandbox } from '../lifecycle/tokens.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import { closeFolder, removeFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry, Startable } from './sandbox-registry.ts'
 
-/** From the start of the place to its sidecar's greeting; a loaded machine takes seconds. */
+/** The time from the start of the instance to its sidecar's greeting. On a loaded host, that takes seconds. */
 const READY_MS = 20_000
 
-/** As far as it came: what has to be undone when it fails. */
+/** The parts that a start has created so far. A failed start must undo them. */
 export interface Started {
-  held?: ActiveSandbox
+  active?: ActiveSandbox
   instance?: SandboxInstance
 }
 
-/** Its folder is there. What was made is in `made`, also when it fails. */
+/** Starts the instance in the sandbox's existing folder. `made` contains what was created, also on failure. */
 export async function startInstance(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -27,20 +27,21 @@ export async function startInstance(
   until: AbortSignal,
 ): Promise<RecordedInstance> {
   until.throwIfAborted()
-  // Neither the sidecar of an earlier place nor when something last happened there says anything about this one.
+  // The sidecar and the last activity of an earlier instance say nothing about this one.
   const active = await registry.take({ ...record, place: null, active_at_ms: null })
-  made.held = active
+  made.active = active
   const { id } = record
   const { epoch } = active.session
-  // Whoever comes after a crash finds it by what is recorded.
+  // After a crash, the next process finds the instance by what is recorded.
   return launchInstance(options, registry, record, { held: active, made }, until, (instance) =>
     options.store.write(changeSandbox, { id, place: instance, epoch }),
   )
 }
 
 /**
- * The same for what is held already. `note` is told how it is found again as soon as there is something to find. Only
- * so many are started at once: each has a time to be ready in, and more of them would only take it from each other.
+ * Does the same for a sandbox that is already active. It calls `note` as soon as the instance exists, so that the
+ * caller records how to find it again. Only a limited number starts at once: each has a deadline, and more starts would
+ * slow each other down.
  */
 export function launchInstance(
   options: ManagerOptions,
@@ -50,7 +51,7 @@ export function launchInstance(
   until: AbortSignal,
   note: (instance: RecordedInstance) => Promise<unknown>,
 ): Promise<RecordedInstance> {
-  return registry.starts.pass(until, () => startNow(options, registry, record, parts, until, note))
+  return registry.starts.run(until, () => startNow(options, registry, record, parts, until, note))
 }
 
 async function startNow(
@@ -62,7 +63,7 @@ async function startNow(
   note: (instance: RecordedInstance) => Promise<unknown>,
 ): Promise<RecordedInstance> {
   const spec = registry.specOf(record)
-  const instance = await backendCalled(backends, record.backend).create(spec)
+  const instance = await requireBackend(backends, record.backend).create(spec)
   made.instance = instance
   requireSameLine(instance, spec)
   registry.attach(active, instance)
@@ -81,41 +82,44 @@ async function startNow(
   return { ...reached, handle: { ...handle, sidecar: boundary.hello.instance } }
 }
 
-/** Nothing runs afterwards; the disk is as it was left. */
+/** Ends what a start created. Nothing runs afterwards, and the disk stays as it is. */
 export async function undoInstance(
   registry: SandboxRegistry,
   spec: SandboxSpec,
   backend: SandboxBackend,
-  { held: active, instance }: Started,
+  { active, instance }: Started,
 ): Promise<void> {
-  if (active !== undefined) await registry.letGo(active)
+  if (active !== undefined) await registry.release(active)
   await instance?.destroy()
   await backend.sweep(spec, instance?.handle)
 }
 
-/** The same for whatever runs of it, held by this process or left by an earlier one. Throws while that cannot be told. */
+/**
+ * Ends whatever runs of the sandbox, managed by this process or left by an earlier one. Throws while the backend cannot
+ * determine that.
+ */
 export async function clearInstance(
   { backends }: ManagerOptions,
   registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<void> {
   const spec = registry.specOf(record)
-  const backend = backendCalled(backends, record.backend)
+  const backend = requireBackend(backends, record.backend)
   const active = registry.get(record.id)
-  if (active !== undefined) await registry.letGo(active)
+  if (active !== undefined) await registry.release(active)
   const handle = registry.handleOf(record)
   const instance = active?.session.instance ?? (handle && (await backend.recover(handle, spec)))
   await instance?.destroy()
   await backend.sweep(spec, handle)
 }
 
-/** Of one whose place is gone: its disk, wherever that is, and its folder. */
+/** Removes the disk of a sandbox whose instance is gone, wherever it is, and the sandbox's folder. */
 export async function removeDisk(
   { backends, home }: ManagerOptions,
   registry: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<void> {
-  await backendCalled(backends, record.backend).discard?.(registry.specOf(record))
+  await requireBackend(backends, record.backend).discard?.(registry.specOf(record))
   await removeFolder(home.sandboxes, record.id)
 }
 

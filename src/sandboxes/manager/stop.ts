@@ -1,4 +1,4 @@
-/** Stops a sandbox: its jobs are asked to end, then its place goes; its disk, its policy and its grants stay. */
+/** Stops a sandbox: signals its jobs to end, then removes its instance. Its disk, policy and grants stay. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
@@ -8,9 +8,9 @@ import type { ManagerOptions } from './manager-options.ts'
 import { observedMeasure } from './operation.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import { clearInstance } from './start-instance.ts'
-import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
+import { beginTransitionOf, endTransitionOf, reasonOf, transitionError } from './transition.ts'
 
-/** As long as jobs have to end after SIGTERM when nothing was said. */
+/** The time that jobs have to end after SIGTERM, unless the request sets one. */
 export const GRACE_MS = 5_000
 const ASK_DEADLINE_MS = 1_000
 const LOOK_PAUSE_MS = 50
@@ -27,7 +27,7 @@ export async function stopSandbox(
     metadata: { grace_ms: graceMs, ...(reason && { reason }) },
     ...(reason === 'idle' && { unlessBusy: true }),
   })
-  // From here on it is not given up when the caller leaves.
+  // From here on, the stop does not end when the caller aborts.
   return answer.effect === 'already'
     ? answer.record
     : finishStop(options, registry, answer.record, graceMs, reason)
@@ -47,10 +47,10 @@ async function finishStop(
     await clearInstance(options, registry, record)
   } catch (error) {
     const notice = `it could not be stopped: ${reasonOf(error)}`
-    await end(options, registry, { id, status: 'failed', notice })
+    await endTransitionOf(options, registry, { id, status: 'failed', notice })
     throw transitionError(error, `sandbox ${record.name} could not be stopped`)
   }
-  return end(options, registry, {
+  return endTransitionOf(options, registry, {
     id,
     status: 'passed',
     measures: [observedMeasure('duration_ms', options.clock.nowMs() - beganAtMs)],
@@ -63,7 +63,10 @@ const NOTICES = {
   lifetime: 'stopped because it reached its maximum lifetime',
 } as const
 
-/** What is still there when the time is over ends with the place, and its receipt says `stopped` like the others'. */
+/**
+ * Signals the jobs to end. Those that still run when the time is over end with the instance, and their receipts say
+ * `stopped` like the others.
+ */
 export async function windDown(
   options: ManagerOptions,
   registry: SandboxRegistry,

@@ -1,4 +1,4 @@
-/** Keeps the state of a sandbox: its disk is archived and what it is made of is pinned, whole or not at all. */
+/** Takes a snapshot of a sandbox: archives its disk and pins what it is made of, completely or not at all. */
 import { CraikError } from '../../errors.ts'
 import { newId, type SandboxId, type SnapshotId } from '../../lib/ids.ts'
 import { parseInput, refuseSecrets } from '../../policy/decision-request.ts'
@@ -17,12 +17,12 @@ import {
 import { nameTakenError } from '../snapshots/snapshot-procedures.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
 import { endSnapshot } from '../snapshots/tokens.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import { observedMeasure } from './operation.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
-import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
+import { beginTransitionOf, endTransitionOf, reasonOf, transitionError } from './transition.ts'
 
-/** The largest disk on the slowest machine; what takes longer does not end. */
+/** Enough for the largest disk on the slowest host. An operation that takes longer does not end. */
 export const DISK_DEADLINE_MS = 6 * 3600_000
 
 export async function snapshotSandbox(
@@ -74,12 +74,15 @@ export async function snapshotSandbox(
     return stored
   } catch (error) {
     if (files !== undefined) await dropUnlisted(options, files, snapshotId)
-    await end(options, registry, { id, status: 'failed' })
+    await endTransitionOf(options, registry, { id, status: 'failed' })
     throw transitionError(error, `sandbox ${record.name} could not be snapshotted`)
   }
 }
 
-/** Files that a record tells of stay, also when nobody heard that it was written; the next process sweeps the others. */
+/**
+ * Removes files that no record names. Files with a record stay, even if the confirmation of its write was lost. The
+ * next process removes the rest.
+ */
 export async function dropUnlisted(
   { store, logger }: ManagerOptions,
   files: PartialSnapshot,
@@ -100,7 +103,10 @@ async function requireFreeName({ store }: ManagerOptions, name: string): Promise
   if (taken.length > 0) throw nameTakenError(name)
 }
 
-/** What runs stands still meanwhile, where it can be made to; otherwise the manifest says that it did not. */
+/**
+ * Archives the disk. Running processes are frozen meanwhile, where that is possible. Otherwise the manifest says that
+ * they were not.
+ */
 async function readDisk(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -157,7 +163,7 @@ export function disksOf(
   { backends }: ManagerOptions,
   { backend }: Pick<SandboxRecord, 'backend'>,
 ): SandboxDisks {
-  const { disks } = backendCalled(backends, backend)
+  const { disks } = requireBackend(backends, backend)
   if (disks !== undefined) return disks
   throw new CraikError('unavailable', `the ${backend} backend cannot archive the disks of sandboxes`)
 }

@@ -1,4 +1,7 @@
-/** Doing something to a sandbox as a whole: decided and on record first, ended on record whatever came of it. */
+/**
+ * Transitions of a sandbox as a whole. Each is decided and recorded before it starts, and its end is recorded whatever
+ * the outcome.
+ */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { deniedOperationError } from '../lifecycle/denied-operation.ts'
@@ -18,7 +21,7 @@ import type { SandboxRegistry } from './sandbox-registry.ts'
 
 type Begun = Exclude<BeginTransitionOutput, { effect: 'denied' }>
 
-/** Throws when it is denied, or its state does not allow it: nothing was done. */
+/** Throws when the transition is denied or the state does not allow it. Then nothing was done. */
 export async function beginTransitionOf(
   { store, log }: ManagerOptions,
   caller: ManagerCaller,
@@ -36,19 +39,19 @@ export async function beginTransitionOf(
   return answer
 }
 
-/** A place may end while something else is on record as being in progress: then it is lost when that is over. */
-export async function end(
+/** Ends a transition. If the instance ended during it, the sandbox is lost afterwards. */
+export async function endTransitionOf(
   { store }: ManagerOptions,
   registry: SandboxRegistry,
   input: EndTransitionInput,
 ): Promise<SandboxRecord> {
   const { record } = await store.write(endTransition, input)
-  const isGone = (LOSS.from as readonly string[]).includes(record.state) && !isHeld(registry, record.id)
+  const isGone = (LOSS.from as readonly string[]).includes(record.state) && !isActive(registry, record.id)
   if (!isGone) return record
   return store.write(changeSandbox, { id: record.id, state: 'lost', notice: 'it ended by itself' })
 }
 
-function isHeld(registry: SandboxRegistry, id: SandboxId): boolean {
+function isActive(registry: SandboxRegistry, id: SandboxId): boolean {
   const active = registry.get(id)
   return active !== undefined && !active.session.closing.aborted
 }
@@ -57,7 +60,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** What a caller is told: what is no error of ours is not shown to them as it is. */
+/** Returns the error for the caller. An error that is not Craik's own is not shown as it is. */
 export function transitionError(error: unknown, what: string): CraikError {
   return error instanceof CraikError ? error : new CraikError('internal', what, { cause: error })
 }

@@ -1,4 +1,7 @@
-/** What a snapshot holds becomes a disk: decided and on record, digest checked before anything uses it. */
+/**
+ * Turns a snapshot into a disk. The use is decided and recorded, and the digest is verified before anything uses the
+ * disk.
+ */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { UnpackReport } from '../../lib/safe-tar/unpack.ts'
@@ -7,7 +10,7 @@ import { deniedOperationError } from '../lifecycle/denied-operation.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Begun } from '../lifecycle/tokens.ts'
 import type { ManagerCaller } from '../manager-types.ts'
-import { readArchive, whyUnusable } from '../snapshots/archive.ts'
+import { explainUnpackError, readArchive } from '../snapshots/archive.ts'
 import { openArchive } from '../snapshots/snapshot-files.ts'
 import { SNAPSHOT_LIMITS } from '../snapshots/snapshot-manifest.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
@@ -16,7 +19,7 @@ import type { ManagerOptions } from './manager-options.ts'
 import { observedMeasure } from './operation.ts'
 import { DISK_DEADLINE_MS, disksOf } from './take-snapshot.ts'
 
-/** Throws when it is denied: nothing was done. */
+/** Throws when the action is denied. Then nothing was done. */
 export async function beginAction(
   { store, log }: ManagerOptions,
   caller: ManagerCaller,
@@ -36,10 +39,13 @@ export async function beginAction(
   return answer.begun
 }
 
-/** So many of what was left out are named. */
+/** The number of left-out entries that are named. */
 const NAMED = 3
 
-/** Fills another disk beside the one that is there; nothing uses it yet. What was left out is told in words, if anything was. */
+/**
+ * Fills a new disk beside the current one; nothing uses it yet. Returns a description of what was left out, if
+ * anything.
+ */
 export async function fillDisk(
   options: ManagerOptions,
   caller: ManagerCaller,
@@ -49,7 +55,7 @@ export async function fillDisk(
 ): Promise<string | undefined> {
   const { store, home } = options
   const { id, manifest } = snapshot
-  // A grant that the request named is for the sandbox; the snapshot's own is looked up.
+  // The grant that the request names is for the sandbox. The snapshot's own grant is looked up.
   const { grantId: _, ...asking } = caller
   const begun = await beginAction(options, asking, snapshot, 'use', { sandboxId: spec.id })
   const until = AbortSignal.any([caller.signal, AbortSignal.timeout(DISK_DEADLINE_MS)])
@@ -83,7 +89,7 @@ export async function fillDisk(
   }
 }
 
-/** The first names, and why; the text of a notice has an end. */
+/** Names only the first entries and the reasons, because the text of a notice is limited. */
 function describeSkipped({
   skipped,
   skippedCount,
@@ -103,7 +109,7 @@ async function explainDamage(
 ): Promise<unknown> {
   const file = await openArchive(home.snapshots, id, archive.bytes)
   try {
-    return await whyUnusable(error, file, { name, archive }, until)
+    return await explainUnpackError(error, file, { name, archive }, until)
   } finally {
     await file.close()
   }
@@ -114,7 +120,7 @@ function isMalformed(error: unknown): boolean {
   return /^(ZSTD_|Z_)/.test(String((error as NodeJS.ErrnoException).code))
 }
 
-/** A snapshot becomes a disk only where it came from: the same kind of place, made of the same image. */
+/** Throws unless the snapshot fits the sandbox: both must have the same backend, workspace mode and image. */
 export function requireFit(
   { name, manifest }: SnapshotRecord,
   into: {
@@ -142,7 +148,7 @@ interface Image {
   readonly name: string
 }
 
-/** One of Craik's that the engine lost and that was made anew has another id, and is made of the same. */
+/** A Craik image that was rebuilt because the engine lost it has another id, but the same contents. */
 function isSameImage(one: Image, other: Image): boolean {
   return one.id === other.id || (one.name === other.name && isOwnImageName(one.name))
 }

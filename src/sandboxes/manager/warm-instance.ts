@@ -1,11 +1,11 @@
-/** One place that waits for a sandbox: started like any other, and ended without a trace. */
+/** One warm instance. It starts like any other, and ends without a trace. */
 import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
 import { type BackendName, type ContainerSpec, SUPPORTED_ISOLATION } from '../backend.ts'
 import type { Shape } from '../pool/instance-shape.ts'
 import { beginWarm, dropWarm, leaveWarm, readyWarm } from '../pool/tokens.ts'
 import type { WarmRecord } from '../pool/warm-record.ts'
 import type { ActiveSandbox } from './active-sandbox.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import { bareSpec } from './remove.ts'
 import { makeSandboxFolder, removeFolder } from './sandbox-folder.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
@@ -19,7 +19,10 @@ export interface WarmInstance {
   readonly held: ActiveSandbox
 }
 
-/** It is connected and on record as ready. What was made is in `made`, also when it fails, for `endWarm` to undo. */
+/**
+ * Returns an instance that is connected and recorded as ready. `made` contains what was created, also on failure, so
+ * that `endWarm` can undo it.
+ */
 export async function startWarm(
   options: ManagerOptions,
   registry: SandboxRegistry,
@@ -44,8 +47,8 @@ export async function startWarm(
   })
   await makeSandboxFolder(home.sandboxes, id)
   const active = await registry.prepare(record)
-  made.held = active
-  // Until it is ready it is found by its id, which is on record.
+  made.active = active
+  // Until the instance is ready, it is found by its recorded id.
   const instance = await launchInstance(
     options,
     registry,
@@ -62,7 +65,10 @@ export async function startWarm(
   }
 }
 
-/** The first command takes a sidecar twice as long as the next, so the first is nobody's, and does nothing. */
+/**
+ * Runs a command that does nothing and belongs to no sandbox, because a sidecar takes twice as long for its first
+ * command as for the next.
+ */
 async function exercise({ session }: ActiveSandbox, nowMs: number, until: AbortSignal): Promise<void> {
   const deadline = AbortSignal.any([until, AbortSignal.timeout(EXERCISE_MS)])
   const boundary = await session.boundary(deadline)
@@ -72,22 +78,25 @@ async function exercise({ session }: ActiveSandbox, nowMs: number, until: AbortS
   await boundary.jobs.forget(job, deadline)
 }
 
-/** Whether it is over with it; false while another process that lives has it. Throws when it could not be ended. */
+/**
+ * Returns whether the instance is gone, and false while another living process has it. Throws when it could not be
+ * ended.
+ */
 export async function endWarm(
   options: ManagerOptions,
   registry: SandboxRegistry,
   id: SandboxId,
-  { held: active, instance }: Started,
+  { active, instance }: Started,
 ): Promise<boolean> {
   const { store, log, home, backends } = options
   const answer = await store.write(leaveWarm, { id, owner: log.owner })
-  if (active !== undefined) await registry.letGo(active)
+  if (active !== undefined) await registry.release(active)
   if (answer.effect !== 'left') return answer.effect === 'gone'
   const { record } = answer
   await instance?.destroy()
   if (record === undefined) await sweepByName(options, id)
   else {
-    const backend = backendCalled(backends, record.backend)
+    const backend = requireBackend(backends, record.backend)
     const spec = registry.specOf(record)
     await backend.sweep(spec, registry.handleOf(record))
     await backend.discard?.(spec)

@@ -6,7 +6,7 @@ import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxBackend } from '../backend.ts'
 import { createSandboxManager, type SupervisedSandboxes } from '../manager.ts'
 import type { CreateRequest } from '../manager-types.ts'
-import { LATELY_MS } from '../pool/warm-demand.ts'
+import { RECENT_MS } from '../pool/warm-demand.ts'
 import {
   allowCreate,
   caller,
@@ -15,8 +15,8 @@ import {
   jobId,
   type ManagerScene,
   managerScene,
-  REQUEST,
-  readAll,
+  readOutput,
+  SANDBOX_REQUEST,
 } from './manager.fixture.ts'
 import type { ManagerOptions } from './manager-options.ts'
 import { plainBackend } from './plain-instance.fixture.ts'
@@ -35,7 +35,7 @@ interface PoolScene {
   readonly scene: ManagerScene
   readonly clock: LeapingClock
   readonly backend: ReturnType<typeof plainBackend>
-  /** How often the backend was asked to start something. */
+  /** Returns how many instances the backend was asked to start. */
   countStarted(): number
   readonly options: Partial<ManagerOptions>
 }
@@ -67,7 +67,7 @@ const waiting = (manager: SupervisedSandboxes, count: number) =>
 
 async function run(scene: ManagerScene, id: SandboxId, ...argv: string[]): Promise<string> {
   const { output } = await scene.manager.jobs.start(caller(), id, jobId(), { spec: exec(...argv) })
-  return (await readAll(output)).stdout
+  return (await readOutput(output)).stdout
 }
 
 async function warmIds(scene: ManagerScene): Promise<unknown[]> {
@@ -81,17 +81,19 @@ async function createMany(
   count: number,
 ): Promise<SandboxId[]> {
   for (let i = 0; i < count; i++) await allowCreate(scene.store)
-  const views = await Promise.all(Array.from({ length: count }, () => manager.create(caller(), REQUEST)))
+  const views = await Promise.all(
+    Array.from({ length: count }, () => manager.create(caller(), SANDBOX_REQUEST)),
+  )
   return views.map(({ id }) => id)
 }
 
-const rows = (scene: ManagerScene) => scene.store.tables.warmPlaces.list({}, 100)
+const rows = (scene: ManagerScene) => scene.store.tables.warmInstances.list({}, 100)
 const folders = (scene: ManagerScene) => {
   const path = join(scene.folder, 'sandboxes')
   return existsSync(path) ? readdirSync(path) : []
 }
 
-/** Another manager over the same store and folder, as another process would have it. */
+/** Creates another manager over the same store and folder, like that of another process. */
 function another({ scene, options }: PoolScene, backend: SandboxBackend): SupervisedSandboxes {
   return createSandboxManager({
     store: scene.store,
@@ -106,9 +108,9 @@ function another({ scene, options }: PoolScene, backend: SandboxBackend): Superv
   })
 }
 
-describe('a place that waits', () => {
+describe('a warm instance', () => {
   it(
-    'is a sandbox at once, with its name, environment and policy, and nothing is started for it',
+    'becomes a sandbox at once, with its name, environment and policy, and nothing is started for it',
     SLOW,
     async () => {
       const { scene, countStarted: started } = poolScene(1)
@@ -126,7 +128,7 @@ describe('a place that waits', () => {
       expect(await run(scene, id, 'sh', '-c', 'echo $COLOUR $HOME')).toBe('blue /elsewhere\n')
       expect(await warmIds(scene)).toEqual([id])
       await scene.manager.stop(caller(), id)
-      // What it was exercised with before is nobody's.
+      // The command that exercised the instance before does not count for the sandbox.
       const [counted] = await scene.receipts({ operation: 'count' })
       expect(counted?.measures?.find(({ name }) => name === 'jobs')?.value).toBe(1)
       await scene.manager.resume(caller(), id)
@@ -137,7 +139,7 @@ describe('a place that waits', () => {
   )
 
   it(
-    'is for one of those who ask at the same time: three are warm, and all are different',
+    'becomes only one of the sandboxes requested at the same time: three are warm, and all are different',
     SLOW,
     async () => {
       const { scene } = poolScene(3)
@@ -156,7 +158,7 @@ describe('a place that waits', () => {
     },
   )
 
-  it('is for one of two processes over the same store', SLOW, async () => {
+  it('becomes a sandbox of only one of two processes over the same store', SLOW, async () => {
     const pool = poolScene(2)
     const { scene, backend } = pool
     const other = another(pool, backend)
@@ -175,17 +177,17 @@ describe('a place that waits', () => {
     }
   })
 
-  it('is given back when the sandbox is denied, and taken by the next', SLOW, async () => {
+  it('returns to the pool when the sandbox is denied, and the next sandbox uses it', SLOW, async () => {
     const { scene } = poolScene(1)
     await scene.create()
     await waiting(scene.manager, 1)
-    await expect(scene.manager.create(caller(), REQUEST)).rejects.toMatchObject({ code: 'denied' })
+    await expect(scene.manager.create(caller(), SANDBOX_REQUEST)).rejects.toMatchObject({ code: 'denied' })
     await waiting(scene.manager, 1)
     const [member] = await rows(scene)
     expect(await scene.create()).toBe(member?.id)
   })
 
-  it('is not for who asks for something else', SLOW, async () => {
+  it('is not used for a different request', SLOW, async () => {
     const { scene } = poolScene(1)
     await scene.create()
     await waiting(scene.manager, 1)
@@ -194,7 +196,7 @@ describe('a place that waits', () => {
   })
 
   it(
-    'is not for a sandbox that is made from a snapshot, and none waits for another of it',
+    'is not used for a sandbox from a snapshot, and none is started in advance for another of it',
     SLOW,
     async () => {
       const { scene, clock, countStarted: started } = poolScene(1)
@@ -211,13 +213,13 @@ describe('a place that waits', () => {
       expect(started()).toBe(before + 2)
       expect((await rows(scene)).map(({ id }) => id)).toEqual([member?.id])
       expect(await warmIds(scene)).toEqual([])
-      clock.leap(LATELY_MS)
+      clock.leap(RECENT_MS)
       await scene.manager.reap()
       expect(scene.manager.warm).toBe(0)
     },
   )
 
-  it('that ended by itself is nobody’s, and another one takes its place', SLOW, async () => {
+  it('that ended by itself is not used, and another one replaces it', SLOW, async () => {
     const { scene, backend } = poolScene(1)
     await scene.create()
     await waiting(scene.manager, 1)
@@ -230,8 +232,8 @@ describe('a place that waits', () => {
   })
 })
 
-describe('the number that wait', () => {
-  it('follows what was made lately, keeps nobody, and comes down to none', SLOW, async () => {
+describe('the number of warm instances', () => {
+  it('follows recent demand, does not make the manager busy, and falls to zero', SLOW, async () => {
     const { scene, clock } = poolScene(2)
     expect(scene.manager.warm).toBe(0)
     const id = await scene.create()
@@ -241,21 +243,21 @@ describe('the number that wait', () => {
     await scene.manager.delete(caller(), id)
     await scene.manager.delete(caller(), second)
     expect(scene.manager.busy).toBe(false)
-    clock.leap(LATELY_MS)
+    clock.leap(RECENT_MS)
     await scene.manager.reap()
     expect(scene.manager.warm).toBe(0)
     expect(await rows(scene)).toEqual([])
     expect(folders(scene)).toEqual([])
   })
 
-  it('is none where nobody wants any', SLOW, async () => {
+  it('is zero when the limit is zero', SLOW, async () => {
     const { scene, countStarted: started } = poolScene(0)
     await scene.create()
     await scene.manager.reap()
     expect([scene.manager.warm, started()]).toEqual([0, 1])
   })
 
-  it('takes no room from a sandbox: it is given up for it', SLOW, async () => {
+  it('takes no capacity from a sandbox: an instance is given up for it', SLOW, async () => {
     const admission = { total: 9, running: 2, cpuMillis: 1e6, memoryBytes: 2 ** 40, diskBytes: 2 ** 40 }
     const { scene } = poolScene(2, { admission: async () => admission })
     await scene.create()
@@ -267,8 +269,8 @@ describe('the number that wait', () => {
   })
 })
 
-describe('when the process', () => {
-  it('leaves, nothing of them is left', SLOW, async () => {
+describe('the warm instances of a process', () => {
+  it('that exits are removed', SLOW, async () => {
     const { scene, backend } = poolScene(2)
     const id = await scene.create()
     await scene.create()
@@ -283,7 +285,7 @@ describe('when the process', () => {
   })
 
   it(
-    'died, the next one ends them, also those that were only half started or whose record was changed',
+    'that died are ended by the next process, even if one was only half started or its record was changed',
     SLOW,
     async () => {
       const pool = poolScene(3)
@@ -302,7 +304,7 @@ describe('when the process', () => {
           return members.some((id) => left.includes(id)) ? undefined : true
         })
         for (const member of members) expect(() => process.kill(backend.pids.get(member)!, 0)).toThrow()
-        // The one before, if it lives after all, finds out that they are not its own any more.
+        // The earlier process, which in fact lives, notices that they are no longer its own.
         const [made] = await createMany(scene.manager, scene, 1)
         expect(members).not.toContain(made)
       } finally {

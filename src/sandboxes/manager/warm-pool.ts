@@ -1,6 +1,6 @@
 /**
- * Places that are started before they are asked for, so that a sandbox need not wait for one. They are nobody's, nothing
- * keeps the process for them, and they go with it.
+ * Starts instances in advance, so that a sandbox need not wait for one. They have no owner, do not keep the process
+ * alive, and end with it.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,7 +13,7 @@ import { MAX_SANDBOXES, sandboxId } from '../lifecycle/sandbox-record.ts'
 import { isFor, isSame, type Shape } from '../pool/instance-shape.ts'
 import { type CreatedSandbox, planWarmInstances } from '../pool/warm-demand.ts'
 import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
-import { backendCalled, type ManagerOptions } from './manager-options.ts'
+import { type ManagerOptions, requireBackend } from './manager-options.ts'
 import { RecoveryRetries } from './recovery-retries.ts'
 import type { SandboxRegistry } from './sandbox-registry.ts'
 import type { Started } from './start-instance.ts'
@@ -21,9 +21,9 @@ import { reasonOf } from './transition.ts'
 import { endWarm, startWarm, type WarmInstance } from './warm-instance.ts'
 
 const TICK_MS = 30_000
-/** A sandbox that was just made is used at once: its first command goes before the next place. */
+/** A sandbox that was just created is used at once. Its first command goes before the next instance. */
 const QUIET_MS = 500
-/** Between two tries of what failed. */
+/** The first pause before a failed start is tried again. */
 const FIRST_PAUSE_MS = 5_000
 const MAX_PAUSE_MS = 300_000
 
@@ -36,7 +36,7 @@ export class WarmPool {
   readonly #closing = new AbortController()
   readonly #endings = new Set<Promise<void>>()
   readonly #retries: RecoveryRetries
-  /** Of an earlier process. */
+  /** The instances of an earlier process. */
   #left: SandboxId[] = []
   #made: readonly CreatedSandbox[] = []
   #working: Promise<void> | undefined
@@ -44,7 +44,7 @@ export class WarmPool {
   #timer: NodeJS.Timeout | undefined
   #putOff = { untilMs: 0, pauseMs: 0 }
 
-  /** `isBusy`: whether something is being done for somebody, which goes first. */
+  /** `isBusy` returns whether the manager works on a request, which goes first. */
   constructor(options: ManagerOptions, registry: SandboxRegistry, isBusy: () => boolean) {
     this.#options = options
     this.#registry = registry
@@ -53,20 +53,23 @@ export class WarmPool {
     this.#retries = new RecoveryRetries((id) => this.#end(id, {}), options.recoveryPauseMs)
   }
 
-  /** That wait now. */
+  /** The number of instances that are ready now. */
   get size(): number {
     return this.#instances.size
   }
 
-  /** Those of a process that is gone are ended, in the background. Its own are all that a process offers. */
+  /** Ends the instances of an earlier process in the background. A process offers only its own. */
   async recover(): Promise<void> {
-    const rows = await this.#options.store.read((tables) => tables.warmPlaces.list({}, MAX_WARM_ROWS))
+    const rows = await this.#options.store.read((tables) => tables.warmInstances.list({}, MAX_WARM_ROWS))
     this.#left = rows.map(({ id }) => id as SandboxId).filter((id) => sandboxId.safeParse(id).success)
     this.#timer ??= setInterval(() => void this.tick(), TICK_MS).unref()
     if (this.#left.length > 0) this.#wake()
   }
 
-  /** The oldest that is what was asked for. It is the caller's: adopted, given back, or let go of. */
+  /**
+   * Takes the oldest instance that fits the request. It then belongs to the caller, who adopts it, gives it back or
+   * releases it.
+   */
   take(request: Shape): WarmInstance | undefined {
     for (const instance of this.#instances.values()) {
       const { record, held: active, shape } = instance
@@ -82,18 +85,18 @@ export class WarmPool {
     this.#wake()
   }
 
-  /** A sandbox of this shape was made, from `container`: more like it may be wanted. */
+  /** Records that a sandbox of this shape was created from `container`, because more like it may be wanted. */
   note(shape: Shape, container: ContainerSpec | null): void {
-    const backend = backendCalled(this.#options.backends, shape.backend)
+    const backend = requireBackend(this.#options.backends, shape.backend)
     if (this.#most === 0 || backend.pooled !== true) return
-    if (shape.late !== null && backend.showsLate?.(container) !== true) return
+    if (shape.late !== null && backend.supportsHotMounts?.(container) !== true) return
     const made = { shape, atMs: this.#options.clock.nowMs() }
     this.#made = [...this.#made, made].slice(-this.#most)
     this.#outdate(shape, container)
     this.#wake()
   }
 
-  /** Nothing of them is left, or the next process finds what is. Idempotent. */
+  /** Ends all instances; the next process finds any that are left. Can be called repeatedly. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     this.#closing.abort(new CraikError('interrupted', 'the manager is closing'))
@@ -103,14 +106,14 @@ export class WarmPool {
     await Promise.all(this.#endings)
   }
 
-  /** Gives up what is not wanted any more; happens by itself now and then. */
+  /** Gives up the instances that are no longer wanted. It also runs regularly by itself. */
   async tick(): Promise<void> {
     await this.#look()
     this.#wake()
     await this.#working
   }
 
-  /** What would be started now may be another thing than what waits, such as of a newer image. */
+  /** Gives up instances that differ from what would be started now, for example because of a newer image. */
   async #look(): Promise<void> {
     const shapes = [...this.#instances.values()].map(({ shape }) => shape)
     const distinct = shapes.filter((shape, at) => shapes.findIndex((other) => isSame(shape, other)) === at)
@@ -118,7 +121,7 @@ export class WarmPool {
       try {
         this.#outdate(shape, (await this.#plan(shape)) ?? null)
       } catch {
-        // An engine that does not answer says nothing about what it would do.
+        // An engine that does not answer does not report what it would start.
       }
     }
   }
@@ -132,10 +135,10 @@ export class WarmPool {
   #plan({ backend, container }: Shape): Promise<ContainerSpec | undefined> {
     const harnesses = this.#options.harnesses?.ids([]) ?? []
     const asking = { ...container, ...(harnesses.length > 0 && { harnesses }) }
-    return backendCalled(this.#options.backends, backend).plan?.(asking) ?? Promise.resolve(undefined)
+    return requireBackend(this.#options.backends, backend).plan?.(asking) ?? Promise.resolve(undefined)
   }
 
-  /** One thing after the other, until there is nothing to do. */
+  /** Does one thing after the other, until there is nothing to do. */
   #wake(): void {
     this.#isRequested = true
     this.#working ??= this.#work()
@@ -155,7 +158,10 @@ export class WarmPool {
     }
   }
 
-  /** More than are wanted, or than there is room for besides the sandboxes; the oldest first. */
+  /**
+   * Returns the instances beyond those that are wanted, or beyond the capacity that the sandboxes leave; the oldest
+   * first.
+   */
   async #spare(): Promise<readonly WarmInstance[]> {
     if (this.#instances.size === 0) return []
     const wanted = [...this.#planShapes()]
@@ -167,7 +173,7 @@ export class WarmPool {
   }
 
   async #rows() {
-    return this.#options.store.read(async ({ sandboxes, warmPlaces }) => [
+    return this.#options.store.read(async ({ sandboxes, warmInstances: warmPlaces }) => [
       ...(await sandboxes.list({}, 2 * MAX_SANDBOXES)),
       ...(await warmPlaces.list({}, MAX_WARM_ROWS)),
     ])
@@ -182,7 +188,7 @@ export class WarmPool {
     return this.#planShapes().find((shape) => !removeFirst(waiting, shape))
   }
 
-  /** Whether it was of use to try; only while nobody waits for anything else. */
+  /** Starts one instance while no request is in progress. Returns whether it succeeded. */
   async #fillOne(): Promise<boolean> {
     if (this.#lacking() === undefined || this.#options.clock.nowMs() < this.#putOff.untilMs) return false
     const { signal } = this.#closing
@@ -202,7 +208,8 @@ export class WarmPool {
       return true
     } catch (error) {
       await this.#remove(id, made)
-      // Perhaps only those cannot be: they are tried again when the next sandbox is made that could have had one.
+      // Perhaps only instances with hot mounts fail. They are tried again after the next sandbox that could have used
+      // one.
       if (shape.late !== null) this.#made = this.#made.filter((one) => one.shape.late === null)
       this.#onFailure(error)
       return false
@@ -213,7 +220,7 @@ export class WarmPool {
     if (this.#closing.signal.aborted) return
     const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#putOff.pauseMs))
     this.#putOff = { untilMs: this.#options.clock.nowMs() + pauseMs, pauseMs }
-    // That there is no room is what room is counted for.
+    // A lack of capacity is the purpose of the limit, so it is not logged.
     if (!(error instanceof CraikError && error.code === 'limit_reached')) this.#complain(error)
   }
 
@@ -224,13 +231,13 @@ export class WarmPool {
 
   #giveUp(instance: WarmInstance): Promise<void> {
     const { record, held: active } = instance
-    // From now on nobody is offered it.
+    // From now on, no request gets this instance.
     if (this.#instances.get(record.id) === instance) this.#instances.delete(record.id)
     const running = active.session.instance
-    return this.#remove(record.id, { held: active, ...(running && { instance: running }) })
+    return this.#remove(record.id, { active: active, ...(running && { instance: running }) })
   }
 
-  /** Tried again until it works. */
+  /** Retries until it works. */
   #remove(id: SandboxId, made: Started): Promise<void> {
     const ending = this.#end(id, made).catch((error) => {
       this.#complain(error, id)
@@ -250,7 +257,7 @@ export class WarmPool {
   }
 }
 
-/** Takes one like it out of those that there are; false when there is none. */
+/** Removes one equal shape from the list. Returns false when the list has no equal shape. */
 function removeFirst(from: Shape[], shape: Shape): boolean {
   const at = from.findIndex((one) => isSame(one, shape))
   if (at >= 0) from.splice(at, 1)

@@ -1,4 +1,7 @@
-/** A place that waited becomes a sandbox's: in the transaction that decides about the sandbox, so that it happens once. */
+/**
+ * Turns a warm instance into that of a sandbox, in the transaction that decides about the sandbox. So it happens only
+ * once.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import { saveCounts } from '../lifecycle/count-procedures.ts'
 import { NOTHING_COUNTED } from '../lifecycle/count-receipts.ts'
@@ -12,8 +15,10 @@ import type { WarmRecord } from './warm-record.ts'
 
 export type ReadyInstance = WarmRecord & { readonly place: RecordedInstance }
 
-/** The one that was offered, if it is still there for this process, and is what would be started for the request. */
-export async function isOffered(
+/**
+ * Returns the offered instance if it still belongs to this process and equals what Craik would start for the request.
+ */
+export async function findOfferedInstance(
   records: SandboxRecords,
   input: BeginCreateInput,
 ): Promise<ReadyInstance | undefined> {
@@ -34,12 +39,15 @@ export async function isOffered(
   return isFitting ? { ...warm, place: warm.place } : undefined
 }
 
-/** The sandbox is on record, and its epoch begins; there is no such place any more. */
+/**
+ * Removes the record of the warm instance and opens the sandbox's boundary epoch. The sandbox itself is recorded
+ * already.
+ */
 export async function takeInstance(
   records: SandboxRecords,
   { id }: ReadyInstance,
   epoch: string,
 ): Promise<void> {
-  await records.tables.warmPlaces.remove(id)
+  await records.tables.warmInstances.remove(id)
   await saveCounts(records, { id, epoch, counts: NOTHING_COUNTED })
 }

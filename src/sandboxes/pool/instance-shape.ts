@@ -1,4 +1,7 @@
-/** What a place has to be started with. Whatever else is asked of a sandbox can be given to one that runs already. */
+/**
+ * The properties that must be fixed when an instance starts. Everything else in a request can be applied to a running
+ * instance.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type {
   BackendName,
@@ -17,11 +20,11 @@ export interface Shape {
   readonly backend: BackendName
   readonly isolation: Isolation
   readonly limits: LimitSpec
-  /** Of a workspace in place, its owner. */
+  /** The owner of a workspace in place. */
   readonly hostUser: HostUser | 'allocate' | undefined
-  /** What of the host it is shown once it is a sandbox's; null: nothing. */
+  /** The host folders that are mounted when a sandbox gets the instance. Null means none. */
   readonly late: HotMountFolders | null
-  /** As it was asked for. Of Craik's own image: the name of another may come to mean something else. */
+  /** As in the request. Only for Craik's own image, because the name of another image can refer to a new one later. */
   readonly container: Pick<ContainerRequest, 'runtime' | 'line'>
 }
 
@@ -36,7 +39,7 @@ interface Request {
   readonly container: ContainerRequest | undefined
 }
 
-/** Which folders of the host a place has to be ready for. */
+/** Returns which kinds of host folders an instance must be able to mount. */
 export function hotMountsFor({
   workspace,
   mounts = [],
@@ -48,7 +51,7 @@ export function hotMountsFor({
   return hotMounts.workspace || hotMounts.mounts ? hotMounts : null
 }
 
-/** Undefined when only a place of its own will do: one of another image, or with volumes in its home. */
+/** Returns `undefined` when no warm instance can be used: for another image, or for volumes in the home. */
 export function shapeOf({
   backend,
   isolation,
@@ -75,13 +78,16 @@ export function isSame(a: Shape, b: Shape): boolean {
   return isDeepStrictEqual(a, b)
 }
 
-/** Whether what was started as `started`, and became `container`, is what would be started for `asked`. */
+/**
+ * Returns whether an instance that started as `started`, with the resolved `container`, equals what Craik would start
+ * for `request`.
+ */
 export function isFor(request: Shape, started: Shape, container: ContainerSpec | null): boolean {
   const { container: wanted, ...others } = request
   const { container: had, ...same } = started
   return (
     isDeepStrictEqual(others, same) &&
-    // What was left out is chosen by what the engine can do: only the same omission leads to the same.
+    // The engine's features decide missing fields, so only an instance with the same missing fields is equal.
     (['runtime', 'line'] as const).every((name) =>
       wanted[name] === undefined ? had[name] === undefined : wanted[name] === container?.[name],
     )

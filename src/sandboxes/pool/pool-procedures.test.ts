@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ownerOf } from '../../lib/owner.ts'
 import {
-  ADA,
+  ADA_USER,
   approveCreate,
   approveFolder,
   BOB,
@@ -16,13 +16,13 @@ import {
 import { type BeginCreateInput, beginCreate, endCreate } from '../lifecycle/tokens.ts'
 import { type BeginWarmInput, beginWarm, dropWarm, leaveWarm, readyWarm } from './tokens.ts'
 
-/** A process that lives, and is not this one. */
+/** A living process other than this one. */
 const OTHER = ownerOf(process.ppid)!
 
 let scene: LifecycleStore
 beforeEach(async () => {
   scene = new LifecycleStore()
-  // Nothing waits in a home before its first sandbox, and nothing is sealed before the first receipt.
+  // A home has no warm instance before its first sandbox, and no seal before its first receipt.
   await approveCreate(scene.store, scene.clock, { operator: BOB })
 })
 
@@ -43,18 +43,18 @@ async function warm(changes: Partial<BeginWarmInput> = {}) {
 }
 
 async function create(changes: Partial<BeginCreateInput>) {
-  await approveCreate(scene.store, scene.clock, { operator: ADA })
+  await approveCreate(scene.store, scene.clock, { operator: ADA_USER })
   return scene.store.write(beginCreate, creation(changes))
 }
 
 const offer = (id: BeginCreateInput['id']) => ({ adopt: { id, epoch: EPOCH, beganAtMs: 0 } })
-const rows = () => scene.store.tables.warmPlaces.list({}, 100)
+const rows = () => scene.store.tables.warmInstances.list({}, 100)
 
-describe('a place that waits', () => {
-  it('becomes a sandbox that runs, in one transaction with its decision, begin, end and grants', async () => {
+describe('a warm instance', () => {
+  it('becomes a running sandbox, in one transaction with its decision, begin, end and grants', async () => {
     const record = await warm()
     const input = creation({ environment: { COLOUR: 'blue' }, ...offer(record.id) })
-    await approveCreate(scene.store, scene.clock, { operator: ADA })
+    await approveCreate(scene.store, scene.clock, { operator: ADA_USER })
     const answer = await scene.store.write(beginCreate, input)
     expect(answer).toMatchObject({
       effect: 'adopted',
@@ -85,14 +85,14 @@ describe('a place that waits', () => {
     expect(epochs.map(({ epoch }) => epoch)).toEqual([EPOCH])
   })
 
-  it('is adopted once, however many ask for it at the same time', async () => {
+  it('is adopted once, however many requests arrive at the same time', async () => {
     const record = await warm()
     const answers = await Promise.all(Array.from({ length: 20 }, () => create(offer(record.id))))
     expect(answers.filter(({ effect }) => effect === 'adopted')).toHaveLength(1)
     expect(answers.filter(({ effect }) => effect === 'gone')).toHaveLength(19)
   })
 
-  it('is no sandbox of another process, and none when it is not ready, is being ended, or was changed', async () => {
+  it('is not adopted if it belongs to another process, is not ready, is being ended, or was changed', async () => {
     const [theirs, starting, leaving, edited] = [
       await warm({ owner: OTHER }),
       newSandboxId(),
@@ -126,13 +126,13 @@ describe('a place that waits', () => {
     ['the owner of a folder', { hostUser: { uid: 1000, gid: 1000 } }],
     ['a mount', { mounts: [{ folder: '/srv/project', at: '/mnt/project' }] }],
     ['a folder of the host', { workspace: { mode: 'in-place', folder: '/srv/project' } }],
-  ])('is not adopted by who asks for %s', async (_, changes) => {
+  ])('is not adopted by a request for %s', async (_, changes) => {
     const { id } = await warm()
     expect(await create({ ...changes, ...offer(id) })).toEqual({ effect: 'gone' })
     expect(await rows()).toHaveLength(1)
   })
 
-  it('stays where it is when the sandbox is denied or its name is taken, and the receipt does not name it', async () => {
+  it('stays when the sandbox is denied or its name is taken, and the receipt does not name it', async () => {
     const { id } = await warm()
     const denied = creation(offer(id))
     expect(await scene.store.write(beginCreate, denied)).toMatchObject({ effect: 'denied' })
@@ -140,7 +140,7 @@ describe('a place that waits', () => {
     expect(output).toContain(denied.id)
     expect(output).not.toContain(id)
     await scene.sandbox({ name: 'taken' })
-    await approveCreate(scene.store, scene.clock, { operator: ADA, name: 'taken' })
+    await approveCreate(scene.store, scene.clock, { operator: ADA_USER, name: 'taken' })
     await expect(
       scene.store.write(beginCreate, creation({ name: 'taken', ...offer(id) })),
     ).rejects.toMatchObject({
@@ -151,7 +151,7 @@ describe('a place that waits', () => {
   })
 })
 
-describe('a place that can be shown folders', () => {
+describe('a warm instance with hot mounts', () => {
   const OWNER = { uid: 1000, gid: 1000 }
   const IN_PLACE = { workspace: { mode: 'in-place', folder: '/srv/project' }, hostUser: OWNER } as const
   const hotMounts = { workspace: true, mounts: false }
@@ -161,14 +161,14 @@ describe('a place that can be shown folders', () => {
     return create({ ...IN_PLACE, ...offer(id) })
   }
 
-  it('stays where it is when the folder is denied', async () => {
+  it('stays when the folder is denied', async () => {
     const { id } = await warm({ hostUser: OWNER, late: hotMounts })
     expect(await create({ ...IN_PLACE, ...offer(id) })).toMatchObject({ effect: 'denied' })
     expect(await rows()).toHaveLength(1)
     expect(JSON.stringify(await scene.store.bodies())).not.toContain(id)
   })
 
-  it('becomes a sandbox that is being created, and says that it waited when it has been shown them', async () => {
+  it('becomes a sandbox that is being created, and is recorded as warm after its folders are mounted', async () => {
     const { id } = await warm({ hostUser: OWNER, late: hotMounts })
     const answer = await createInPlace(id)
     expect(answer).toMatchObject({
@@ -188,7 +188,7 @@ describe('a place that can be shown folders', () => {
     ])
   })
 
-  it('leaves nothing on record but receipts when that failed', async () => {
+  it('leaves only receipts on record when the mounts failed', async () => {
     const { id } = await warm({ hostUser: OWNER, late: hotMounts })
     await createInPlace(id)
     await scene.store.write(endCreate, { id, status: 'failed' })
@@ -202,15 +202,15 @@ describe('a place that can be shown folders', () => {
     ['a mount alone', { mounts: [{ folder: '/srv/other', at: '/mnt/other' }] }],
     ['no folder', { hostUser: OWNER }],
     ['a folder of nobody', { ...IN_PLACE, hostUser: 'allocate' }],
-  ])('is not adopted by who asks for %s', async (_, changes) => {
+  ])('is not adopted by a request for %s', async (_, changes) => {
     const { id } = await warm({ hostUser: OWNER, late: hotMounts })
     expect(await create({ ...changes, ...offer(id) })).toEqual({ effect: 'gone' })
     expect(await rows()).toHaveLength(1)
   })
 })
 
-describe('users and room', () => {
-  it('gives no two the same user, whether they wait or are sandboxes', async () => {
+describe('users and capacity', () => {
+  it('gives each warm instance and each sandbox a different user', async () => {
     const uids: (number | null)[] = []
     for (let i = 0; i < 10; i++) {
       uids.push((await warm()).allocated_uid)
@@ -220,7 +220,7 @@ describe('users and room', () => {
     expect(uids).not.toContain(null)
   })
 
-  it('lets none wait where a sandbox would not fit besides, and no sandbox be refused because of one', async () => {
+  it('refuses a warm instance that leaves no capacity for a sandbox, and never refuses a sandbox because of one', async () => {
     const admission = { total: 3, running: 2, cpuMillis: 1e6, memoryBytes: 2 ** 40, diskBytes: 2 ** 40 }
     await scene.sandbox()
     await warm({ admission })
@@ -230,8 +230,8 @@ describe('users and room', () => {
   })
 })
 
-describe('ending what waits', () => {
-  it('is for its process and, when that is dead, for the next', async () => {
+describe('ending a warm instance', () => {
+  it('is allowed for its own process, and for another one when that is dead', async () => {
     const [mine, theirs, left] = [await warm(), await warm({ owner: OTHER }), await warm({ owner: DEAD })]
     const release = (id: BeginCreateInput['id']) => scene.store.write(leaveWarm, { id, owner: ME })
     expect(await release(mine.id)).toMatchObject({ effect: 'left', record: { state: 'leaving' } })
@@ -241,7 +241,7 @@ describe('ending what waits', () => {
     expect(await release(mine.id)).toEqual({ effect: 'gone' })
   })
 
-  it('never ends a sandbox, whatever somebody wrote into the table', async () => {
+  it('never ends a sandbox, whatever was written into the table', async () => {
     const { id } = await scene.sandbox()
     scene.store.database
       .prepare(`INSERT INTO warm_places (id, document, seal, created_at_ms) VALUES (?, '{}', 'none', 1)`)
@@ -250,7 +250,7 @@ describe('ending what waits', () => {
     expect(await rows()).toEqual([])
   })
 
-  it('says of one that was changed that nothing but its id is known', async () => {
+  it('returns no record for a row that was changed', async () => {
     const { id } = await warm()
     scene.store.database.prepare(`UPDATE warm_places SET seal = 'v1:none' WHERE id = ?`).run(id)
     expect(await scene.store.write(leaveWarm, { id, owner: ME })).toEqual({

@@ -1,4 +1,4 @@
-/** Places that wait for a sandbox: on record from before they are started until nothing of them is left, or one has them. */
+/** Records warm instances: from before Craik starts one until nothing of it is left, or a sandbox has it. */
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { SandboxId } from '../../lib/ids.ts'
@@ -25,7 +25,7 @@ export async function beginWarm(records: SandboxRecords, input: BeginWarmInput):
   } = input
   const rows = [
     ...(await records.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)),
-    ...(await records.tables.warmPlaces.list({}, MAX_WARM_ROWS)),
+    ...(await records.tables.warmInstances.list({}, MAX_WARM_ROWS)),
   ]
   requireCapacity(rows, limits, admission, 'create')
   const allocated = hostUser === 'allocate' ? freeUser(usedUids(rows)) : undefined
@@ -75,9 +75,9 @@ export async function releaseWarm(
   records: SandboxRecords,
   { id, owner }: { readonly id: SandboxId; readonly owner: Owner },
 ): Promise<LeaveWarmOutput> {
-  const { warmPlaces, sandboxes } = records.tables
+  const { warmInstances: warmPlaces, sandboxes } = records.tables
   if ((await warmPlaces.get(id)) === undefined) return { effect: 'gone' }
-  // A row that Craik did not write could name a sandbox: that is not ended by it.
+  // A row that Craik did not write could name a sandbox. It must not end that sandbox.
   if ((await sandboxes.get(id)) !== undefined) {
     await warmPlaces.remove(id)
     return { effect: 'gone' }
@@ -89,13 +89,13 @@ export async function releaseWarm(
 }
 
 export async function dropWarm(records: SandboxRecords, { id }: { readonly id: SandboxId }): Promise<void> {
-  await records.tables.warmPlaces.remove(id)
+  await records.tables.warmInstances.remove(id)
 }
 
-/** Undefined when there is none, or what is there is not as Craik wrote it. */
+/** Returns `undefined` when there is no such row, or when Craik did not write it. */
 export async function findWarmInstance(records: SandboxRecords, id: string): Promise<WarmRecord | undefined> {
-  const row = await records.tables.warmPlaces.get(id)
-  if (row === undefined || !records.isOurs(sealOfWarm(id), row)) return undefined
+  const row = await records.tables.warmInstances.get(id)
+  if (row === undefined || !records.isSealValid(sealOfWarm(id), row)) return undefined
   try {
     return parseWarm(row.document)
   } catch {
@@ -109,17 +109,17 @@ async function put(
   how: 'insert' | 'update',
 ): Promise<WarmRecord> {
   const document = canonicalJson(JSON.parse(JSON.stringify(record)) as Json)
-  // What could not be read again is not written.
+  // A document that cannot be parsed again is never written.
   parseWarm(document)
   const seal = await records.sealer.sealRecord(records.tables, sealOfWarm(record.id), document)
   const row = { id: record.id, document, seal, createdAtMs: record.created_at_ms }
-  const { warmPlaces } = records.tables
+  const { warmInstances: warmPlaces } = records.tables
   const done = how === 'insert' ? await warmPlaces.insert(row) : await warmPlaces.update(row)
   if (!done) throw new CraikError('conflict', `the warm instance ${record.id} already exists, or was removed`)
   return record
 }
 
-/** Another kind than a sandbox's: neither can be put in the place of the other. */
+/** The label differs from that of a sandbox's seal, so that neither record can replace the other. */
 function sealOfWarm(id: string): string {
   return `warm_place:${id}`
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { MountSpec } from '../backend.ts'
 import { isFor, isSame, type Shape, shapeOf } from './instance-shape.ts'
-import { type CreatedSandbox, LATELY_MS, planWarmInstances } from './warm-demand.ts'
+import { type CreatedSandbox, planWarmInstances, RECENT_MS } from './warm-demand.ts'
 
 const NOW_MS = 1_700_000_000_000
 
@@ -16,27 +16,27 @@ const shape = (memoryBytes: number): Shape => ({
 })
 
 const history = fc
-  .array(fc.record({ size: fc.constantFrom(1, 2, 3), agoMs: fc.nat(2 * LATELY_MS) }), { maxLength: 40 })
+  .array(fc.record({ size: fc.constantFrom(1, 2, 3), agoMs: fc.nat(2 * RECENT_MS) }), { maxLength: 40 })
   .map((all) =>
     all
       .toSorted((a, b) => b.agoMs - a.agoMs)
       .map(({ size, agoMs }): CreatedSandbox => ({ shape: shape(size), atMs: NOW_MS - agoMs })),
   )
 
-describe('how many places wait', () => {
-  it('is none before the first sandbox and none when nothing was made for ten minutes', () => {
+describe('the number of warm instances', () => {
+  it('is zero before the first sandbox, and zero ten minutes after the last one', () => {
     expect(planWarmInstances([], NOW_MS, 4)).toEqual([])
     const first = [{ shape: shape(1), atMs: NOW_MS }]
     expect(planWarmInstances(first, NOW_MS, 4)).toEqual([shape(1)])
-    expect(planWarmInstances(first, NOW_MS + LATELY_MS - 1, 4)).toEqual([shape(1)])
-    expect(planWarmInstances(first, NOW_MS + LATELY_MS, 4)).toEqual([])
+    expect(planWarmInstances(first, NOW_MS + RECENT_MS - 1, 4)).toEqual([shape(1)])
+    expect(planWarmInstances(first, NOW_MS + RECENT_MS, 4)).toEqual([])
   })
 
-  it('is as many as were made lately and never more than may be, of what was made last', () => {
+  it('equals the number of recent sandboxes up to the maximum, with the shapes of the newest', () => {
     fc.assert(
       fc.property(history, fc.nat(8), (made, most) => {
         const wanted = planWarmInstances(made, NOW_MS, most)
-        const lately = made.filter(({ atMs }) => NOW_MS - atMs < LATELY_MS)
+        const lately = made.filter(({ atMs }) => NOW_MS - atMs < RECENT_MS)
         expect(wanted).toHaveLength(Math.min(most, lately.length))
         expect(wanted).toEqual(
           lately
@@ -49,7 +49,7 @@ describe('how many places wait', () => {
   })
 })
 
-describe('what a place is started with', () => {
+describe('the shape of a warm instance', () => {
   const request = {
     backend: 'docker',
     isolation: 'container',
@@ -61,7 +61,7 @@ describe('what a place is started with', () => {
     container: undefined,
   } as const
 
-  it('is not another image, has no volumes and no folder of the host, but can be shown one', () => {
+  it('has Craik’s own image, no volumes and no host folder, but can support hot mounts', () => {
     expect(shapeOf(request)).toMatchObject({ limits: request.limits, late: null, container: {} })
     expect(shapeOf({ ...request, container: { image: 'debian' } })).toBeUndefined()
     expect(shapeOf({ ...request, volumes: [{ name: 'tools', at: '.local' }] })).toBeUndefined()
@@ -74,7 +74,7 @@ describe('what a place is started with', () => {
     expect(JSON.stringify([shapeOf(inPlace), shapeOf({ ...request, mounts })])).not.toContain('/srv')
   })
 
-  it('is for one owner of a workspace, and for as much of the host as it is ready for', () => {
+  it('is for one owner of a workspace, and for the kinds of folders that it can mount', () => {
     const wantedShape = (uid: number, mode: 'copy' | 'in-place', mounts: readonly MountSpec[] = []) =>
       shapeOf({ ...request, workspace: { mode, folder: '/srv' }, mounts, hostUser: { uid, gid: uid } })!
     const one = wantedShape(1000, 'in-place')
@@ -84,7 +84,7 @@ describe('what a place is started with', () => {
     expect(isFor(wantedShape(1000, 'in-place', [{ folder: '/opt', at: '/mnt/opt' }]), one, null)).toBe(false)
   })
 
-  it('fits what says the same, or says what was chosen for who said nothing, and nothing else', () => {
+  it('fits requests with the same fields, or with the fields that Craik chose for missing ones, and no others', () => {
     const runc = {
       image: 'i',
       imageName: 'n',

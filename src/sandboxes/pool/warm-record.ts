@@ -1,25 +1,27 @@
-/** A place that was started before anybody asked for one, as the store keeps it: sealed, as a sandbox is. */
+/**
+ * The stored record of a warm instance, which started before any request for it. It is sealed like that of a sandbox.
+ */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { BACKEND_NAMES } from '../backend.ts'
 import { owner, place, type SandboxRecord, sandboxId, spec, uid } from '../lifecycle/sandbox-record.ts'
 
-/** Of one home, counted or not: more are never looked through. */
+/** Craik never reads more rows of one home, whether they count as warm instances or not. */
 export const MAX_WARM_ROWS = 256
 
 const warmRecord = z.strictObject({
-  /** Of the sandbox that it will be. */
+  /** The id that the sandbox will have. */
   id: sandboxId,
   backend: z.enum(BACKEND_NAMES),
-  /** Only what is `ready` becomes a sandbox; what is `leaving` never does again. */
+  /** Only a `ready` instance becomes a sandbox. A `leaving` one never does. */
   state: z.enum(['starting', 'ready', 'leaving']),
   spec,
-  /** What it can be shown of the host though it runs already; null: nothing. */
+  /** The kinds of host folders that can be mounted in the running instance. Null means none. */
   late: z.strictObject({ workspace: z.boolean(), mounts: z.boolean() }).nullable().default(null),
   place: place.nullable(),
   allocated_uid: uid.nullable(),
-  /** The process whose it is: its sidecar is connected there. */
+  /** The process that owns the instance. Its sidecar is connected to that process. */
   owner,
   created_at_ms: z.int(),
 })

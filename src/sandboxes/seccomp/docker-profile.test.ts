@@ -9,7 +9,7 @@ const ALLOW = 0x7fff_0000
 const ERRNO = 0x0005_0000
 const LOW_HALF = 0xffff_ffffn
 
-/** What the engine's library makes of the rules: any that fits decides; arguments have 64 bits. */
+/** Evaluates the rules as the engine's library does: any matching rule decides, and arguments have 64 bits. */
 function evaluateRules(profile: DockerProfile, call: string, args: readonly bigint[]): number {
   const fits = ({ index, op, value, valueTwo = 0 }: DockerArgument) => {
     const provided = BigInt.asUintN(64, args[index] ?? 0n)
@@ -39,7 +39,7 @@ describe.each(['x64', 'arm64'])('the profile for engines on %s', (name) => {
   const filterVerdict = (number: number, args: readonly bigint[]) =>
     evaluateFilter(filter, { architecture, number, args: args.map((arg) => Number(arg & LOW_HALF)) })
 
-  it('judges every call as the filter for bubblewrap does', () => {
+  it('gives the same verdict on every call as the filter for bubblewrap', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...named),
@@ -53,7 +53,7 @@ describe.each(['x64', 'arm64'])('the profile for engines on %s', (name) => {
     )
   })
 
-  it('lets nothing pass that the filter refuses, whatever is in the high half of an argument', () => {
+  it('allows nothing that the filter refuses, whatever the high half of an argument', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...named),
@@ -68,18 +68,18 @@ describe.each(['x64', 'arm64'])('the profile for engines on %s', (name) => {
     )
   })
 
-  it('never asks twice of one argument in one rule, which engines take for alternatives', () => {
+  it('never checks one argument twice in a rule, which engines treat as alternatives', () => {
     for (const { args = [] } of profile.syscalls)
       expect(new Set(args.map(({ index }) => index)).size).toBe(args.length)
   })
 
-  it('names only calls that the filter knows, and one machine', () => {
+  it('names only calls that the filter contains, and one architecture', () => {
     const names = profile.syscalls.flatMap((rule) => rule.names)
     expect([...new Set(names)].sort()).toEqual(Object.keys(calls).sort())
     expect(profile.architectures).toHaveLength(1)
   })
 })
 
-it('does not exist for a machine that we do not know', () => {
+it('does not exist for an unsupported architecture', () => {
   expect(dockerProfile('riscv64')).toBeUndefined()
 })

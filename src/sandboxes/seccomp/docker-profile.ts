@@ -1,4 +1,4 @@
-/** The profile in the form that container engines take: the same verdicts as the filter that bubblewrap takes. */
+/** Formats the profile for container engines. Its verdicts equal those of the filter for bubblewrap. */
 import {
   MACHINES,
   NEW_NAMESPACES,
@@ -13,22 +13,22 @@ interface DockerRule {
   readonly names: readonly string[]
   readonly action: 'SCMP_ACT_ERRNO'
   readonly errnoRet: number
-  /** All of them hold. No two are about the same argument: engines take such for alternatives. */
+  /** All conditions must hold. No two are about the same argument, because engines treat those as alternatives. */
   readonly args?: readonly DockerArgument[]
 }
 
 export interface DockerArgument {
   readonly index: number
   readonly op: 'SCMP_CMP_EQ' | 'SCMP_CMP_NE' | 'SCMP_CMP_GT' | 'SCMP_CMP_MASKED_EQ'
-  /** Of a masked comparison, the mask. */
+  /** For a masked comparison, the mask. */
   readonly value: number
-  /** Of a masked comparison, what is left. */
+  /** For a masked comparison, the expected value of the masked bits. */
   readonly valueTwo?: number
 }
 
 export interface DockerProfile {
   readonly defaultAction: 'SCMP_ACT_ALLOW'
-  /** One alone: whoever speaks to the kernel as another machine would is ended. */
+  /** Only one. The kernel kills a process that makes calls of another architecture. */
   readonly architectures: readonly string[]
   readonly syscalls: readonly DockerRule[]
 }
@@ -42,12 +42,15 @@ const EPERM = 1
 const ENOSYS = 38
 const EAFNOSUPPORT = 97
 
-/** `SOCK_NONBLOCK` and `SOCK_CLOEXEC` are told in the same number as the type. */
+/** The same number contains the flags `SOCK_NONBLOCK` and `SOCK_CLOEXEC` and the type. */
 const SOCKET_TYPE = 0xf
-/** The kernel looks at the low half of an `ioctl`’s request alone. */
+/** The kernel reads only the low half of an `ioctl` request. */
 const LOW_HALF = 0xffff_ffff
 
-/** For this kind of machine, as Node names it; undefined where we have none. Unix sockets may be opened. */
+/**
+ * Returns the profile for an architecture, by Node's name. `undefined` if Craik does not support it. The profile allows
+ * Unix sockets.
+ */
 export function dockerProfile(architecture: string = process.arch): DockerProfile | undefined {
   const name = ARCHITECTURES[architecture]
   if (name === undefined || MACHINES[architecture] === undefined) return undefined
@@ -56,7 +59,7 @@ export function dockerProfile(architecture: string = process.arch): DockerProfil
     architectures: [name],
     syscalls: [
       refuseCalls(REFUSED_CALLS, EPERM),
-      // Its flags are behind a pointer, where no filter sees them; libc then uses `clone`.
+      // Its flags are behind a pointer, which a filter cannot read. After ENOSYS, libc uses `clone`.
       refuseCalls(['clone3'], ENOSYS),
       ...bitsOf(NEW_NAMESPACES).map((flag) => refuseCalls(['clone'], EPERM, [maskedArgument(0, flag, flag)])),
       ...REFUSED_IOCTLS.map((request) =>
@@ -69,7 +72,7 @@ export function dockerProfile(architecture: string = process.arch): DockerProfil
   }
 }
 
-/** Each refused family below the highest allowed one by its number, and all above it. */
+/** Refuses each family below the highest allowed one by its number, and all families above it. */
 function familyRules(): DockerRule[] {
   const allowed: readonly number[] = Object.values(SOCKET_FAMILIES)
   const highest = Math.max(...allowed)

@@ -1,4 +1,4 @@
-/** A kernel for filters: runs one over a call and says what it returns. */
+/** Simulates the kernel's evaluation of seccomp filters. */
 
 interface Call {
   readonly architecture: number
@@ -6,7 +6,7 @@ interface Call {
   readonly args?: readonly number[]
 }
 
-/** What the kernel does with the program: runs it over one call and takes what it returns. */
+/** Runs the program over one call and returns its result, as the kernel does. */
 export function evaluateFilter(program: Buffer, { architecture, number, args = [] }: Call): number {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number >>> 0, 0)

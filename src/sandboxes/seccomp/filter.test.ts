@@ -19,11 +19,11 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
   const ask = (number: number, args: readonly number[] = [], filter = program) =>
     evaluateFilter(filter, { architecture, number, args })
 
-  it('gives every call a number of its own', () => {
+  it('has a different number for every call', () => {
     expect(new Set(Object.values(calls)).size).toBe(Object.keys(calls).length)
   })
 
-  it('refuses every listed call whatever its arguments', () => {
+  it('refuses every listed call, whatever its arguments', () => {
     fc.assert(
       fc.property(fc.constantFrom(...REFUSED_CALLS), fc.array(int, { maxLength: 6 }), (call, args) => {
         expect(ask(calls[call], args)).toBe(EPERM)
@@ -31,7 +31,7 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
     )
   })
 
-  it('lets every call pass that is not named, whatever its arguments', () => {
+  it('allows every call that is not listed, whatever its arguments', () => {
     const named = new Set<number>(Object.values(calls))
     const others = Array.from({ length: 600 }, (_, number) => number).filter((number) => !named.has(number))
     for (const number of others) expect(ask(number), String(number)).toBe(ALLOW)
@@ -42,7 +42,7 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
     )
   })
 
-  it('opens sockets of four families only, and no raw ones that see packets', () => {
+  it('allows sockets of four families only, and no raw ones that see packets', () => {
     fc.assert(
       fc.property(int, fc.oneof(fc.nat(15), fc.integer()), (family, type) => {
         const isRaw = [2, 10].includes(family) && [3, 10].includes(type & 0xf)
@@ -57,7 +57,7 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
       expect(ask(calls.socket, [2, nonBlocking])).toBe(EPERM)
   })
 
-  it('makes pairs of Unix sockets only, also where none can be opened', () => {
+  it('allows pairs of Unix sockets only, even where Unix sockets cannot be opened', () => {
     fc.assert(
       fc.property(int, (family) => {
         for (const filter of [program, closed])
@@ -66,7 +66,7 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
     )
   })
 
-  it('starts processes and threads, but not in new namespaces', () => {
+  it('allows processes and threads, but not in new namespaces', () => {
     const namespaces = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
     fc.assert(
       fc.property(fc.integer(), (flags) => {
@@ -74,12 +74,12 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
         expect(ask(calls.clone, [flags])).toBe(isNew ? EPERM : ALLOW)
       }),
     )
-    // fork, vfork, and a thread as libc makes it.
+    // The flags of fork, of vfork, and of a thread that libc creates.
     for (const flags of [0x11, 0x4111, 0x3d0f00]) expect(ask(calls.clone, [flags])).toBe(ALLOW)
     expect(ask(calls.clone3, [0])).toBe(ENOSYS)
   })
 
-  it('does not type into a terminal that others look at', () => {
+  it('refuses the calls that type into a terminal', () => {
     fc.assert(
       fc.property(fc.oneof(fc.constantFrom(0x5412, 0x541c), fc.integer()), int, (request, descriptor) => {
         const isTyping = [0x5412, 0x541c].includes(request >>> 0)
@@ -88,14 +88,14 @@ describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
     )
   })
 
-  it('ends a program that speaks to the kernel as another machine would', () => {
+  it('kills a program that makes calls of another architecture', () => {
     for (const other of [0, 0x4000_0003, 0xc000_003e, 0xc000_00b7])
       if (other !== architecture)
         expect(evaluateFilter(program, { architecture: other, number: 0 })).toBe(KILL)
   })
 })
 
-it('of x64 knows no other spelling of its calls', () => {
+it('of x64 refuses the alternative numbers of its calls', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 0x3fff_ffff }), (number) => {
       const call = { architecture: 0xc000_003e, number: 0x4000_0000 + number }
@@ -104,6 +104,6 @@ it('of x64 knows no other spelling of its calls', () => {
   )
 })
 
-it('does not exist for a machine that we do not know', () => {
+it('does not exist for an unsupported architecture', () => {
   expect(seccompFilter({ unixSockets: true }, 'riscv64')).toBeUndefined()
 })

@@ -1,4 +1,7 @@
-/** The profile as a program for the kernel, in the form that bubblewrap takes: what namespaces do not confine is refused. */
+/**
+ * Encodes the profile as a kernel program, in the form that bubblewrap expects. It refuses what namespaces do not
+ * isolate.
+ */
 import {
   MACHINES,
   NEW_NAMESPACES,
@@ -27,24 +30,27 @@ const EPERM = 1
 const ENOSYS = 38
 const EAFNOSUPPORT = 97
 
-/** Offsets in `struct seccomp_data`; of an argument, its low half (both machines are little-endian). */
+/**
+ * Offsets in `struct seccomp_data`. For arguments, the offset of the low half, because both architectures are
+ * little-endian.
+ */
 const NUMBER = 0
 const ARCHITECTURE = 4
 const FIRST_ARGUMENT = 16
 const SECOND_ARGUMENT = 24
 
-/** `SOCK_NONBLOCK` and `SOCK_CLOEXEC` are told in the same number as the type. */
+/** The same number contains the flags `SOCK_NONBLOCK` and `SOCK_CLOEXEC` and the type. */
 const SOCKET_TYPE = 0xf
 
 export interface FilterOptions {
   /**
-   * Whether Unix sockets may be opened. Not where anything of the host is shown that could hold one: read-only or not,
-   * it leads to whoever listens there. Pairs are always allowed.
+   * Whether Unix sockets can be opened. Must be false where a mounted host folder could contain one, because even a
+   * read-only socket file connects to the program that listens there. Pairs are always allowed.
    */
   readonly unixSockets: boolean
 }
 
-/** The program for this kind of machine; undefined where we have none. */
+/** Returns the program for an architecture. `undefined` if Craik does not support it. */
 export function seccompFilter(
   options: FilterOptions,
   architecture: string = process.arch,
@@ -68,7 +74,7 @@ function instructionsFor(
       ? []
       : guardInstructions([JUMP_AT_LEAST, 0, 0, foreignFrom], [errno(ENOSYS)])),
     ...REFUSED_CALLS.flatMap((name) => guardInstructions(equals(calls[name]), [errno(EPERM)])),
-    // Its flags are behind a pointer, where no filter sees them; libc then uses `clone`.
+    // Its flags are behind a pointer, which a filter cannot read. After ENOSYS, libc uses `clone`.
     ...guardInstructions(equals(calls.clone3), [errno(ENOSYS)]),
     ...guardInstructions(equals(calls.clone), [
       [LOAD_WORD, 0, 0, FIRST_ARGUMENT],
@@ -104,7 +110,7 @@ function afterFamily(family: number): Instruction[] {
   ]
 }
 
-/** The instructions run when the condition holds, and are passed over otherwise. */
+/** Runs the instructions if the condition is true, and skips them otherwise. */
 function guardInstructions([code, , , k]: Instruction, then: readonly Instruction[]): Instruction[] {
   return [[code, 0, then.length, k], ...then]
 }

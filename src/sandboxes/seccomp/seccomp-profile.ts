@@ -1,22 +1,25 @@
-/** What programs in a sandbox may not ask of the kernel, as data: the same for every kind of place. */
+/** The system calls that sandboxes must not make, as data. Every backend uses the same list. */
 
-/** Of address families, those that the network namespace confines, and Unix sockets where nothing of the host lies. */
+/**
+ * The address families that the network namespace isolates, and Unix sockets for sandboxes that see no socket of the
+ * host.
+ */
 export const SOCKET_FAMILIES = { unix: 1, inet: 2, inet6: 10, netlink: 16 } as const
 
-/** Families in which a raw socket, or one that sees packets, is refused; netlink's are raw by nature. */
+/** Families whose raw and packet sockets are refused. Netlink sockets are always raw. */
 export const NO_RAW_FAMILIES = [SOCKET_FAMILIES.inet, SOCKET_FAMILIES.inet6] as const
 export const RAW_SOCKET_TYPES = [3, 10] as const
 
-/** Flags of `clone` that make namespaces. */
+/** Flags of `clone` that create namespaces. */
 export const NEW_NAMESPACES =
   0x0002_0000 | 0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000
 
-/** TIOCSTI types into the terminal of whoever looks on, TIOCLINUX pastes into the console. */
+/** TIOCSTI types into the user's terminal, and TIOCLINUX pastes into the console. */
 export const REFUSED_IOCTLS = [0x5412, 0x541c] as const
 
 /** Refused with EPERM, whatever the arguments. */
 export const REFUSED_CALLS = [
-  // Kernel keys and counters are not confined by namespaces.
+  // Namespaces do not isolate kernel keys and counters.
   'add_key',
   'request_key',
   'keyctl',
@@ -28,7 +31,7 @@ export const REFUSED_CALLS = [
   'io_uring_setup',
   'io_uring_enter',
   'io_uring_register',
-  // The memory and descriptors of other processes.
+  // These access the memory and descriptors of other processes.
   'ptrace',
   'process_vm_readv',
   'process_vm_writev',
@@ -47,7 +50,7 @@ export const REFUSED_CALLS = [
   'mount_setattr',
   'unshare',
   'setns',
-  // Files by number instead of by name, past whatever is mounted over them.
+  // These open files by number instead of by name, which bypasses mounts over them.
   'open_by_handle_at',
   'name_to_handle_at',
   'swapon',
@@ -66,14 +69,14 @@ export const REFUSED_CALLS = [
 type Call = (typeof REFUSED_CALLS)[number] | 'clone' | 'clone3' | 'socket' | 'socketpair' | 'ioctl'
 
 export interface SeccompMachine {
-  /** As the kernel names it to a filter. */
+  /** The kernel's number for the architecture. */
   readonly architecture: number
   readonly calls: Readonly<Record<Call, number>>
-  /** Numbers from here on are another way to spell the same calls (x32). */
+  /** Numbers from here on are alternative numbers of the same calls (x32). */
   readonly foreignFrom?: number
 }
 
-/** Calls since Linux 5.1 have the same number everywhere. */
+/** Calls since Linux 5.1 have the same number on every architecture. */
 const NEWER = {
   io_uring_setup: 425,
   io_uring_enter: 426,

@@ -9,7 +9,7 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
 import { CraikError } from '../../errors.ts'
 import { pax, type RawEntry, rawArchive, rawEntry } from '../../lib/safe-tar/archive.fixture.ts'
-import { examineArchive, readArchive, whyUnusable } from './archive.ts'
+import { examineArchive, explainUnpackError, readArchive } from './archive.ts'
 import {
   formatManifest,
   manifestDigest,
@@ -67,7 +67,7 @@ async function examine(tar: Buffer, content: Partial<SnapshotManifest['content']
 }
 
 describe('an archive of unknown origin', () => {
-  it('passes when it holds what its manifest says', async () => {
+  it('is accepted if its content equals its manifest', async () => {
     const tar = rawArchive(
       { name: 'd/', type: '5', mode: 0o755 },
       { name: 'd/a', body: 'hello' },
@@ -101,7 +101,7 @@ describe('an archive of unknown origin', () => {
     })
   })
 
-  it('is refused before a bomb goes off: what it says is too much is not decompressed any further', async () => {
+  it('is refused without decompressing more than its manifest allows', async () => {
     const bomb = Buffer.concat([rawEntry({ name: 'a', size: 2 ** 28 }), Buffer.alloc(2 ** 28)])
     const compressed = zstdCompressSync(bomb)
     expect(compressed.length).toBeLessThan(2 ** 17)
@@ -126,14 +126,14 @@ describe('an archive of unknown origin', () => {
 })
 
 describe('an archive that cannot be unpacked', () => {
-  it('is not as it was written only when its digest says so', async () => {
+  it('is reported as changed only if its digest differs', async () => {
     const path = join(folder, 'kept')
     const { archive } = manifestOf({}, { bytes: 4, sha256: hash('sha256', 'kept') })
     const why = async (text: string) => {
       writeFileSync(path, text)
       await using file = await open(path)
       const error = new CraikError('too_large', 'a name is too long')
-      return await whyUnusable(error, file, { name: 'before', archive }, until)
+      return await explainUnpackError(error, file, { name: 'before', archive }, until)
     }
     for (const changed of ['Kept', 'kep', 'kept '])
       expect(await why(changed)).toMatchObject({
@@ -148,7 +148,7 @@ describe('an archive that cannot be unpacked', () => {
 })
 
 describe('a manifest', () => {
-  it('is read only in its one spelling, and has the same digest then', () => {
+  it('is accepted only in canonical form, and then has the same digest', () => {
     const manifest = manifestOf({})
     const text = formatManifest(manifest)
     expect(manifestDigest(parseManifest(text))).toBe(manifestDigest(manifest))
@@ -157,7 +157,7 @@ describe('a manifest', () => {
     expect(() => parseManifest(text.replace('craik.snapshot/1', 'craik.snapshot/2'))).toThrow('newer')
   })
 
-  it('is refused with anything in it that no snapshot has, whatever that is', () => {
+  it('is refused with any content that no snapshot has', () => {
     const keys = fc.constantFrom(
       'id',
       'name',

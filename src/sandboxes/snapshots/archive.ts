@@ -1,4 +1,4 @@
-/** The archive of a snapshot: written compressed and digested, read back only as what was written. */
+/** Writes the archive of a snapshot, compressed and hashed, and reads it back only if it is unchanged. */
 import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
@@ -9,14 +9,14 @@ import { CraikError } from '../../errors.ts'
 import { componentsOf } from '../../lib/safe-tar/entry-names.ts'
 import { readTar } from '../../lib/safe-tar/read-tar.ts'
 import { asWriteError } from './snapshot-files.ts'
-import { notASnapshot, SNAPSHOT_LIMITS, type SnapshotManifest } from './snapshot-manifest.ts'
+import { invalidSnapshotError, SNAPSHOT_LIMITS, type SnapshotManifest } from './snapshot-manifest.ts'
 
 export interface WrittenArchive {
   readonly bytes: number
   readonly sha256: string
 }
 
-/** Compresses what comes, to a new file that is on the disk for good afterwards. */
+/** Compresses the source to a new file. The file is synced to the disk when this resolves. */
 export async function writeArchive(
   path: string,
   source: Readable,
@@ -25,7 +25,7 @@ export async function writeArchive(
   return write(path, [source, createZstdCompress()], until)
 }
 
-/** As it comes, which is compressed already. */
+/** Copies the source unchanged, because it is compressed already. */
 export async function copyArchive(
   path: string,
   source: Readable,
@@ -40,7 +40,7 @@ async function write(
   until: AbortSignal,
 ): Promise<WrittenArchive> {
   const digest = new Digesting(SNAPSHOT_LIMITS.archiveBytes)
-  // Flushed: synced before it is closed.
+  // `flush` syncs the file before it closes.
   const file = createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true })
   try {
     await pipeline([...from, digest, file] as never, { signal: until })
@@ -51,7 +51,10 @@ async function write(
   return digest.result()
 }
 
-/** What the archive holds; checked as it is read: its digest at the end, before which nothing may be done with it. */
+/**
+ * Reads the archive's content and checks it. The digest is known only at the end, and the content must not be used
+ * before.
+ */
 export function readArchive(
   file: FileHandle,
   manifest: SnapshotManifest,
@@ -66,10 +69,10 @@ export function readArchive(
     async waitUntilVerified() {
       await done.catch((cause) => {
         if (until.aborted) throw until.reason
-        throw (cause as NodeJS.ErrnoException).syscall === undefined ? notAsWritten(cause) : cause
+        throw (cause as NodeJS.ErrnoException).syscall === undefined ? archiveChangedError(cause) : cause
       })
       const { bytes, sha256 } = digest.result()
-      if (bytes !== manifest.archive.bytes || sha256 !== manifest.archive.sha256) throw notAsWritten()
+      if (bytes !== manifest.archive.bytes || sha256 !== manifest.archive.sha256) throw archiveChangedError()
     },
   }
 }
@@ -77,11 +80,11 @@ export function readArchive(
 export interface CheckedArchive {
   /** The tar archive. */
   readonly content: Readable
-  /** After all of it was read. */
+  /** Call this after all of the content was read. */
   waitUntilVerified(): Promise<void>
 }
 
-/** Walks an archive of unknown origin and holds it against what its manifest says; nothing is unpacked. */
+/** Compares an archive of unknown origin with its manifest. Unpacks nothing. */
 export async function examineArchive(
   content: Readable,
   manifest: SnapshotManifest,
@@ -90,21 +93,21 @@ export async function examineArchive(
   const seen = { files: 0, folders: 0, links: 0, bytes: 0 }
   for await (const entry of readTar(content, until)) {
     if (componentsOf(entry.name).length === 0 && entry.kind !== 'folder')
-      throw notASnapshot('an entry would replace the home')
+      throw invalidSnapshotError('an entry would replace the home')
     if (entry.kind === 'file') {
       seen.files++
       seen.bytes += entry.bytes
     } else if (entry.kind === 'folder') seen.folders++
     else if (entry.kind === 'symlink' || entry.kind === 'hardlink') seen.links++
-    else throw notASnapshot(`it contains a ${entry.kind}`)
+    else throw invalidSnapshotError(`it contains a ${entry.kind}`)
     if (entry.kind === 'hardlink') componentsOf(entry.link)
     for (const [what, most] of Object.entries(limitsOf(manifest)))
       if (seen[what as keyof typeof seen] > most)
-        throw notASnapshot(`it contains more ${what} than its manifest says`)
+        throw invalidSnapshotError(`it contains more ${what} than its manifest says`)
   }
   for (const [what, reply] of Object.entries(limitsOf(manifest)))
     if (seen[what as keyof typeof seen] !== reply)
-      throw notASnapshot(`it contains fewer ${what} than its manifest says`)
+      throw invalidSnapshotError(`it contains fewer ${what} than its manifest says`)
 }
 
 function limitsOf({ content: { files, folders, links, bytes } }: SnapshotManifest) {
@@ -112,10 +115,10 @@ function limitsOf({ content: { files, folders, links, bytes } }: SnapshotManifes
 }
 
 /**
- * What kept an archive from being unpacked. Damage shows as anything, so the file is looked at once more: only when its
- * digest is another one, it is not as it was written. `file` is open, and stays so.
+ * Returns why an archive could not be unpacked. Damage can cause any error, so this hashes the file again: only a
+ * different digest means that it was changed. `file` is open, and stays open.
  */
-export async function whyUnusable(
+export async function explainUnpackError(
   error: unknown,
   file: FileHandle,
   { name, archive }: Pick<SnapshotManifest, 'name' | 'archive'>,
@@ -126,7 +129,7 @@ export async function whyUnusable(
     until.throwIfAborted()
     sha256.update(chunk)
   }
-  if (sha256.digest('hex') !== archive.sha256) return notAsWritten(error)
+  if (sha256.digest('hex') !== archive.sha256) return archiveChangedError(error)
   const [code, why] =
     error instanceof CraikError ? [error.code, error.message] : (['boundary_failed', String(error)] as const)
   return new CraikError(code, `cannot unpack snapshot ${name}, although its archive is intact: ${why}`, {
@@ -135,14 +138,14 @@ export async function whyUnusable(
   })
 }
 
-function notAsWritten(cause?: unknown): CraikError {
+function archiveChangedError(cause?: unknown): CraikError {
   return new CraikError('tampered', 'the archive of the snapshot was changed or damaged', {
     hint: 'nothing was changed; list the snapshots:  craik snapshot list',
     cause,
   })
 }
 
-/** Lets everything through, and knows what it was. */
+/** Passes everything through, and counts and hashes it. */
 class Digesting extends Transform {
   readonly #hash = createHash('sha256')
   readonly #most: number

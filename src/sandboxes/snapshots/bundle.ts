@@ -1,4 +1,7 @@
-/** A snapshot as one file: a tar archive of its manifest and its compressed disk, the same bytes every time. */
+/**
+ * Writes and reads a snapshot as one file: a tar archive of its manifest and its compressed disk. The same snapshot
+ * always gives the same bytes.
+ */
 import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
@@ -7,7 +10,7 @@ import { readTar, type TarEntry } from '../../lib/safe-tar/read-tar.ts'
 import { ARCHIVE_NAME, MANIFEST_NAME } from './snapshot-files.ts'
 import {
   formatManifest,
-  notASnapshot,
+  invalidSnapshotError,
   parseManifest,
   SNAPSHOT_LIMITS,
   type SnapshotManifest,
@@ -15,11 +18,11 @@ import {
 
 export interface Bundle {
   readonly bytes: number
-  /** From the beginning, each time it is called; closes nothing. */
+  /** Returns a new stream from the beginning at each call. Closes no file. */
   open(): Readable
 }
 
-/** `archive` is open, and stays so for as long as the bundle is read. */
+/** `archive` is open, and must stay open while the bundle is read. */
 export function bundleOf(manifest: SnapshotManifest, archive: FileHandle): Bundle {
   const text = Buffer.from(formatManifest(manifest))
   const modifiedAtS = Math.floor(manifest.created_at_ms / 1000)
@@ -47,7 +50,7 @@ export function bundleOf(manifest: SnapshotManifest, archive: FileHandle): Bundl
   }
 }
 
-/** Reads one that comes from anywhere; `keep` gets the archive, which is not looked into yet. */
+/** Reads a bundle of any origin. `keep` gets the archive, whose content is not checked yet. */
 export async function readBundle(
   source: Readable,
   until: AbortSignal,
@@ -59,9 +62,9 @@ export async function readBundle(
     for await (const entry of readTar(source, until)) {
       if (manifest === undefined) manifest = parseManifest(await textOf(entry))
       else if (isRetained || entry.kind !== 'file' || entry.name !== ARCHIVE_NAME)
-        throw notASnapshot('it contains something other than a manifest and a disk')
+        throw invalidSnapshotError('it contains something other than a manifest and a disk')
       else if (entry.bytes !== manifest.archive.bytes)
-        throw notASnapshot('its disk does not have the size that its manifest says')
+        throw invalidSnapshotError('its disk does not have the size that its manifest says')
       else {
         await keep(manifest, Readable.from(entry.content(), { objectMode: false }))
         isRetained = true
@@ -71,22 +74,22 @@ export async function readBundle(
     if (until.aborted) throw until.reason
     throw translateBundleError(error)
   }
-  if (manifest === undefined || !isRetained) throw notASnapshot('it contains no disk')
+  if (manifest === undefined || !isRetained) throw invalidSnapshotError('it contains no disk')
   return manifest
 }
 
 async function textOf(entry: TarEntry): Promise<string> {
   if (entry.kind !== 'file' || entry.name !== MANIFEST_NAME)
-    throw notASnapshot('it does not start with a manifest')
-  if (entry.bytes > SNAPSHOT_LIMITS.manifestBytes) throw notASnapshot('its manifest is too long')
+    throw invalidSnapshotError('it does not start with a manifest')
+  if (entry.bytes > SNAPSHOT_LIMITS.manifestBytes) throw invalidSnapshotError('its manifest is too long')
   const parts: Buffer[] = []
   for await (const chunk of entry.content()) parts.push(chunk)
   return Buffer.concat(parts).toString('utf8')
 }
 
-/** What the reader of archives says is about what comes out of a sandbox. */
+/** The tar reader's errors are written for archives that come from sandboxes, so this translates them. */
 export function translateBundleError(error: unknown): unknown {
   if (error instanceof CraikError && error.code === 'boundary_failed')
-    return notASnapshot(error.message.replace(/^refused to unpack the archive: /, ''), error)
+    return invalidSnapshotError(error.message.replace(/^refused to unpack the archive: /, ''), error)
   return error
 }

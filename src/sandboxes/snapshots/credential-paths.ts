@@ -1,9 +1,9 @@
 /**
- * Where programs keep logins in a home. They are never part of a snapshot: it may be exported, and a sandbox that is
- * made from it is another one, which gets logins of its own.
+ * The paths of logins in a home. Snapshots never contain them, because a snapshot may be exported. A sandbox from a
+ * snapshot is a new one, which gets its own logins.
  */
 
-/** Relative to the home; each a file, or a folder with everything below it. */
+/** Relative to the home. Each is a file, or a folder with everything below it. */
 const CREDENTIAL_PATHS: readonly string[] = [
   '.anthropic',
   '.aws',
@@ -51,7 +51,7 @@ const CREDENTIAL_PATHS: readonly string[] = [
 
 const KNOWN = new Set(CREDENTIAL_PATHS)
 
-/** Asked of each entry on the way down: what is below one that is left out is never asked about. */
+/** Checks one entry of a walk from the top. Entries below an excluded folder are never checked. */
 export function isCredentialPath(path: string): boolean {
   return KNOWN.has(path)
 }

@@ -1,4 +1,4 @@
-/** Deleting a snapshot whose record was changed outside Craik: by its id alone, nothing that the record says is followed. */
+/** Deletes a snapshot whose record was changed outside Craik. It uses only the id and nothing else of the record. */
 import { CraikError } from '../../errors.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
 import { parseGrant } from '../../policy/find-grant.ts'
@@ -16,10 +16,13 @@ import type {
   EndDeleteDamagedSnapshotInput,
 } from './tokens.ts'
 
-/** More than there are. */
+/** More grants than a store contains. */
 const ALL_GRANTS = 1_000_000
 
-/** Judged under the envelope that every operator's sandboxes have: which one this had is the record's word. */
+/**
+ * Uses the policy envelope of the operator's sandboxes, because the snapshot's own envelope is named only in the
+ * damaged record.
+ */
 export async function beginDeleteDamagedSnapshot(
   records: SandboxRecords,
   { id, operator, grantId, owner }: BeginDeleteDamagedSnapshotInput,
@@ -36,7 +39,10 @@ export async function beginDeleteDamagedSnapshot(
   return commitDecision(records, evaluated, { links: { target_id: id }, metadata: { damaged: true } }, owner)
 }
 
-/** Passed: the grants for it are revoked and its row is removed; call it when its files are gone. */
+/**
+ * Ends the deletion. Call it when the files are gone. With `passed`, it revokes the grants for the snapshot and removes
+ * its row.
+ */
 export async function endDeleteDamagedSnapshot(
   records: SandboxRecords,
   { id, begun, status }: EndDeleteDamagedSnapshotInput,

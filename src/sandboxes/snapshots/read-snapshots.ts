@@ -1,4 +1,4 @@
-/** Snapshots as they are read, outside a transaction: one that does not fit its seal is not followed. */
+/** Reads snapshot records outside a transaction. A record that does not match its seal is not used. */
 import { CraikError } from '../../errors.ts'
 import { checkRecord } from '../../receipts/record-seal.ts'
 import type { SealedRow } from '../../store/agent-tables.ts'
@@ -13,12 +13,12 @@ import {
   unknownSnapshot,
 } from './snapshot-record.ts'
 
-/** One that was changed, or cannot be read, does not hide the others. */
+/** A record that was changed, or cannot be read, does not hide the others. */
 export type ListedSnapshot =
   | { readonly id: string; readonly record: SnapshotRecord }
   | { readonly id: string; readonly record: undefined; readonly problem: string }
 
-/** Newest first. */
+/** Returns the newest first. */
 export async function listSnapshots({ store, home }: ReadDeps): Promise<readonly ListedSnapshot[]> {
   const rows = await store.read((tables) => tables.snapshots.list({}, 2 * SNAPSHOT_LIMITS.snapshots))
   return rows.map((row) => {
@@ -31,7 +31,7 @@ export async function listSnapshots({ store, home }: ReadDeps): Promise<readonly
   })
 }
 
-/** By id, or by name. */
+/** Finds a snapshot by id or name. */
 export async function getSnapshot({ store, home }: ReadDeps, idOrName: string): Promise<SnapshotRecord> {
   const row = await store.read(
     async ({ snapshots }) =>

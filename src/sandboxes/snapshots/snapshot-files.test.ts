@@ -7,7 +7,7 @@ import { removeSnapshotFiles, sweepSnapshotFiles } from './snapshot-files.ts'
 
 const ID = 'snap_00000000000000000000000000' as SnapshotId
 
-it('removes nothing where the folder of the snapshots is a link', async () => {
+it('removes nothing when the snapshots folder is a link', async () => {
   const folder = tempFolder('craik-snapshots-')
   const [outside, snapshots] = [join(folder, 'outside'), join(folder, 'snapshots')]
   for (const name of [ID, `.partial-${ID}`]) mkdirSync(join(outside, name), { recursive: true, mode: 0o700 })

@@ -1,4 +1,4 @@
-/** Where a snapshot's files are, and how they get there: under another name first, whole or not at all. */
+/** Stores the files of a snapshot: first under a temporary name, then completely or not at all. */
 import { lstatSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,12 +12,12 @@ export const MANIFEST_NAME = 'manifest.json'
 const PARTIAL = '.partial-'
 const LABEL = 'snapshots folder'
 
-/** `snapshots` is the folder of all of them. */
+/** `snapshots` is the folder that contains all snapshots. */
 function archiveOf(snapshots: string, id: SnapshotId): string {
   return join(folderOf(snapshots, id), ARCHIVE_NAME)
 }
 
-/** What is written to `folder` is nobody's until it is published; `drop` removes it, published or not. */
+/** The files in `folder` count as a snapshot only after `publish`. `drop` removes them, published or not. */
 export interface PartialSnapshot {
   readonly folder: string
   readonly archive: string
@@ -59,7 +59,10 @@ export async function removeSnapshotFiles(snapshots: string, id: SnapshotId): Pr
   if (hasPrivateFolder(snapshots, LABEL)) await rm(folder, { recursive: true, force: true })
 }
 
-/** Only when nothing is being made: whatever is not listed was never finished. The names of what went. */
+/**
+ * Removes unlisted files, which belong to unfinished snapshots. Call it only when no snapshot is being created. Returns
+ * the removed names.
+ */
 export async function sweepSnapshotFiles(
   snapshots: string,
   isListed: (id: string) => boolean,
@@ -72,7 +75,7 @@ export async function sweepSnapshotFiles(
   return left
 }
 
-/** Opened for reading, when it is the file that Craik wrote. */
+/** Opens the archive for reading if it is a file of the expected size. */
 export async function openArchive(snapshots: string, id: SnapshotId, bytes: number) {
   const path = archiveOf(snapshots, id)
   const found = lstatSync(path, { throwIfNoEntry: false })
@@ -101,7 +104,7 @@ async function withWriteErrors<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** What the system says when something of a snapshot cannot be written. */
+/** Translates the system's errors when a part of a snapshot cannot be written. */
 export function asWriteError(cause: unknown): unknown {
   const { code, syscall } = cause as NodeJS.ErrnoException
   if (cause instanceof CraikError || syscall === undefined) return cause

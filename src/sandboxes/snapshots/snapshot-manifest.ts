@@ -1,22 +1,22 @@
-/** What a snapshot says of itself: in its folder, in what is exported of it, and sealed in the store. */
+/** The manifest that describes a snapshot: in its folder, in exported files, and sealed in the store. */
 import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import { LEFT_OUT_REASONS } from '../../lib/safe-tar/left-out.ts'
-import { BACKEND_NAMES, CONTAINER_LINES, CONTAINER_RUNTIMES, ISOLATIONS } from '../backend.ts'
+import { BACKEND_NAMES, CONTAINER_RUNTIMES, CONTAINER_TRANSPORTS, ISOLATIONS } from '../backend.ts'
 import { LIMIT_BOUNDS } from '../limit-bounds.ts'
 
 const GIB = 1024 ** 3
 
-/** Of any snapshot, whoever made it. */
+/** The limits of every snapshot, whatever its origin. */
 export const SNAPSHOT_LIMITS = {
   entries: 2_000_000,
-  /** Of content. A sandbox with a smaller disk is held to that. */
+  /** The size of the content. A sandbox with a smaller disk accepts no more than its disk holds. */
   contentBytes: 256 * GIB,
   archiveBytes: 64 * GIB,
   manifestBytes: 256 * 1024,
-  /** In one home. */
+  /** The number of snapshots in one home. */
   snapshots: 1_000,
 } as const
 
@@ -34,20 +34,20 @@ export const manifestSchema = z.strictObject({
   id: z.string().regex(SNAPSHOT_ID),
   name: z.string().regex(SNAPSHOT_NAME),
   created_at_ms: z.int().nonnegative(),
-  /** `auto`: for a fork, and removed with it. */
+  /** `auto`: created for a fork, and removed with it. */
   created_by: z.enum(['user', 'auto']),
   origin: z.strictObject({
     sandbox_id: z.string().regex(/^sbx_[0-9A-HJKMNP-TV-Z]{26}$/),
     name: z.string().min(1).max(64),
   }),
   backend: z.enum(BACKEND_NAMES),
-  /** Pinned: a sandbox that is made from it has this very image, or is not made. */
+  /** A sandbox from this snapshot gets exactly this image, or is not created. */
   image: z
     .strictObject({ id: z.string().regex(/^sha256:[0-9a-f]{64}$/), name: z.string().min(1).max(300) })
     .nullable(),
   spec: z.strictObject({
     isolation: z.enum(ISOLATIONS),
-    /** `in-place`: the workspace was a folder of the host, and is not in it. */
+    /** `in-place`: the workspace was a host folder, and the snapshot does not contain it. */
     workspace: z.enum(['copy', 'in-place']),
     limits: z.strictObject({
       memory_bytes: integerWithin(LIMIT_BOUNDS.memoryBytes),
@@ -59,22 +59,22 @@ export const manifestSchema = z.strictObject({
       .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().max(32 * 1024))
       .refine((all) => Object.keys(all).length <= 256, 'has more than 256 variables'),
     runtime: z.enum(CONTAINER_RUNTIMES).nullable(),
-    line: z.enum(CONTAINER_LINES).nullable(),
+    line: z.enum(CONTAINER_TRANSPORTS).nullable(),
   }),
   content: z.strictObject({
     files: count.max(SNAPSHOT_LIMITS.entries),
     folders: count.max(SNAPSHOT_LIMITS.entries),
     links: count.max(SNAPSHOT_LIMITS.entries),
     bytes: bytes.max(SNAPSHOT_LIMITS.contentBytes),
-    /** Left out: sockets, pipes, what could not be read; not the logins. */
+    /** The number of omitted entries: sockets, pipes and unreadable files, but not logins. */
     skipped: count,
     skipped_for: z
       .array(z.strictObject({ reason: z.enum(LEFT_OUT_REASONS), count }))
       .max(LEFT_OUT_REASONS.length)
       .optional(),
-    /** Whether everything stood still, or nothing ran, while it was read. */
+    /** Whether the processes were frozen, or none ran, while Craik read the disk. */
     still: z.boolean(),
-    /** Files that changed while they were read, when it did not stand still. */
+    /** The number of files that changed while Craik read them, which is possible if the processes were not frozen. */
     changed: count,
   }),
   archive: z.strictObject({
@@ -86,7 +86,7 @@ export const manifestSchema = z.strictObject({
 
 export type SnapshotManifest = z.infer<typeof manifestSchema>
 
-/** In its one spelling, whose digest names the snapshot as a whole. */
+/** Returns the canonical JSON. Its digest identifies the whole snapshot. */
 export function formatManifest(manifest: SnapshotManifest): string {
   return canonicalJson(JSON.parse(JSON.stringify(manifest)) as Json)
 }
@@ -95,27 +95,27 @@ export function manifestDigest(manifest: SnapshotManifest): string {
   return `sha256:${hash('sha256', formatManifest(manifest))}`
 }
 
-/** From somebody else: another spelling of the same is refused, because its digest would be another one. */
+/** Parses a manifest of any origin. Refuses JSON that is not canonical, because its digest would differ. */
 export function parseManifest(text: string): SnapshotManifest {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw notASnapshot('its manifest is not JSON', cause)
+    throw invalidSnapshotError('its manifest is not JSON', cause)
   }
   const format = (value as { readonly format?: unknown } | null)?.format
   if (typeof format === 'string' && format.startsWith('craik.snapshot/') && format !== 'craik.snapshot/1')
-    throw notASnapshot('it was created by a newer Craik')
+    throw invalidSnapshotError('it was created by a newer Craik')
   const parsed = manifestSchema.safeParse(value)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
-    throw notASnapshot(`its manifest is invalid at ${issue?.path.join('.') || 'its top level'}`)
+    throw invalidSnapshotError(`its manifest is invalid at ${issue?.path.join('.') || 'its top level'}`)
   }
-  if (formatManifest(parsed.data) !== text) throw notASnapshot('its manifest is not canonical JSON')
+  if (formatManifest(parsed.data) !== text) throw invalidSnapshotError('its manifest is not canonical JSON')
   return parsed.data
 }
 
-export function notASnapshot(why: string, cause?: unknown): CraikError {
+export function invalidSnapshotError(why: string, cause?: unknown): CraikError {
   return new CraikError('usage', `cannot import the snapshot: ${why}`, {
     hint: 'nothing was imported; export it again:  craik snapshot export ID FILE',
     details: { reason: 'not_a_snapshot' },

@@ -1,4 +1,4 @@
-/** What the writer thread does for snapshots. */
+/** The procedures of the writer thread for snapshots. */
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
@@ -181,7 +181,7 @@ export function nameTakenError(name: string): CraikError {
   })
 }
 
-/** Throws when it is not as Craik wrote it. */
+/** Throws when the record was changed outside Craik. */
 export async function snapshotIn(records: SandboxRecords, id: string): Promise<SnapshotRecord> {
   const row = await records.tables.snapshots.get(id)
   if (row === undefined) throw unknownSnapshot(id)
@@ -195,7 +195,7 @@ export async function snapshotIn(records: SandboxRecords, id: string): Promise<S
   return parseSnapshot(row.document)
 }
 
-/** Whoever made a snapshot may use it, export it and delete it. */
+/** Allows the operator who created a snapshot to use, export and delete it. */
 function grantToOwner(
   { tables, sealer, clock, nowMs }: SandboxRecords,
   id: SnapshotId,

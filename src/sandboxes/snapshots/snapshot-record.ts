@@ -1,4 +1,7 @@
-/** A snapshot as the store keeps it: sealed, so that an edit in the database shows before anything follows it. */
+/**
+ * The stored record of a snapshot. It is sealed, so that Craik detects an edit of the database before it uses the
+ * record.
+ */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
@@ -7,16 +10,16 @@ import { manifestSchema, SNAPSHOT_ID, SNAPSHOT_NAME } from './snapshot-manifest.
 
 const snapshotRecord = z.strictObject({
   id: z.string().regex(SNAPSHOT_ID),
-  /** As it is called here; the manifest of an imported one may call it otherwise. */
+  /** The name in this home. The manifest of an imported snapshot can contain another one. */
   name: z.string().regex(SNAPSHOT_NAME),
-  /** The digest of the manifest, and with it of everything in the snapshot. */
+  /** The digest of the manifest, and through it of everything in the snapshot. */
   digest: z.string().regex(/^sha256:[0-9a-f]{64}$/),
   manifest: manifestSchema,
   imported: z.boolean(),
   operator: reference,
-  /** That of the sandbox it is of: what is made from it goes on under the same. */
+  /** The policy envelope of the original sandbox. Sandboxes from this snapshot use the same one. */
   policy_envelope_id: reference,
-  /** The grants that came with it, by capability; revoked with it. */
+  /** The grants that were created with the snapshot, by capability. They are revoked with it. */
   owner_grants: z.record(z.string(), reference),
   created_at_ms: z.int(),
 })

@@ -30,7 +30,7 @@ describe('the mount points of volumes', () => {
   })
   const make = () => makeMountPoints(home, VOLUMES, IS_ROOT ? USER : undefined)
 
-  it('are made, closed to others and owned by the sandbox’s user, each folder above them too', () => {
+  it('are created with their parent folders, closed to other users and owned by the sandbox’s user', () => {
     make()
     for (const path of ['.config', '.config/llm', '.config/llm/state', '.local']) {
       const { mode, uid, gid } = lstatSync(join(home, path))
@@ -41,7 +41,7 @@ describe('the mount points of volumes', () => {
     }
   })
 
-  it('that are there stay as they are', () => {
+  it('that exist stay unchanged', () => {
     make()
     chmodSync(join(home, '.config'), 0o750)
     const before = lstatSync(join(home, '.config'), { bigint: true })
@@ -63,7 +63,7 @@ describe('the mount points of volumes', () => {
     expect(readdirSync(join(folder, 'outside'))).toEqual([])
   })
 
-  it('are refused where a link leads nowhere, or to a folder of the home itself', () => {
+  it('are refused if a link leads nowhere, or to a folder of the home itself', () => {
     for (const target of ['nowhere', '.', '.config2']) {
       rmSync(join(home, '.config'), { recursive: true, force: true })
       symlinkSync(target, join(home, '.config'))
@@ -72,7 +72,7 @@ describe('the mount points of volumes', () => {
     expect(readdirSync(home)).toEqual(['.config'])
   })
 
-  it('are refused where there is a file', () => {
+  it('are refused if a file has the name', () => {
     writeFileSync(join(home, '.local'), '')
     expect(make).toThrow(expect.objectContaining({ code: 'conflict' }))
   })

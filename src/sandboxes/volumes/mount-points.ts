@@ -1,4 +1,4 @@
-/** The folders in a sandbox's home over which its volumes are mounted. */
+/** Creates the folders in a sandbox's home over which its volumes are mounted. */
 import { closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync } from 'node:fs'
 import { CraikError } from '../../errors.ts'
 import type { HostUser, VolumeSpec } from '../backend.ts'
@@ -7,8 +7,8 @@ import { RECREATE_COMMAND } from '../outdated-sandbox.ts'
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /**
- * Makes what is missing, as the sandbox's own. Nothing runs in it meanwhile, but what ran there before may have left a
- * link in place of a folder: each name is opened in the folder above it, and nothing is followed.
+ * Creates the missing folders, owned by the sandbox's user. Nothing runs in the sandbox meanwhile, but it may have
+ * replaced a folder by a link before. So each name is opened in its parent folder, and no link is followed.
  */
 export function makeMountPoints(
   home: string,
@@ -35,7 +35,7 @@ function enter(folder: number, segment: string, user: HostUser | undefined): num
   const path = `/proc/self/fd/${folder}/${segment}`
   if (!isNew(path)) return openSync(path, FOLDER)
   const made = openSync(path, FOLDER)
-  // A umask of ours says nothing to the sandbox's user.
+  // Craik's umask must not apply to the sandbox's user.
   fchmodSync(made, 0o700)
   if (user !== undefined) fchownSync(made, user.uid, user.gid)
   return made

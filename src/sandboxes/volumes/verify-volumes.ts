@@ -1,4 +1,4 @@
-/** What the host itself sees of the volumes in a sandbox: each is the folder that was meant, and there is no other. */
+/** Inspects the volumes of a sandbox from the host: each is the intended folder, and there are no others. */
 import { lstatSync } from 'node:fs'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { MountedVolume } from '../backend.ts'
@@ -10,8 +10,11 @@ export interface ExpectedVolume extends MountedVolume {
   readonly identity: string
 }
 
-/** What is wrong with them; undefined when nothing is. `options`: what each mount has to have besides being writable. */
-export function faultInVolumes(
+/**
+ * Returns the first fault. `undefined` when the volumes are correct. `options` are the mount options that each volume
+ * needs besides `rw`.
+ */
+export function findVolumeFault(
   pid: number,
   expected: readonly ExpectedVolume[],
   options: readonly string[] = [],

@@ -30,7 +30,7 @@ describe('the folder of a volume', () => {
   const user = (uid: number) => (IS_ROOT ? { uid, gid: uid + 1 } : undefined)
   const open = (uid: number) => openVolumes([volume], user(uid))
 
-  it('is made private in a private folder, and is the same one the next time', async () => {
+  it('is created private in a private folder, and is the same one the next time', async () => {
     const [first] = await open(12_345)
     for (const path of [root, volume.folder]) expect(lstatSync(path).mode & 0o777).toBe(0o700)
     writeFileSync(join(volume.folder, 'kept'), 'yes')
@@ -40,14 +40,14 @@ describe('the folder of a volume', () => {
     expect(readFileSync(join(volume.folder, 'kept'), 'utf8')).toBe('yes')
   })
 
-  it('is refused when it is a link, wherever that leads', async () => {
+  it('is refused if it is a link, whatever the target', async () => {
     mkdirSync(root, { mode: 0o700 })
     symlinkSync('/etc', volume.folder)
     await expect(open(12_345)).rejects.toMatchObject({ code: 'key_exposed' })
   })
 
   it.runIf(IS_ROOT)(
-    'becomes another user’s with all that is in it, and nothing that links lead to',
+    'is given to another user with all its content, but without the targets of links',
     async () => {
       const outside = join(root, '../outside')
       writeFileSync(outside, 'theirs')
@@ -66,18 +66,18 @@ describe('the folder of a volume', () => {
     },
   )
 
-  it.runIf(IS_ROOT)('is given whole again when a change of its owner was cut off', async () => {
+  it.runIf(IS_ROOT)('is given completely if an earlier change of the owner was interrupted', async () => {
     await open(12_345)
     const file = join(volume.folder, 'file')
     writeFileSync(file, '')
     chownSync(file, 23_456, 23_456)
-    // As it is left in between.
+    // This is the state in between.
     chownSync(volume.folder, 0, 0)
     await open(12_345)
     expect([lstatSync(file).uid, lstatSync(volume.folder).uid]).toEqual([12_345, 12_345])
   })
 
-  it('is measured without following anything in it', async () => {
+  it('is measured without following links in it', async () => {
     await open(12_345)
     writeFileSync(join(root, '../large'), Buffer.alloc(4 * 1024 * 1024))
     symlinkSync(join(root, '..'), join(volume.folder, 'up'))
@@ -88,7 +88,7 @@ describe('the folder of a volume', () => {
     expect(bytes).toBeLessThan(2 * 1024 * 1024)
   })
 
-  it('is listed by its name; what is called otherwise, or is no folder, is not one', async () => {
+  it('is listed by its name, without folders of other names and without files or links', async () => {
     expect(await findVolumes(root)).toEqual([])
     await open(12_345)
     mkdirSync(join(root, '.gone-x'))
@@ -97,7 +97,7 @@ describe('the folder of a volume', () => {
     expect((await findVolumes(root)).map(({ name }) => name)).toEqual(['tools'])
   })
 
-  it('is not looked for, nor is anything removed, where the folder of the volumes is a link', async () => {
+  it('is neither found nor removed if the volumes folder is a link', async () => {
     const outside = join(root, '../outside')
     mkdirSync(join(outside, '.gone-x'), { recursive: true, mode: 0o700 })
     mkdirSync(join(outside, 'tools'))
@@ -107,7 +107,7 @@ describe('the folder of a volume', () => {
     expect(readdirSync(outside).sort()).toEqual(['.gone-x', 'tools'])
   })
 
-  it('loses its name before anything in it goes; what a crash left of it is removed later', async () => {
+  it('loses its name before its content is removed, and a later sweep removes what a crash left', async () => {
     const outside = join(root, '../outside')
     mkdirSync(outside)
     writeFileSync(join(outside, 'precious'), '')

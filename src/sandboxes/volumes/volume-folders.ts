@@ -1,4 +1,7 @@
-/** The folders of volumes on the host: made private, given to whoever uses them, and removed without following anything. */
+/**
+ * Manages the folders of volumes on the host: creates them private, gives them to the sandbox's user, and removes them
+ * without following links.
+ */
 import { execFile } from 'node:child_process'
 import { type BigIntStats, existsSync } from 'node:fs'
 import { chmod, chown, lstat, mkdir, mkdtemp, readdir, rename } from 'node:fs/promises'
@@ -15,15 +18,15 @@ import type { ExpectedVolume } from './verify-volumes.ts'
 import { VOLUME_NAME_PATTERN } from './volume.ts'
 
 const run = promisify(execFile)
-/** Toolchains are a great many small files. */
+/** Toolchains contain very many small files. */
 const OWNER_DEADLINE_MS = 10 * 60_000
 const MEASURE_DEADLINE_MS = 5_000
 const GONE = '.gone-'
 const LABEL = 'volumes folder'
 
 /**
- * Each is there afterwards, closed to everybody but `user`; undefined: whoever runs Craik. Nobody else uses it: it
- * belongs to the sandbox that is about to start.
+ * Creates the missing folders and closes them to everyone except `user`. `undefined` means the user who runs Craik. No
+ * other sandbox uses the volumes, because they belong to the sandbox that is about to start.
  */
 export async function openVolumes(
   volumes: readonly MountedVolume[],
@@ -33,9 +36,9 @@ export async function openVolumes(
   for (const volume of volumes) {
     const { folder, name, at } = volume
     ensurePrivateFolder(dirname(folder), LABEL)
-    await making(name, () => mkdir(folder, { mode: 0o700 }))
+    await createFolder(name, () => mkdir(folder, { mode: 0o700 }))
     const found = await statFolder(volume)
-    // Whoever used it before may have opened or closed it.
+    // The previous sandbox may have changed the mode.
     await chmod(folder, 0o700)
     if (user !== undefined && !isOf(found, user)) await chownTree(volume, user)
     opened.push({ at, folder, name, identity: folderIdentity(found) })
@@ -43,7 +46,7 @@ export async function openVolumes(
   return opened
 }
 
-async function making(name: string, make: () => Promise<unknown>): Promise<void> {
+async function createFolder(name: string, make: () => Promise<unknown>): Promise<void> {
   try {
     await make()
   } catch (cause) {
@@ -58,7 +61,7 @@ async function making(name: string, make: () => Promise<unknown>): Promise<void>
   }
 }
 
-/** Nothing inside a sandbox can exchange it: that takes the folder above, which none is shown. */
+/** No sandbox can replace this folder, because that needs access to the parent folder, which is never mounted. */
 async function statFolder({ folder, name }: Pick<MountedVolume, 'folder' | 'name'>): Promise<BigIntStats> {
   const found = await lstat(folder, { bigint: true })
   if (found.isDirectory()) return found
@@ -72,8 +75,8 @@ function isOf({ uid, gid }: BigIntStats, user: HostUser): boolean {
 }
 
 /**
- * All of it, links themselves and not what they lead to. It is root's until the last of it is given, so that a change
- * of owner that was cut off is made again, whoever comes next.
+ * Changes the owner of everything, of links instead of their targets. The folder itself belongs to root until
+ * everything in it is changed. So an interrupted change is repeated at the next start.
  */
 async function chownTree({ folder, name }: MountedVolume, { uid, gid }: HostUser): Promise<void> {
   await chown(folder, 0, 0)
@@ -106,18 +109,24 @@ export async function findVolumes(root: string): Promise<readonly FoundVolume[]>
   return found
 }
 
-/** What it takes on the disk; undefined when that cannot be found out in time. Follows no link, whoever writes there. */
+/**
+ * Returns the space that the folder uses on the disk. `undefined` when measuring takes too long. Follows no link,
+ * whatever the sandbox wrote.
+ */
 export async function measureVolume(folder: string, until: AbortSignal): Promise<number | undefined> {
   const options = { timeout: MEASURE_DEADLINE_MS, signal: until, env: {} }
   const args = ['-s', '-x', '-P', '-k', '--', folder]
-  // It fails where a folder is closed to us, and still tells what the others take.
+  // `du` fails if it cannot read a folder, but still prints the sum of the others.
   const { stdout } = await run(program('du'), args, options).catch((error) => error as { stdout?: string })
   until.throwIfAborted()
   const kib = /^(\d{1,15})\t/.exec(stdout ?? '')?.[1]
   return kib === undefined ? undefined : Number(kib) * 1024
 }
 
-/** From now on it is not there, whatever becomes of the rest; the name of what is left to remove, if there was any. */
+/**
+ * Renames the volume, so that it no longer exists even if removing the rest fails. Returns the path that is left to
+ * remove. Returns `undefined` if there was no such volume.
+ */
 export async function setAside(root: string, name: string): Promise<string | undefined> {
   const folder = join(root, name)
   if (!hasPrivateFolder(root, LABEL) || !existsSync(folder)) return undefined
@@ -126,7 +135,7 @@ export async function setAside(root: string, name: string): Promise<string | und
   return aside
 }
 
-/** Only when nothing is being deleted: what an earlier process set aside. */
+/** Removes what an earlier process set aside. Call it only when no volume is being deleted. */
 export async function sweepVolumes(root: string): Promise<void> {
   if (!hasPrivateFolder(root, LABEL)) return
   for (const name of await readdir(root)) if (name.startsWith(GONE)) await removeTree(join(root, name))

@@ -1,4 +1,4 @@
-/** What the writer thread does for volumes. Who has one is on record with the sandbox, and nowhere else. */
+/** The procedures of the writer thread for volumes. Only the record of a sandbox states which volumes it uses. */
 import { endDraft } from '../../receipts/receipt-log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { sandboxEnvelope } from '../lifecycle/create-procedures.ts'

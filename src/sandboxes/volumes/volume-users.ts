@@ -1,10 +1,10 @@
-/** Which sandbox has a volume: at most one, whatever became of it, until it is deleted. */
+/** Finds the sandbox that uses a volume. At most one does, in any state, until it is deleted. */
 import { CraikError } from '../../errors.ts'
 import type { VolumeSpec } from '../backend.ts'
 
 type Row = { readonly document: string }
 
-/** One that is lost counts too: something of it may still run. */
+/** A lost sandbox counts too, because parts of it may still run. */
 export function refuseVolumesInUse(volumes: readonly VolumeSpec[], rows: readonly Row[]): void {
   if (volumes.length === 0) return
   const holders = volumeUsers(rows)
@@ -14,7 +14,7 @@ export function refuseVolumesInUse(volumes: readonly VolumeSpec[], rows: readonl
   }
 }
 
-/** The names of sandboxes by those of their volumes; also of records that were changed outside Craik. */
+/** Maps the names of volumes to those of their sandboxes. Includes records that were changed outside Craik. */
 export function volumeUsers(rows: readonly Row[]): ReadonlyMap<string, string> {
   const holders = new Map<string, string>()
   for (const { document } of rows) {

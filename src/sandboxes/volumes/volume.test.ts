@@ -8,7 +8,7 @@ const at = (path: string) => accepts({ name: 'one', at: path })
 
 describe('the volumes of a sandbox', () => {
   it.each(['.local', '.config/gh', 'a/b/c/d', 'projects', '.config/llm-state', 'a.b_c-d', '..x'])(
-    'may be at %s in its home',
+    'can be mounted at %s in its home',
     (path) => expect(at(path)).toBe(true),
   )
 
@@ -35,9 +35,9 @@ describe('the volumes of a sandbox', () => {
     'ä',
     'a'.repeat(65),
     'a:b',
-  ])('are never at %j', (path) => expect(at(path)).toBe(false))
+  ])('are never mounted at %j', (path) => expect(at(path)).toBe(false))
 
-  it('stay in the home and out of the workspace, whatever is asked', () => {
+  it('stay in the home and out of the workspace, whatever the request', () => {
     const name = fc.oneof(
       fc.constantFrom('.', '..', '', 'project', '.local', 'a', '~'),
       fc.string({ maxLength: 8 }),
@@ -53,11 +53,11 @@ describe('the volumes of a sandbox', () => {
   })
 
   it.each(['', 'A', '-a', 'a.b', 'a/b', '..', '.gone-x', 'a_b', 'x'.repeat(64)])(
-    'are never called %j',
+    'are never named %j',
     (name) => expect(accepts({ name, at: '.local' })).toBe(false),
   )
 
-  it('lie beside each other, each once, and are not many', () => {
+  it('are mounted once each, not one inside another, and in a limited number', () => {
     expect(accepts({ name: 'a', at: '.local' }, { name: 'b', at: '.localx' })).toBe(true)
     expect(accepts({ name: 'a', at: '.local' }, { name: 'b', at: '.local' })).toBe(false)
     expect(accepts({ name: 'a', at: '.config' }, { name: 'b', at: '.config/gh' })).toBe(false)

@@ -1,11 +1,11 @@
-/** What a volume of a sandbox is called, and where in the home it may be. */
+/** Checks the names of a sandbox's volumes, and their locations in its home. */
 import { z } from 'zod'
 import type { VolumeSpec } from '../backend.ts'
 
-/** Of one sandbox. */
+/** The most volumes of one sandbox. */
 export const MAX_VOLUMES = 8
 const MAX_SEGMENTS = 4
-/** Where the workspace is: what is kept of it is copied out, or is a folder in place. */
+/** The location of the workspace. To keep its content, a user copies it out or works in place. */
 const WORKSPACE = 'project'
 
 export const VOLUME_NAME_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/
@@ -29,7 +29,7 @@ export const volumes = z
   .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, 'contains the same volume twice')
   .refine((all) => !hasNested(all), 'contains one volume inside another')
 
-/** What policy is asked about, and what a receipt names. */
+/** Returns the target for policy requests and receipts. */
 export function volumeTarget(name: string): string {
   return `volume/${name}`
 }

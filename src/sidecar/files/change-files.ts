@@ -1,11 +1,11 @@
-/** Moves, removes and makes files and folders. */
+/** Moves, removes and creates files and folders. */
 import { randomUUID } from 'node:crypto'
 import { cp, lstat, mkdir, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { RouteCall } from '../router.ts'
 import { answerFor, flagOfBody, pathOfBody } from './request-path.ts'
 
-export async function move(call: RouteCall, workspace: string): Promise<void> {
+export async function moveFile(call: RouteCall, workspace: string): Promise<void> {
   const body = await call.json()
   const from = pathOfBody(body, 'from', workspace)
   const to = pathOfBody(body, 'to', workspace)
@@ -42,7 +42,7 @@ export async function makeFolder(call: RouteCall, workspace: string): Promise<vo
   call.answer(200, {})
 }
 
-/** Between two file systems: the copy takes its place whole, and only then the original goes. */
+/** Moves between two file systems: renames a complete copy into place, and only then removes the original. */
 async function moveAcross(from: string, to: string): Promise<void> {
   const copy = join(dirname(to), `.craik-move-${randomUUID()}`)
   try {

@@ -1,4 +1,4 @@
-/** The files of a sandbox, asked for as the host does. */
+/** Tests the files of a sandbox, with requests as the host sends them. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -21,7 +21,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../lib/clock.ts'
-import { bodyOf, Served } from '../network/served.fixture.ts'
+import { collectBytes, Served } from '../network/served.fixture.ts'
 import { type FileList, type FileStat, LIMITS, type Upload } from '../protocol.ts'
 import { fileRoutes } from './routes.ts'
 
@@ -51,7 +51,7 @@ async function failure(method: string, path: string, query: Record<string, strin
 const read = (query: Record<string, string | number>) => served.ask('GET', '/files/content', query)
 
 describe('reading a file', () => {
-  it('gives the bytes, the size and an etag', async () => {
+  it('returns the bytes, the size and an etag', async () => {
     writeFileSync(join(workspace, 'a.txt'), 'hello world')
     const whole = await read({ path: 'a.txt' })
     expect(whole.status).toBe(200)
@@ -68,7 +68,7 @@ describe('reading a file', () => {
     expect(part.headers['craik-size']).toBe('11')
   })
 
-  it('gives any range of a large file', async () => {
+  it('returns any range of a large file', async () => {
     const content = Buffer.from(Array.from({ length: 1_500_000 }, (_, at) => (at * 31) % 251))
     writeFileSync(join(workspace, 'large'), content)
     await fc.assert(
@@ -80,7 +80,7 @@ describe('reading a file', () => {
     )
   })
 
-  it('refuses to go on in a file that is another one by now', async () => {
+  it('refuses to continue with a file that has changed', async () => {
     const path = join(workspace, 'a')
     writeFileSync(path, 'one')
     const etag = String((await read({ path })).headers.etag)
@@ -91,18 +91,18 @@ describe('reading a file', () => {
     })
   })
 
-  it('breaks off when the file becomes shorter while it is read', async () => {
+  it('breaks off when the file becomes shorter during the read', async () => {
     const path = join(workspace, 'shrinks')
     writeFileSync(path, Buffer.alloc(20_000_000))
     const stream = served.open('GET', '/files/content', { path })
     await once(stream, 'response')
     truncateSync(path, 10)
-    const body = await bodyOf(stream)
+    const body = await collectBytes(stream)
     expect(body.length).toBeLessThan(20_000_000)
     expect(stream.rstCode).not.toBe(0)
   })
 
-  it('reads on only as the reader takes it, and closes the file when the reader leaves', async () => {
+  it('reads no further than the client, and closes the file when the client disconnects', async () => {
     const path = join(workspace, 'huge')
     writeFileSync(path, '')
     truncateSync(path, 1 << 30)
@@ -122,7 +122,7 @@ describe('reading a file', () => {
     while (openFiles() > 0) await sleep(5)
   })
 
-  it('never waits for a FIFO, and gives out regular files only', async () => {
+  it('never waits for a FIFO, and returns regular files only', async () => {
     execFileSync('mkfifo', [join(workspace, 'fifo')])
     const socket = createServer().listen(join(workspace, 'sock'))
     await once(socket, 'listening')
@@ -132,7 +132,7 @@ describe('reading a file', () => {
     socket.close()
   })
 
-  it('says what is wrong with a path', async () => {
+  it('reports the problem with a path', async () => {
     expect(await failure('GET', '/files/content', { path: 'nowhere' })).toMatchObject({ code: 'not_found' })
     expect(await failure('GET', '/files/content', { path: 'a\0b' })).toMatchObject({ code: 'usage' })
     expect(await failure('GET', '/files/content', { path: 'x'.repeat(5000) })).toMatchObject({
@@ -156,7 +156,7 @@ describe('writing a file', () => {
   }
   const state = (upload: string) => served.json<Upload & Failure>('GET', '/files/upload', { upload })
 
-  it('puts it in place when it is whole, with its mode, and leaves nothing beside it', async () => {
+  it('renames it into place when it is complete, with its mode, and leaves nothing beside it', async () => {
     const query = { path: 'sub.txt', upload: 'u1', size: 5, mode: 0o750 }
     expect((await put({ ...query, offset: 0 }, 'he')).value).toEqual({ offset: 2, committed: false })
     expect(readdirSync(workspace)).toEqual(['.craik-upload-u1'])
@@ -167,7 +167,7 @@ describe('writing a file', () => {
     expect(statSync(join(workspace, 'sub.txt')).mode & 0o777).toBe(0o750)
   })
 
-  it('answers a retry after the end with the same, and writes nothing again', async () => {
+  it('gives a retry after the end the same response, and writes nothing again', async () => {
     const query = { path: 'a', upload: 'u', size: 3, offset: 0 }
     await put(query, 'abc')
     writeFileSync(join(workspace, 'a'), 'mine')
@@ -176,12 +176,12 @@ describe('writing a file', () => {
     expect(readFileSync(join(workspace, 'a'), 'utf8')).toBe('mine')
   })
 
-  it('takes an empty file', async () => {
+  it('accepts an empty file', async () => {
     expect((await put({ path: 'empty', upload: 'e', size: 0, offset: 0 }, '')).value.committed).toBe(true)
     expect(readFileSync(join(workspace, 'empty')).length).toBe(0)
   })
 
-  it('ignores bytes that it has and refuses to leave a hole', async () => {
+  it('ignores bytes that it has, and refuses to leave a gap', async () => {
     const query = { path: 'a', upload: 'u', size: 10 }
     await put({ ...query, offset: 0 }, '01234')
     expect(await put({ ...query, offset: 6 }, '6789')).toMatchObject({
@@ -192,7 +192,7 @@ describe('writing a file', () => {
     expect(readFileSync(join(workspace, 'a'), 'utf8')).toBe('0123456789')
   })
 
-  it('loses and doubles no byte, however the sending is cut up and repeated', async () => {
+  it('loses and doubles no byte, however the upload is split and repeated', async () => {
     let run = 0
     await fc.assert(
       fc.asyncProperty(
@@ -203,7 +203,7 @@ describe('writing a file', () => {
           const query = { path: 'p', upload: `r${run++}`, size: content.length }
           let at = 0
           for (const cut of cuts) {
-            // From somewhere before what has arrived, to anywhere.
+            // Each part begins at or before the end of what has arrived, and ends anywhere.
             const from = Math.max(0, at - (cut % 700))
             const to = Math.min(content.length, from + cut)
             const { value } = await put({ ...query, offset: from }, content.subarray(from, to))
@@ -224,7 +224,7 @@ describe('writing a file', () => {
     const broken = served.open('PUT', '/files/content', { ...query, offset: 0 })
     broken.write('abcd')
     while ((await state('u')).value.offset !== 4) await sleep(5)
-    // The first one still hangs on; the second ends it.
+    // The first request is still open. The second ends it.
     expect((await put({ ...query, offset: 4 }, 'efgh')).value).toEqual({ offset: 8, committed: true })
     if (!broken.closed) await once(broken, 'close')
     expect(readFileSync(join(workspace, 'a'), 'utf8')).toBe('abcdefgh')
@@ -237,7 +237,7 @@ describe('writing a file', () => {
     expect(await put({ path: 'b', upload: 'v', size: 9, offset: 3 }, 'def')).toMatchObject({ status: 409 })
   })
 
-  it('writes through a link that leads to a file, and never over a folder', async () => {
+  it('writes through a link to a file, and never over a folder', async () => {
     writeFileSync(join(workspace, 'real'), 'old')
     symlinkSync('real', join(workspace, 'link'))
     await put({ path: 'link', upload: 'l', size: 3, offset: 0 }, 'new')
@@ -250,8 +250,8 @@ describe('writing a file', () => {
     })
   })
 
-  it('says that the disk is full, and gives back what it had taken', () => {
-    // In namespaces of its own anybody may mount a small disk, which then ends with the process.
+  it('reports that the disk is full, and frees the space that it had used', () => {
+    // In namespaces of its own, any user may mount a small disk, which ends with the process.
     const inside = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" "$3" "$1"'
     const fixture = join(import.meta.dirname, 'full-disk.fixture.ts')
     const message = execFileSync(
@@ -273,7 +273,7 @@ describe('writing a file', () => {
     expect(JSON.parse(message)).toEqual({ status: 507, code: 'full', left: [], after: 404, faults: [] })
   })
 
-  it('does not write again what is in place, however many came after it', async () => {
+  it('does not write a complete file again, however many uploads came after it', async () => {
     const first = { path: 'first', upload: 'job_0000', size: 1, offset: 0 }
     const open = { path: 'open', upload: 'job_0001', size: 2 }
     await put(first, 'x')
@@ -287,7 +287,7 @@ describe('writing a file', () => {
     expect((await put({ ...first, upload: 'job_9999' }, 'y')).value.committed).toBe(true)
   })
 
-  it('holds a limited number of uploads, and drops those that nobody continues', async () => {
+  it('limits the number of uploads, and drops those that no client continues', async () => {
     await served[Symbol.asyncDispose]()
     served = new Served(fileRoutes({ workspace, clock: systemClock, uploadIdleMs: 4_000 }))
     for (let at = 0; at < LIMITS.uploads; at++)
@@ -299,7 +299,7 @@ describe('writing a file', () => {
     expect((await put({ path: 'more', upload: 'more', size: 1, offset: 0 }, 'x')).status).toBe(200)
   })
 
-  it('refuses ids and numbers that are none', async () => {
+  it('refuses ids and numbers that are not valid', async () => {
     for (const query of [
       { path: 'a', upload: '../x', size: 1 },
       { path: 'a', upload: '', size: 1 },
@@ -313,15 +313,15 @@ describe('writing a file', () => {
   })
 })
 
-describe('looking', () => {
-  it('tells what is there without following links', async () => {
+describe('stat and list', () => {
+  it('report what exists without following links', async () => {
     symlinkSync('/etc/passwd', join(workspace, 'link'))
     const { value } = await served.json<FileStat>('GET', '/files/stat', { path: 'link' })
     expect(value).toMatchObject({ path: join(workspace, 'link'), type: 'link', target: '/etc/passwd' })
     expect((await served.json('GET', '/files/stat', { path: 'nope' })).status).toBe(404)
   })
 
-  it('lists a large folder in order, page by page, each entry once', async () => {
+  it('list a large folder in order, page by page, each entry once', async () => {
     const folder = join(workspace, 'many')
     mkdirSync(folder)
     for (let at = 0; at < 3000; at++) writeFileSync(join(folder, `f${(at * 7919) % 3000}`), '')
@@ -337,7 +337,7 @@ describe('looking', () => {
     expect(names).toEqual(readdirSync(folder).sort())
   })
 
-  it('keeps an answer below what the host reads, whatever the names are', async () => {
+  it('keep a response below the host’s limit, whatever the names are', async () => {
     for (let at = 0; at < 900; at++) writeFileSync(join(workspace, `${at}${'\x01'.repeat(240)}`), '')
     const { body } = await served.ask('GET', '/files/list', { path: '.' })
     expect(body.length).toBeLessThanOrEqual(LIMITS.jsonBytes)
@@ -345,10 +345,10 @@ describe('looking', () => {
   })
 })
 
-describe('changing', () => {
+describe('changing files', () => {
   const post = (what: string, body: unknown) => served.json<Failure>('POST', `/files/${what}`, {}, body)
 
-  it('moves, makes and removes', async () => {
+  it('moves, creates and removes', async () => {
     writeFileSync(join(workspace, 'a'), 'x')
     expect((await post('mkdir', { path: 'p/q', parents: true })).status).toBe(200)
     expect((await post('mkdir', { path: 'p/q' })).value.code).toBe('conflict')
@@ -377,7 +377,7 @@ describe('changing', () => {
     }
   })
 
-  it('removes a link and not what it leads to', async () => {
+  it('removes a link and not its target', async () => {
     mkdirSync(join(workspace, 'kept'))
     writeFileSync(join(workspace, 'kept/f'), 'x')
     symlinkSync('kept', join(workspace, 'link'))
@@ -385,7 +385,7 @@ describe('changing', () => {
     expect(readdirSync(join(workspace, 'kept'))).toEqual(['f'])
   })
 
-  it('refuses bodies that are not what it takes', async () => {
+  it('refuses bodies that are not valid', async () => {
     for (const body of [null, [], 'x', {}, { path: 1 }, { path: '' }, { path: 'a', recursive: 'yes' }])
       expect((await post('remove', body)).value.code).toBe('usage')
   })

@@ -1,4 +1,4 @@
-/** Uploads to a folder on a disk that is too small, and prints what it was answered and what is left there. */
+/** Uploads to a folder on a disk that is too small, and prints the response and what is left there. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '../../lib/clock.ts'

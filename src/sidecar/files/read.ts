@@ -1,4 +1,4 @@
-/** Gives out the bytes of a file, or a range of them, as long as it stays the file that the reader began with. */
+/** Returns the bytes of a file, or a range of them, as long as it is still the file that the client began with. */
 import type { BigIntStats } from 'node:fs'
 import { constants, type FileHandle, open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
@@ -24,10 +24,10 @@ export async function readContent(call: RouteCall, workspace: string): Promise<v
     const bytes = Math.min(length, size - offset)
     const headers = { etag, 'content-length': bytes, 'craik-size': size }
     if (!call.respond(200, headers)) return
-    // The signal ends the pipeline when the reader goes away, so the file is closed then too.
+    // The signal ends the pipeline when the client disconnects, so the file is closed then, too.
     await pipeline(contentOf(handle, offset, bytes), call.stream, { signal: call.signal })
   } catch (error) {
-    // After the headers only the stream can say that it failed, and the server closes it.
+    // After the headers, only the stream can report a failure, and the server closes it.
     if (call.signal.aborted) return
     throw answerFor(error, path)
   } finally {
@@ -35,7 +35,7 @@ export async function readContent(call: RouteCall, workspace: string): Promise<v
   }
 }
 
-/** Non-blocking, because opening a FIFO would wait for its other end for ever. */
+/** Uses O_NONBLOCK, because opening a FIFO would otherwise wait forever for its other end. */
 async function openRegular(path: string): Promise<FileHandle> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY).catch(
     (error: unknown) => {
@@ -48,12 +48,12 @@ async function openRegular(path: string): Promise<FileHandle> {
   throw new SidecarError('usage', `${path}: is ${stat.isDirectory() ? 'a folder' : 'not a regular file'}`)
 }
 
-/** While one chunk is on its way, the next is read. */
+/** Reads the next chunk while one is being sent. */
 async function* contentOf(handle: FileHandle, offset: number, bytes: number): AsyncGenerator<Buffer> {
   const readAt = (done: number) => {
     const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, bytes - done))
     const reading = handle.read(buffer, 0, buffer.length, offset + done)
-    // Whoever waits for it hears of it; when the reader leaves, nobody does.
+    // The error reaches the next `await`. After the client has disconnected, none exists.
     reading.catch(() => {})
     return reading
   }
@@ -68,7 +68,7 @@ async function* contentOf(handle: FileHandle, offset: number, bytes: number): As
   }
 }
 
-/** Another file, or another content, has another one. */
+/** Returns a value that differs for another file or other content. */
 function etagOf(stat: BigIntStats): string {
   return [stat.dev, stat.ino, stat.mtimeNs, stat.size].map((part) => part.toString(36)).join('-')
 }

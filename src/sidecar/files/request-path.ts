@@ -1,14 +1,14 @@
-/** Paths as they are given to the sidecar, and the system's errors about them as the sidecar answers them. */
+/** Parses the paths in requests, and translates system errors about them to the sidecar's errors. */
 import { resolve } from 'node:path'
 import { LIMITS, type SidecarErrorCode } from '../protocol.ts'
 import { queryPath, SidecarError } from '../router.ts'
 
-/** Absolute paths as they are, others below the workspace. */
+/** Absolute paths stay as they are. Others are relative to the workspace. */
 export function pathOfQuery(query: URLSearchParams, workspace: string): string {
   return resolve(workspace, queryPath(query))
 }
 
-/** A path in a JSON body, under the same rules as one in a query. */
+/** Returns a path in a JSON body, under the same rules as one in a query. */
 export function pathOfBody(body: unknown, name: string, workspace: string): string {
   const value = fieldOf(body, name)
   if (typeof value !== 'string' || value === '') throw new SidecarError('usage', `${name} must be a path`)
@@ -18,7 +18,7 @@ export function pathOfBody(body: unknown, name: string, workspace: string): stri
   return resolve(workspace, value)
 }
 
-/** True or false, false when it is not there. */
+/** Returns a boolean in a JSON body, or false when it is missing. */
 export function flagOfBody(body: unknown, name: string): boolean {
   const value = fieldOf(body, name)
   if (value === undefined) return false
@@ -49,7 +49,7 @@ const MEANINGS: Readonly<Record<string, readonly [SidecarErrorCode, string]>> = 
   ENOMEM: ['busy', 'out of memory'],
 }
 
-/** What the system said about a path, as an answer; errors that are none of the system's stay as they are. */
+/** Translates a system error about a path to a response. Other errors stay as they are. */
 export function answerFor(error: unknown, path: string): unknown {
   const code = (error as NodeJS.ErrnoException | undefined)?.code
   const meaning = typeof code === 'string' && !(error instanceof SidecarError) ? MEANINGS[code] : undefined

@@ -1,4 +1,4 @@
-/** Tells what is at a path and in a folder, without following links. */
+/** Reports what is at a path and in a folder, without following links. */
 import type { Stats } from 'node:fs'
 import { lstat, opendir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -26,17 +26,17 @@ export async function answerList(call: RouteCall, workspace: string): Promise<vo
   }
 }
 
-/** Of one answer; leaves room for the rest of it below what the host reads at most. */
+/** The size limit of the entries of one response. The rest of the response fits between it and the host's limit. */
 const PAGE_BYTES = LIMITS.jsonBytes - 16 * 1024
 
 async function listOf(path: string, after: string, limit: number, until: AbortSignal): Promise<FileList> {
-  // One more than asked for, to know whether there are more.
+  // Reads one more than requested, to find out whether there are more.
   const names = await smallestNames(path, after, limit + 1, until)
   const entries: FileStat[] = []
   let bytes = 0
   let last = after
   for (const [index, stat] of (await statAll(path, names.slice(0, limit))).entries()) {
-    // What vanished meanwhile is not there to be listed.
+    // Files that were removed meanwhile are not listed.
     const entryBytes = stat === undefined ? 0 : Buffer.byteLength(JSON.stringify(stat)) + 1
     if (bytes + entryBytes > PAGE_BYTES) return { path, entries, next: last }
     bytes += entryBytes
@@ -47,8 +47,8 @@ async function listOf(path: string, after: string, limit: number, until: AbortSi
 }
 
 /**
- * The first names after one, in order. A folder can hold more names than memory does, so only those are kept that
- * can still be among the first.
+ * Returns the first names after `after`, in order. A folder can contain more names than fit into memory, so only names
+ * are kept that can still be among the first.
  */
 async function smallestNames(
   path: string,

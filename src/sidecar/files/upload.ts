@@ -1,12 +1,12 @@
-/** One file on its way in: written beside its place, and put there when it is whole. */
+/** One upload: writes the file beside its target, and renames it into place when it is complete. */
 import { constants, type FileHandle, lstat, open, realpath, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Upload } from '../protocol.ts'
 import { SidecarError } from '../router.ts'
 import { answerFor } from './request-path.ts'
 
-/** At most two lots are in memory: one that is written and one that is gathered. */
-const LOT_BYTES = 1024 * 1024
+/** At most two lots are in memory: one that is being written, and one that is being collected. */
+const BATCH_BYTES = 1024 * 1024
 
 export interface UploadPlan {
   readonly id: string
@@ -21,8 +21,8 @@ export class OpenUpload {
   readonly #temporary: string
   readonly #file: FileHandle
   #offset = 0
-  /** Bytes after the offset that came and are not written yet. */
-  #inHand = 0
+  /** The number of bytes after the offset that have arrived and are not yet written. */
+  #unwrittenBytes = 0
   #committed = false
 
   private constructor(plan: UploadPlan, target: string, temporary: string, file: FileHandle) {
@@ -34,7 +34,7 @@ export class OpenUpload {
 
   static async begin(plan: UploadPlan): Promise<OpenUpload> {
     try {
-      const target = await stagingPath(plan.path)
+      const target = await targetPath(plan.path)
       const temporary = join(dirname(target), `.craik-upload-${plan.id}`)
       return new OpenUpload(plan, target, temporary, await openNew(temporary))
     } catch (error) {
@@ -46,12 +46,12 @@ export class OpenUpload {
     return { offset: this.#offset, committed: this.#committed }
   }
 
-  /** Takes bytes that begin at an offset of the file. What it has already is passed over. */
+  /** Writes bytes that begin at an offset of the file. Skips bytes that it already has. */
   async write(offset: number, body: AsyncIterable<Buffer>): Promise<void> {
     let at = offset
     let gathered: Buffer[] = []
     let bytes = 0
-    // They come in small pieces: while one lot is written, the next is gathered.
+    // The bytes arrive in small pieces. While one lot is written, the next is collected.
     let writing: Promise<void> = Promise.resolve()
     let isWriting = false
     const next = async () => {
@@ -60,22 +60,22 @@ export class OpenUpload {
       writing = this.#append(gathered).finally(() => {
         isWriting = false
       })
-      // Whoever waits for it next hears of it.
+      // The error reaches the next `await`.
       writing.catch(() => {})
       gathered = []
       bytes = 0
     }
     try {
       for await (const chunk of body) {
-        const known = Math.min(chunk.length, Math.max(0, this.#offset + this.#inHand - at))
+        const known = Math.min(chunk.length, Math.max(0, this.#offset + this.#unwrittenBytes - at))
         at += chunk.length
         if (at > this.plan.size)
           throw new SidecarError('too_large', `${this.plan.path}: received more bytes than announced`)
         if (known === chunk.length) continue
         gathered.push(chunk.subarray(known))
         bytes += chunk.length - known
-        this.#inHand += chunk.length - known
-        if (!isWriting || bytes >= LOT_BYTES) await next()
+        this.#unwrittenBytes += chunk.length - known
+        if (!isWriting || bytes >= BATCH_BYTES) await next()
       }
     } finally {
       await next()
@@ -83,7 +83,7 @@ export class OpenUpload {
     }
   }
 
-  /** Puts it in its place when every byte is there. */
+  /** Renames the file into place when all bytes have arrived. */
   async commitWhenWhole(): Promise<void> {
     if (this.#committed || this.#offset < this.plan.size) return
     try {
@@ -97,7 +97,7 @@ export class OpenUpload {
     await this.#file.close()
   }
 
-  /** Leaves nothing behind. Does nothing to one that is in its place. */
+  /** Removes the temporary file. Does nothing when the upload is complete. */
   async drop(): Promise<void> {
     if (this.#committed) return
     await this.#file.close().catch(() => {})
@@ -110,18 +110,18 @@ export class OpenUpload {
       while (left.length > 0) {
         const { bytesWritten } = await this.#file.writev(left, this.#offset)
         this.#offset += bytesWritten
-        this.#inHand -= bytesWritten
-        left = without(left, bytesWritten)
+        this.#unwrittenBytes -= bytesWritten
+        left = dropBytes(left, bytesWritten)
       }
     } catch (error) {
-      this.#inHand = 0
+      this.#unwrittenBytes = 0
       throw answerFor(error, this.plan.path)
     }
   }
 }
 
-/** What is left when so many bytes of it were written. */
-function without(chunks: readonly Buffer[], bytes: number): readonly Buffer[] {
+/** Returns the rest after this many bytes were written. */
+function dropBytes(chunks: readonly Buffer[], bytes: number): readonly Buffer[] {
   let done = bytes
   for (const [index, chunk] of chunks.entries()) {
     if (done < chunk.length) return [chunk.subarray(done), ...chunks.slice(index + 1)]
@@ -130,8 +130,8 @@ function without(chunks: readonly Buffer[], bytes: number): readonly Buffer[] {
   return []
 }
 
-/** Where the file goes: through links that lead somewhere, and never where a folder is. */
-async function stagingPath(path: string): Promise<string> {
+/** Returns the target of the file. Follows links that lead to something, and refuses folders. */
+async function targetPath(path: string): Promise<string> {
   const target = await realpath(path).catch(() => path)
   const stat = await lstat(target).catch(() => undefined)
   if (stat?.isDirectory()) throw new SidecarError('conflict', `${path}: is a folder`)
@@ -143,7 +143,7 @@ async function stagingPath(path: string): Promise<string> {
 async function openNew(path: string): Promise<FileHandle> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
   return await open(path, flags, 0o600).catch(async (error: NodeJS.ErrnoException) => {
-    // Left by an earlier run in the same folder: nobody continues it.
+    // An earlier run in the same folder left this file, and no client continues it.
     if (error.code !== 'EEXIST') throw error
     await unlink(path)
     return await open(path, flags, 0o600)

@@ -1,18 +1,21 @@
-/** The files on their way in, by the ids that the host gave them, so that each can be continued after a break. */
+/** The uploads by the ids that the host chose, so that each can continue after a break. */
 import { constants } from 'node:http2'
 import { LIMITS, type Upload } from '../protocol.ts'
 import { queryNumber, type RouteCall, SidecarError } from '../router.ts'
 import { pathOfQuery } from './request-path.ts'
 import { OpenUpload, type UploadPlan } from './upload.ts'
 
-/** Remembered after they are in place, for a retry that did not hear so. */
-const COMMITTED = 256
+/** How many complete uploads are remembered, for a retry by a client that did not get the response. */
+const MAX_COMMITTED = 256
 
 interface Slot {
   readonly plan: UploadPlan
-  /** Another request for the same upload ends the one before it: its sender is gone, and does not know yet. */
+  /**
+   * Another request for the same upload ends the one before it. That sender is gone, which the sidecar may not have
+   * noticed yet.
+   */
   stop: AbortController
-  /** Settles, never rejects, when the request that holds the slot is through. */
+  /** Settles, never rejects, when the request that holds the slot has finished. */
   free: Promise<void>
   idle: NodeJS.Timeout | undefined
   upload: OpenUpload | undefined
@@ -23,10 +26,10 @@ export class Uploads {
   readonly #idleMs: number
   readonly #open = new Map<string, Slot>()
   readonly #committed = new Map<string, UploadPlan>()
-  /** The greatest id that is in place and not remembered any more. Ids begin with a time: a new one is greater. */
+  /** The greatest id that is complete and no longer remembered. Ids begin with a time, so a new one is greater. */
   #forgottenTo = ''
 
-  /** One that gets no request for `idleMs` is dropped. */
+  /** Drops an upload that gets no request for `idleMs`. */
   constructor(workspace: string, idleMs: number) {
     this.#workspace = workspace
     this.#idleMs = idleMs
@@ -80,7 +83,8 @@ export class Uploads {
       if (stop.aborted) throw takenOverError(plan)
       await slot.upload.commitWhenWhole()
     } catch (error) {
-      // What arrived is kept for a retry, unless it is what fills the disk, or nothing can come of it.
+      // After a conflict, the bytes are kept for a retry. After any other error, they may fill the disk, or the upload
+      // cannot succeed.
       const keep = error instanceof SidecarError && error.code === 'conflict' && slot.upload !== undefined
       if (!keep) await this.#forget(slot)
       throw error
@@ -115,7 +119,7 @@ export class Uploads {
     this.#open.delete(slot.plan.id)
     this.#committed.set(slot.plan.id, slot.plan)
     for (const oldest of this.#committed.keys()) {
-      if (this.#committed.size <= COMMITTED) break
+      if (this.#committed.size <= MAX_COMMITTED) break
       this.#committed.delete(oldest)
       if (oldest > this.#forgottenTo) this.#forgottenTo = oldest
     }
@@ -153,7 +157,7 @@ function takenOverError(plan: UploadPlan): SidecarError {
   return new SidecarError('conflict', `another request continues the upload ${plan.id}`)
 }
 
-/** A body that breaks off simply ends: what arrived counts, and the sender continues from there. */
+/** A body that breaks off ends without an error: the bytes that arrived count, and the sender continues from there. */
 async function* bodyOf(call: RouteCall, stop: AbortSignal): AsyncGenerator<Buffer> {
   const cancel = () => call.stream.close(constants.NGHTTP2_CANCEL)
   stop.addEventListener('abort', cancel, { once: true })

@@ -1,4 +1,4 @@
-/** What happens in a folder, followed as the host does. */
+/** Tests the events of a folder, followed as the host does. */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import type { ClientHttp2Stream } from 'node:http2'
 import { tmpdir } from 'node:os'
@@ -67,14 +67,14 @@ async function follow(
   expect(headers[':status']).toBe(200)
   const follower = new Follower(stream)
   if (query.after !== undefined) return Object.assign(follower, { at: Number(query.after) })
-  // Where a reader that begins stands is told first.
+  // The first event gives a new reader its start position.
   const [begin] = await follower.until((events) => events.length > 0)
   expect(begin).toMatchObject({ type: 'gap', path: folder })
   return Object.assign(follower, { at: begin!.seq })
 }
 
 describe('a watch', () => {
-  it('tells of files that are made, changed and removed, in numbered order', async () => {
+  it('reports files that are created, changed and removed, in numbered order', async () => {
     const follower = await follow()
     writeFileSync(join(folder, 'a'), '1')
     await follower.saw('created', 'a')
@@ -86,7 +86,7 @@ describe('a watch', () => {
     expect(new Set(events.map(({ seq }) => seq)).size).toBe(events.length)
   })
 
-  it('sees what is in folders that come later, and forgets those that go', async () => {
+  it('reports the content of folders that appear later, and forgets removed folders', async () => {
     mkdirSync(join(folder, 'old/inner'), { recursive: true })
     const follower = await follow()
     writeFileSync(join(folder, 'old/inner/x'), '')
@@ -101,7 +101,7 @@ describe('a watch', () => {
     await follower.saw('created', 'moved/deep/z')
   })
 
-  it('does not look below when it is not asked to', async () => {
+  it('ignores subfolders unless it is recursive', async () => {
     mkdirSync(join(folder, 'sub'))
     const follower = await follow({ recursive: 0 })
     writeFileSync(join(folder, 'sub/hidden'), '')
@@ -110,7 +110,7 @@ describe('a watch', () => {
     expect(events.some(({ path }) => path.endsWith('hidden'))).toBe(false)
   })
 
-  it('goes on for a reader that comes back, even one that had seen nothing yet', async () => {
+  it('continues for a reader that returns, even one that had received no event yet', async () => {
     const first = await follow()
     first.stream.close(8)
     await first.until(() => false)
@@ -120,7 +120,7 @@ describe('a watch', () => {
     expect(events.some(({ type }) => type === 'gap')).toBe(false)
   })
 
-  it('says so when it cannot tell what a reader missed', async () => {
+  it('reports a gap when it cannot determine what a reader missed', async () => {
     const follower = await follow({ after: 12 })
     const [event] = await follower.until((events) => events.length > 0)
     expect(event).toMatchObject({ type: 'gap', path: folder })
@@ -134,10 +134,10 @@ describe('a watch', () => {
     await follower.until(() => false)
     const lastSeen = await follow({ recursive: 0, after: follower.at })
     writeFileSync(join(folder, 'a'), '')
-    // Each of them is at least one event, however many are seen at once.
+    // Each rename causes at least one event, however many are read at once.
     for (let at = 0; at < LIMITS.watchEvents + 500; at++) {
       renameSync(join(folder, at % 2 === 0 ? 'a' : 'b'), join(folder, at % 2 === 0 ? 'b' : 'a'))
-      // Lets the kernel's own queue, which is limited too, be read.
+      // Gives Node time to read the kernel's own queue, which is limited, too.
       if (at % 500 === 0) await new Promise((resolve) => setImmediate(resolve))
     }
     const last = join(folder, 'last')
@@ -149,14 +149,14 @@ describe('a watch', () => {
     expect(events.length).toBeLessThanOrEqual(LIMITS.watchEvents + 1)
   })
 
-  it('ends when what it watches is gone', async () => {
+  it('ends when the folder that it watches is removed', async () => {
     const follower = await follow()
     rmSync(folder, { recursive: true })
     const events = await follower.until(() => false)
     expect(events.at(-1)).toMatchObject({ type: 'removed', path: folder })
   })
 
-  it('refuses what does not exist, and more paths than it can hold', async () => {
+  it('refuses a path that does not exist, and more paths than its limit', async () => {
     expect((await served.ask('GET', '/files/watch', { path: 'nowhere' })).status).toBe(404)
     const statuses: (number | undefined)[] = []
     for (let at = 0; at < 40; at++) {

@@ -1,7 +1,7 @@
 /**
- * What happens in a folder, as a row of numbered events of which the last ones are kept. One watch serves all
- * readers of the same path, and outlives a reader that comes back. The system is asked folder by folder: its own
- * recursive watch would hold one handle for every file.
+ * Records what happens in a folder as numbered events, and keeps the newest ones. One watch serves all readers of the
+ * same path, and continues for a reader that returns. It watches each folder separately, because Node's recursive watch
+ * would hold a handle for every file.
  */
 import { type FSWatcher, lstatSync, type Stats, statSync, watch } from 'node:fs'
 import { opendir, stat } from 'node:fs/promises'
@@ -9,10 +9,10 @@ import { join } from 'node:path'
 import { LIMITS, type WatchEvent } from '../protocol.ts'
 import { SidecarError } from '../router.ts'
 
-/** Each takes a little memory of the kernel, which counts them by user. */
-const FOLDERS = 8192
-/** Of the kept events: paths can be long. */
-const KEPT_BYTES = 2 * 1024 * 1024
+/** Each watched folder uses a little memory of the kernel, which counts them by user. */
+const MAX_FOLDERS = 8192
+/** The size limit of the stored events, because paths can be long. */
+const MAX_EVENT_BYTES = 2 * 1024 * 1024
 
 export class Watch {
   readonly #root: string
@@ -22,10 +22,10 @@ export class Watch {
   readonly #wake = new Set<() => void>()
   readonly #events: WatchEvent[] = []
   #keptBytes = 0
-  /** Everything up to this one is gone, or was never seen. */
+  /** Everything up to this event is gone, or was never seen. */
   #dropped: number
   #last: number
-  /** The newest event that any reader was given. */
+  /** The newest event that any reader has received. */
   #reported: number
   #rootIdentity = ''
   readonly #whenEnded = Promise.withResolvers<void>()
@@ -40,7 +40,7 @@ export class Watch {
     this.#reported = this.#dropped
   }
 
-  /** Resolves when everything below is watched. */
+  /** Resolves when everything below the root is watched. */
   static async begin(root: string, recursive: boolean, nextSeq: () => number): Promise<Watch> {
     const self = new Watch(root, recursive, nextSeq)
     try {
@@ -55,17 +55,17 @@ export class Watch {
     return self
   }
 
-  /** Settles when what is watched is gone, or the watch was closed. */
+  /** Settles when the watched path is gone, or the watch was closed. */
   get whenEnded(): Promise<void> {
     return this.#whenEnded.promise
   }
 
   /**
-   * Events after one, waiting for more, until the watch or the signal ends. A reader without one to go on from begins
-   * with a gap that says where it stands; one that missed some gets a gap in their place.
+   * Yields the events after `after`, and waits for more until the watch or the signal ends. A reader without a position
+   * first gets a gap with its start position. A reader that missed events gets a gap in their place.
    */
   async *read(after: number | undefined, until: AbortSignal): AsyncGenerator<readonly WatchEvent[]> {
-    // A number that is still to come is one of another run.
+    // A number that has not been reached yet is from another run.
     let seen = after === undefined ? this.#last : after > this.#last ? this.#dropped : after
     if (seen !== after) yield [this.#gapAt(seen)]
     while (!until.aborted) {
@@ -92,7 +92,10 @@ export class Watch {
     for (const wake of this.#wake) wake()
   }
 
-  /** Watches a folder and, if asked to, those in it. What is found in a folder that came later is told as new. */
+  /**
+   * Watches a folder and, if the watch is recursive, those in it. The content of a folder that appeared later is
+   * reported as new.
+   */
   async #include(folder: string, tell: boolean): Promise<void> {
     this.#listen(folder, (name) => join(folder, name))
     if (!this.#recursive && !tell) return
@@ -111,11 +114,11 @@ export class Watch {
 
   #listen(path: string, pathOf: (name: string) => string): void {
     if (this.#ended || this.#watchers.has(path)) return
-    if (this.#watchers.size >= FOLDERS)
-      throw new SidecarError('busy', `${this.#root}: has more than ${FOLDERS} folders below it`)
+    if (this.#watchers.size >= MAX_FOLDERS)
+      throw new SidecarError('busy', `${this.#root}: has more than ${MAX_FOLDERS} folders below it`)
     const watcher = watch(path, { persistent: false }, (event, name) => {
       if (this.#ended) return
-      // A folder that is gone says so of itself, under its own name; the one that it was in tells it too.
+      // A removed folder reports its own removal, under its own name. Its parent folder reports it, too.
       if (event === 'rename' && path !== this.#root && statPath(path) === undefined) this.#exclude(path)
       else if (event === 'rename') this.#onRename(name === null ? path : pathOf(name))
       else this.#add('changed', name === null ? path : pathOf(name))
@@ -124,9 +127,9 @@ export class Watch {
     this.#watchers.set(path, watcher)
   }
 
-  /** Made, moved or removed: which of them, only a look can tell. */
+  /** The path was created, moved or removed. Only a check shows which. */
   #onRename(path: string): void {
-    if (!this.#rootIsThere()) {
+    if (!this.#rootExists()) {
       this.#add('removed', this.#root)
       this.close()
       return
@@ -135,14 +138,14 @@ export class Watch {
     this.#exclude(path)
     this.#add(found === undefined ? 'removed' : 'created', path)
     if (found?.isDirectory() !== true || !this.#recursive) return
-    // A folder that cannot be watched is a hole in what is seen.
+    // A folder that cannot be watched is reported as a gap.
     this.#include(path, true).catch(() => {
       if (statPath(path) !== undefined) this.#add('gap', path)
     })
   }
 
-  /** Another one of the same name is not watched by what watches this one. */
-  #rootIsThere(): boolean {
+  /** The watcher of the root does not see another folder of the same name. */
+  #rootExists(): boolean {
     try {
       return identityOf(statSync(this.#root)) === this.#rootIdentity
     } catch {
@@ -160,16 +163,16 @@ export class Watch {
 
   #add(seenType: WatchEvent['type'], seenPath: string): void {
     if (this.#ended) return
-    // What cannot be named over the boundary is a hole in what is seen.
+    // A path that is too long for the boundary is reported as a gap.
     const nameable = Buffer.byteLength(seenPath) <= LIMITS.pathBytes
     const [type, path] = nameable ? [seenType, seenPath] : (['gap', this.#root] as const)
     const newest = this.#events.at(-1)
-    // As long as nobody was told of it, once is enough.
+    // Until a reader has received this event, one is enough.
     if (newest?.path === path && newest.type === type && newest.seq > this.#reported) return
     this.#last = this.#nextSeq()
     this.#events.push({ seq: this.#last, type, path })
     this.#keptBytes += path.length
-    while (this.#events.length > LIMITS.watchEvents || this.#keptBytes > KEPT_BYTES) {
+    while (this.#events.length > LIMITS.watchEvents || this.#keptBytes > MAX_EVENT_BYTES) {
       const oldest = this.#events.shift()!
       this.#keptBytes -= oldest.path.length
       this.#dropped = oldest.seq

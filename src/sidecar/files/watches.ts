@@ -1,4 +1,7 @@
-/** The watches that are open, one for each path, and for a while the ones whose reader may come back. */
+/**
+ * The open watches, one for each path. After its last reader has disconnected, a watch stays open for a while, because
+ * the reader may return.
+ */
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../../lib/clock.ts'
 import type { WatchEvent } from '../protocol.ts'
@@ -6,8 +9,8 @@ import { queryFlag, queryNumber, type RouteCall, SidecarError } from '../router.
 import { answerFor, pathOfQuery } from './request-path.ts'
 import { Watch } from './watch.ts'
 
-const WATCHES = 32
-/** Longer than a supervisor takes to come back. */
+const MAX_WATCHES = 32
+/** A supervisor takes less time to restart. */
 const LINGER_MS = 60_000
 
 interface Slot {
@@ -21,7 +24,7 @@ export class Watches {
   readonly #slots = new Map<string, Slot>()
   #seq: number
 
-  /** Numbers begin with the time, so that those of an earlier run are not taken for this one's. */
+  /** Numbers begin with the time, so that those of an earlier run are not mistaken for this run's. */
   constructor(workspace: string, clock: Clock) {
     this.#workspace = workspace
     this.#seq = clock.nowMs() * 1000
@@ -52,15 +55,16 @@ export class Watches {
       known.readers++
       return known
     }
-    if (this.#slots.size >= WATCHES) this.#dropOneUnread()
-    if (this.#slots.size >= WATCHES) throw new SidecarError('busy', `${WATCHES} paths are already watched`)
+    if (this.#slots.size >= MAX_WATCHES) this.#dropOneUnread()
+    if (this.#slots.size >= MAX_WATCHES)
+      throw new SidecarError('busy', `${MAX_WATCHES} paths are already watched`)
     const slot: Slot = {
       watch: Watch.begin(path, recursive, () => ++this.#seq),
       readers: 1,
       linger: undefined,
     }
     this.#slots.set(key, slot)
-    // One that fails or ends is not found again.
+    // A watch that has failed or ended is not used again.
     slot.watch.then(
       (watch) => void watch.whenEnded.then(() => this.#forget(key, slot)),
       () => this.#forget(key, slot),

@@ -1,4 +1,6 @@
-/** The part of a log that is in memory: whole frames, packed into blocks, so that many small ones cost little. */
+/**
+ * The part of a log that is in memory: whole frames, packed into blocks, so that many small frames need little memory.
+ */
 
 interface Block {
   readonly start: number
@@ -6,7 +8,7 @@ interface Block {
   used: number
 }
 
-/** Most programs say little: the first block is small. */
+/** The first block is small, because most programs write little. */
 const FIRST_BLOCK_BYTES = 1024
 const BLOCK_BYTES = 16 * 1024
 
@@ -15,7 +17,7 @@ export class Blocks {
   #start = 0
   #end = 0
 
-  /** Positions: bytes from `start` up to `end` are here. */
+  /** The bytes from position `start` up to position `end` are in memory. */
   get start(): number {
     return this.#start
   }
@@ -28,7 +30,7 @@ export class Blocks {
     return this.#end - this.#start
   }
 
-  /** One whole frame, in two parts. A block never begins in the middle of one. */
+  /** Appends one whole frame, in two parts. A block never begins in the middle of a frame. */
   append(header: Uint8Array, payload: Uint8Array): void {
     const length = header.length + payload.length
     let block = this.#blocks.at(-1)
@@ -45,7 +47,7 @@ export class Blocks {
     this.#end += length
   }
 
-  /** What is here from a position on, up to the end of its block; undefined when it is not here. */
+  /** Returns the bytes from a position up to the end of its block. Returns `undefined` when they are not in memory. */
   at(position: number): Buffer | undefined {
     if (position < this.#start || position >= this.#end) return undefined
     let low = 0
@@ -59,7 +61,7 @@ export class Blocks {
     return block.bytes.subarray(position - block.start, block.used)
   }
 
-  /** Where the oldest block ends: what `dropOldest` takes away reaches up to there. */
+  /** The end of the oldest block: `dropOldest` removes everything before it. */
   get oldestEnd(): number {
     const oldest = this.#blocks[0]
     return oldest ? oldest.start + oldest.used : this.#end
@@ -70,7 +72,7 @@ export class Blocks {
     this.#start = this.#blocks[0]?.start ?? this.#end
   }
 
-  /** All of it is elsewhere, or nobody wants it. */
+  /** Drops all blocks, because their content is stored elsewhere or no longer needed. */
   clear(): void {
     this.#blocks = []
     this.#start = this.#end

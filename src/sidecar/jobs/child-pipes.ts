@@ -1,4 +1,4 @@
-/** The ends of a child's input and outputs: real pipes where they can be had, Node's own where not. */
+/** The pipes of a child's input and outputs: real pipes if there are any, otherwise Node's own. */
 import type { ChildProcess } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
@@ -26,7 +26,10 @@ export class ChildPipes {
     this.stdio = [input, this.#stdout?.theirs ?? 'pipe', this.#stderr?.theirs ?? 'pipe']
   }
 
-  /** To be called in the same turn as the spawn: the child has its ends, and ours of them are closed. */
+  /**
+   * Must be called in the same turn as the spawn. The child then has its ends, and this closes the sidecar's copies of
+   * them.
+   */
   attach(child: ChildProcess): ChildStreams {
     for (const pipe of this.#all()) closeSync(pipe.theirs)
     return {
@@ -36,7 +39,7 @@ export class ChildPipes {
     }
   }
 
-  /** Nothing was started. */
+  /** Closes the pipes when no program was started. */
   abandon(): void {
     for (const pipe of this.#all()) {
       closeSync(pipe.theirs)
@@ -60,7 +63,7 @@ function readerOf(pipe: Pipe): Readable {
   return reader
 }
 
-/** Never used again: a process that the program left behind may still read it. */
+/** The pool never reuses this pipe, because a process that the program left behind may still read it. */
 function writerOf(pipe: Pipe): Writable {
   const writer = new Socket({ fd: pipe.ours, readable: false, writable: true })
   writer.once('close', () => pipe.release(false))

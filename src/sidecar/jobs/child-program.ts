@@ -1,4 +1,4 @@
-/** A program with pipes for its input and its two outputs, leading a process group of its own. */
+/** A program with pipes for its input and its two outputs. It leads a process group of its own. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
@@ -11,15 +11,15 @@ import { descendantsOfGroup, isRunning, membersOfGroup, type ProcessMark } from 
 import { type Launch, NotStarted, type Program, type ProgramEnd, type ProgramEvents } from './program.ts'
 
 /**
- * How long a pipe may stay open after its program has ended: what the program itself wrote is in it already, and a
- * process that it left behind may hold it for ever.
+ * How long a pipe may stay open after its program has exited. By then the pipe contains everything that the program
+ * itself wrote, and a process that it left behind may hold the pipe forever.
  */
 const PIPE_GRACE_MS = 200
 
-/** Out of processes, memory or descriptors: nothing ran, and it may work later. */
+/** The system has no processes, memory or descriptors left. Nothing ran, and a later attempt may succeed. */
 const BUSY = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'])
 
-/** Rejects with `NotStarted`, or with `busy` when the sandbox has no process left for it. */
+/** Rejects with `NotStarted`, or with `busy` when the sandbox has no process, memory or descriptor left for it. */
 export async function startChild(
   launch: Launch,
   withInput: boolean,
@@ -55,7 +55,10 @@ class ChildProgram implements Program {
   readonly #stdin: Writable | undefined
   readonly #events: ProgramEvents
   readonly #open: Set<Readable>
-  /** In groups of their own. Once who started them has ended, nothing says any more whose they are: so they are noted before. */
+  /**
+   * Descendants in groups of their own. Once their parent has exited, nothing shows where they came from. Therefore
+   * they are recorded before that.
+   */
   readonly #strays = new Map<number, ProcessMark>()
   #end: ProgramEnd | undefined
   #grace: NodeJS.Timeout | undefined
@@ -75,7 +78,7 @@ class ChildProgram implements Program {
     this.#read('stdout', stdout)
     this.#read('stderr', stderr)
     child.on('error', () => {})
-    // A program that closes its input, or ends, before it has read all of it: what it did not want is dropped.
+    // A program can close its input, or exit, before it has read everything. The rest is dropped.
     stdin?.on('error', () => events.onInputDrain())
     stdin?.on('drain', () => events.onInputDrain())
     child.once('exit', (exitCode, signal) => {
@@ -127,7 +130,7 @@ class ChildProgram implements Program {
   #isGroupAlive(): boolean {
     try {
       process.kill(-this.pid, 0)
-      // There is one, but nobody may have taken notice of its end yet.
+      // The group exists, but its processes may be zombies that no parent has reaped.
       return membersOfGroup(this.pid).length > 0
     } catch {
       return false
@@ -152,7 +155,7 @@ class ChildProgram implements Program {
     })
   }
 
-  /** Counts only while its output is being taken. */
+  /** The time runs only while the sidecar reads the output. */
   #startGrace(): void {
     clearTimeout(this.#grace)
     if (!this.#paused) this.#grace = setTimeout(() => this.#finish(), PIPE_GRACE_MS)
@@ -176,7 +179,7 @@ function send(to: number, signal: NodeJS.Signals): void {
   try {
     process.kill(to, signal)
   } catch {
-    // It is gone.
+    // The process has exited.
   }
 }
 

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FRAME } from '../../lib/frames.ts'
-import { collect, framesOf, sh, TestHost, until } from '../sidecar.fixture.ts'
+import { collectAnswer, framesOf, sh, TestHost, until } from '../sidecar.fixture.ts'
 
 let host: TestHost
 beforeAll(async () => {
@@ -13,7 +13,7 @@ afterAll(async () => {
 })
 
 describe('exec', () => {
-  it('keeps standard output and error apart and tells the real exit code', async () => {
+  it('separates standard output from standard error and reports the real exit code', async () => {
     const { stdout, stderr, result } = await host.run(sh('echo out; echo err >&2; exit 3'))
     expect({ stdout, stderr }).toEqual({ stdout: 'out\n', stderr: 'err\n' })
     expect(result).toMatchObject({
@@ -25,7 +25,7 @@ describe('exec', () => {
     })
   })
 
-  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('takes no job that sets %s', async (name) => {
+  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('refuses a job that sets %s', async (name) => {
     const spec = JSON.stringify(sh('true', { env: { [name]: 'made-up-value' } }))
     const { status, body } = await host.ask('PUT', `/jobs/with-${name}`, Buffer.from(spec))
     expect(status).toBe(400)
@@ -33,12 +33,12 @@ describe('exec', () => {
     expect(String(body)).not.toContain('made-up-value')
   })
 
-  it('tells the signal that ended a program', async () => {
+  it('reports the signal that ended a program', async () => {
     const { result } = await host.run(sh('kill -SEGV $$'))
     expect(result).toMatchObject({ outcome: 'signalled', exitCode: null, signal: 'SIGSEGV' })
   })
 
-  it('gives a program outputs and an input that it can open again by name', async () => {
+  it('gives a program outputs and an input that it can reopen by name', async () => {
     const id = await host.start(
       sh('echo a > /dev/stdout; echo b > /dev/stderr; cat /dev/stdin', { stdin: true }),
     )
@@ -47,7 +47,7 @@ describe('exec', () => {
     expect({ stdout, stderr }).toEqual({ stdout: 'a\nc\n', stderr: 'b\n' })
   })
 
-  it('gives an empty input where none was asked for', async () => {
+  it('gives an empty input when none is requested', async () => {
     expect((await host.run({ kind: 'exec', argv: ['cat'] })).result).toMatchObject({
       outcome: 'exited',
       exitCode: 0,
@@ -57,7 +57,7 @@ describe('exec', () => {
     await host.ask('DELETE', `/jobs/${id}`)
   })
 
-  it('runs in the workspace, or in a folder relative to it, with what the sandbox and the caller set', async () => {
+  it('runs in the workspace, or in a folder relative to it, with the variables of the sandbox and the caller', async () => {
     expect((await host.run(sh('pwd'))).stdout).toBe(`${host.workspace}\n`)
     expect((await host.run(sh('pwd', { cwd: '..' }))).stdout).toBe(`${host.folder}\n`)
     const env = (await host.run(sh('env', { env: { ADDED: 'yes', LANG: 'C' } }))).stdout
@@ -72,12 +72,12 @@ describe('exec', () => {
     ['a program that is missing', { argv: ['/no/such/program'] }, 'ENOENT'],
     ['a file that may not be run', { argv: ['/etc/passwd'] }, 'EACCES'],
     ['a folder that is missing', { argv: ['true'], cwd: '/no/such/folder' }, 'ENOTDIR'],
-  ])('tells that %s was not started', async (_, spec, error) => {
+  ])('reports that %s was not started', async (_, spec, error) => {
     const { result } = await host.run({ kind: 'exec', ...spec })
     expect(result).toMatchObject({ outcome: 'not_started', exitCode: null, error })
   })
 
-  it('ends the whole group at the timeout, politely first', async () => {
+  it('ends the whole group at the timeout, with SIGTERM first', async () => {
     const { stdout, result } = await host.run(
       sh('trap "echo going; exit 9" TERM; sleep 100 & echo $!; wait', { timeoutMs: 300 }),
     )
@@ -86,7 +86,7 @@ describe('exec', () => {
     await until(() => !isRunning(Number(stdout.split('\n')[0])))
   })
 
-  it('kills what does not go by itself', async () => {
+  it('kills a program that ignores SIGTERM', async () => {
     const { result } = await host.run(sh('trap "" TERM; while :; do sleep 0.1; done', { timeoutMs: 100 }))
     expect(result).toMatchObject({ outcome: 'timeout', signal: 'SIGKILL' })
   })
@@ -97,7 +97,7 @@ describe('exec', () => {
     expect(stdout).toHaveLength(100_001)
   })
 
-  it('ends what a program started in a session of its own, as long as it has not let go of it', async () => {
+  it('ends processes in sessions of their own, as long as they descend from the program', async () => {
     const id = await host.start(
       sh(
         "setsid sh -c 'echo $$ > child; sleep 100' & (setsid sleep 60 & echo $! > orphan); echo > parted; wait",
@@ -105,24 +105,24 @@ describe('exec', () => {
     )
     const pidIn = (name: string) => Number(contentOf(join(host.workspace, name)) || 0)
     await until(() => pidIn('child') > 0 && contentOf(join(host.workspace, 'parted')) !== undefined)
-    // Its number is known before it has a session of its own.
+    // Its pid is known before it has a session of its own.
     await until(() => sessionOf(pidIn('orphan')) === pidIn('orphan'))
     const [child, orphan] = [pidIn('child'), pidIn('orphan')]
     expect([isRunning(child), isRunning(orphan)]).toEqual([true, true])
     await host.ask('DELETE', `/jobs/${id}`)
     await until(() => !isRunning(child))
-    // A daemon: nobody who was asked to end is its parent.
+    // This process is a daemon: none of the processes that were signalled is its parent.
     expect(isRunning(orphan)).toBe(true)
     process.kill(orphan, 'SIGKILL')
   })
 
-  it('takes an output of exactly its limit', async () => {
+  it('accepts an output of exactly its limit', async () => {
     expect((await host.run(sh('printf 12345', { maxOutputBytes: 5 }))).result).toMatchObject({
       outcome: 'exited',
     })
   })
 
-  it('passes signals on to the group', async () => {
+  it('sends signals to the whole group', async () => {
     const id = await host.start(
       sh('trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.05; done'),
     )
@@ -132,21 +132,21 @@ describe('exec', () => {
     expect((await host.ask('POST', `/jobs/${id}/signal`, { signal: 'SIGUSR1' })).status).toBe(409)
   })
 
-  it('refuses a signal that there is not', async () => {
+  it('refuses a signal that does not exist', async () => {
     const id = await host.start(sh('sleep 10'))
     expect((await host.ask('POST', `/jobs/${id}/signal`, { signal: 'SIGNONE' })).status).toBe(400)
     await host.ask('DELETE', `/jobs/${id}`)
   })
 
-  it('ends when the program has, though something that it left behind holds its output', async () => {
+  it('ends when the program has exited, although a process that it left behind holds its output open', async () => {
     const { stdout, result } = await host.run(sh('(sleep 1; echo late; echo alive > survived) & echo done'))
     expect(result).toMatchObject({ outcome: 'exited', exitCode: 0 })
     expect(stdout).toBe('done\n')
-    // It is not killed by a closed pipe either.
+    // A closed pipe does not kill that process either.
     await until(() => contentOf(join(host.workspace, 'survived')) === 'alive\n')
   })
 
-  it('makes the kernel take its programs first', async () => {
+  it('makes the kernel kill its programs first when memory runs out', async () => {
     const { stdout } = await host.run(
       sh('sleep 0.3; cat /proc/self/oom_score_adj; cat /proc/$$/oom_score_adj'),
     )
@@ -162,7 +162,7 @@ describe('exec', () => {
     expect((await host.ask('PUT', `/jobs/${id}`, sh('echo other'))).status).toBe(409)
   })
 
-  it('runs a hundred at once', async () => {
+  it('runs a hundred jobs at once', async () => {
     const runs = await Promise.all(
       Array.from({ length: 100 }, (_, index) =>
         host.run(sh(`echo ${index}; echo ${index} >&2; exit ${index}`)),
@@ -174,7 +174,7 @@ describe('exec', () => {
     )
   })
 
-  it('cancels and forgets a job that is deleted, and its readers learn it', async () => {
+  it('cancels and forgets a deleted job, and its readers get the outcome', async () => {
     const id = host.newJobId()
     const following = host.run(sh('sleep 100'), id)
     await until(async () => (await host.ask('GET', `/jobs/${id}`)).status === 200)
@@ -185,7 +185,7 @@ describe('exec', () => {
 })
 
 describe('input', () => {
-  it('ignores what has arrived before and refuses a hole', async () => {
+  it('ignores bytes that arrived before, and refuses a gap', async () => {
     const id = await host.start({ kind: 'exec', argv: ['cat'], stdin: true })
     const post = (offset: number, text: string, end = 0) =>
       host.json('POST', `/jobs/${id}/input?offset=${offset}&end=${end}`, Buffer.from(text))
@@ -199,7 +199,7 @@ describe('input', () => {
     expect(frames.find((frame) => frame.type === FRAME.ack)?.payload.toString()).toBe('{"offset":6}')
   })
 
-  it('does not take a body that broke off for the end of the input', async () => {
+  it('does not treat a body that broke off as the end of the input', async () => {
     const id = await host.start({ kind: 'exec', argv: ['cat'], stdin: true })
     const broken = host.request('POST', `/jobs/${id}/input?offset=0&end=1`)
     broken.write('half')
@@ -210,17 +210,17 @@ describe('input', () => {
     const cancelled = host.request('POST', `/jobs/${id}/input?offset=4&end=1`)
     cancelled.write(' and')
     await until(async () => (await status(id)).inputOffset === 8)
-    // As the host does it: `close()` of Node would end the body before it cancels the stream.
+    // The host cancels a request like this. Node's `close()` would end the body before it cancels the stream.
     cancelled.destroy()
     await host.ask('POST', `/jobs/${id}/input?offset=8&end=1`, Buffer.from(' whole'))
     expect((await host.output(id)).stdout).toBe('half and whole')
   })
 
-  it('holds the sender up while the program does not read', async () => {
+  it('holds back the sender while the program does not read', async () => {
     const id = await host.start(sh('while [ ! -e go ]; do sleep 0.05; done; wc -c', { stdin: true }))
     const bytes = 8 * 1024 * 1024
     const posting = host.request('POST', `/jobs/${id}/input?offset=0&end=1`)
-    const answer = collect(posting)
+    const answer = collectAnswer(posting)
     posting.end(Buffer.alloc(bytes))
     await until(async () => (await status(id)).inputOffset > 0)
     const held = (await status(id)).inputOffset
@@ -230,18 +230,18 @@ describe('input', () => {
     expect((await host.output(id)).stdout.trim()).toBe(String(bytes))
   })
 
-  it('drops what a program does not want to read', async () => {
+  it('drops input that a program does not read', async () => {
     const id = await host.start(sh('exec <&-; sleep 0.3; echo fine', { stdin: true }))
     const answer = await host.ask('POST', `/jobs/${id}/input?offset=0&end=1`, Buffer.alloc(3 * 1024 * 1024))
     expect(answer.status).toBe(200)
     expect((await host.output(id)).stdout).toBe('fine\n')
   })
 
-  it('tells a reader how much has arrived', async () => {
+  it('reports to a reader how much input has arrived', async () => {
     const id = await host.start(sh('cat >/dev/null', { stdin: true }))
     const reading = host.request('GET', `/jobs/${id}/output`)
     reading.end()
-    const answer = collect(reading)
+    const answer = collectAnswer(reading)
     await host.ask('POST', `/jobs/${id}/input?offset=0`, Buffer.from('12345'))
     await host.ask('POST', `/jobs/${id}/input?offset=5&end=1`, Buffer.from('678'))
     const acks = framesOf((await answer).body).filter((frame) => frame.type === FRAME.ack)

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { collect, sh, TestHost, until } from '../sidecar.fixture.ts'
+import { collectAnswer, sh, TestHost, until } from '../sidecar.fixture.ts'
 
 let host: TestHost
 beforeAll(async () => {
@@ -18,10 +18,13 @@ const offsetOf = async (id: string): Promise<number> => {
   return value.inputOffset
 }
 
-/** A sender whose body stays open. */
+/** Opens an input request whose body stays open. */
 function open(id: string, query: string) {
   const stream = host.request('POST', `/jobs/${id}/input?${query}`)
-  const answer = collect(stream).then(({ status, body }) => ({ status, ...JSON.parse(body.toString()) }))
+  const answer = collectAnswer(stream).then(({ status, body }) => ({
+    status,
+    ...JSON.parse(body.toString()),
+  }))
   return { write: (text: string) => stream.write(text), end: (text = '') => stream.end(text), answer }
 }
 
@@ -35,8 +38,8 @@ const ask = async (id: string, query: string, text = '') => {
   return { status: answer.status, ...answer.value }
 }
 
-describe('whose turn it is to feed a job', () => {
-  it('is taken at once from a sender that is silent, who is told how much of theirs arrived', async () => {
+describe('the turn to send input to a job', () => {
+  it('is taken at once from a silent sender, which gets the offset that arrived', async () => {
     const id = await cat()
     const first = open(id, 'offset=0&end=1&turn=one')
     first.write('one ')
@@ -47,7 +50,7 @@ describe('whose turn it is to feed a job', () => {
     expect((await host.output(id)).stdout).toBe('one two')
   })
 
-  it('is taken from one who has sent nothing yet', async () => {
+  it('is taken from a sender that has sent nothing yet', async () => {
     const id = await cat()
     const first = open(id, 'offset=0&end=1&turn=one')
     expect(await ask(id, 'offset=0&turn=two&take=1')).toEqual({ status: 200, offset: 0 })
@@ -55,7 +58,7 @@ describe('whose turn it is to feed a job', () => {
     await host.ask('DELETE', `/jobs/${id}`)
   })
 
-  it('does not go back to who lost it, however they go on', async () => {
+  it('does not return to a sender that lost it, whatever it sends', async () => {
     const id = await cat()
     expect(await ask(id, 'offset=0&turn=one', 'one ')).toEqual({ status: 200, offset: 4 })
     const second = open(id, 'offset=4&end=1&turn=two&take=1')
@@ -68,7 +71,7 @@ describe('whose turn it is to feed a job', () => {
     expect((await host.output(id)).stdout).toBe('one two more')
   })
 
-  it('stays with who has it when their connection is lost', async () => {
+  it('stays with its sender when the connection is lost', async () => {
     const id = await cat()
     const first = host.request('POST', `/jobs/${id}/input?offset=0&end=1&turn=one`)
     first.write('one ')
@@ -81,7 +84,7 @@ describe('whose turn it is to feed a job', () => {
     expect((await host.output(id)).stdout).toBe('one more')
   })
 
-  it('is taken by each request that says nothing of it, and is not given back', async () => {
+  it('is taken by each request without a turn id, and is not returned', async () => {
     const id = await cat()
     const first = open(id, 'offset=0&end=1&turn=one')
     expect(await ask(id, 'offset=0', 'new ')).toEqual({ status: 200, offset: 4 })
@@ -91,10 +94,10 @@ describe('whose turn it is to feed a job', () => {
     expect((await host.output(id)).stdout).toBe('new newer')
   })
 
-  it('is taken from one who waits for a program that does not read', async () => {
+  it('is taken from a sender that waits for a program that does not read', async () => {
     const id = await host.start(sh('while [ ! -e go ]; do sleep 0.05; done; wc -c', { stdin: true }))
     const first = host.request('POST', `/jobs/${id}/input?offset=0&end=1&turn=one`)
-    const reported = collect(first)
+    const reported = collectAnswer(first)
     first.write(Buffer.alloc(4 * 1024 * 1024))
     await until(async () => (await offsetOf(id)) > 0)
     const { offset } = await ask(id, 'offset=0&turn=two&take=1')
@@ -107,7 +110,7 @@ describe('whose turn it is to feed a job', () => {
     expect((await host.output(id)).stdout.trim()).toBe(String(offset + 3))
   })
 
-  it('changes between two bytes, wherever it does: none is lost, doubled or out of order', async () => {
+  it('changes between any two bytes, and no byte is lost, doubled or out of order', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(3), { minLength: 2, maxLength: 12 }), async (lengths) => {
         const id = await cat()
@@ -115,7 +118,8 @@ describe('whose turn it is to feed a job', () => {
         let sentBefore = ''
         let expected = ''
         for (const [index, parts] of lengths.entries()) {
-          // Not waited for: what was written lies anywhere on its way when the next one takes over.
+          // The test does not wait for the bytes that were sent before. They can be anywhere on their way when the next
+          // sender takes over.
           const { offset } = await ask(id, `offset=0&turn=t${index}&take=1`)
           expect(offset).toBeGreaterThanOrEqual(expected.length)
           expected += sentBefore.slice(0, offset - expected.length)
@@ -136,17 +140,17 @@ describe('whose turn it is to feed a job', () => {
     )
   })
 
-  it('on one connection, takes over only after all that was sent before', async () => {
+  it('changes, on one connection, only after everything that was sent before', async () => {
     const id = await cat()
     const first = open(id, 'offset=0&turn=one')
     first.write('all of it')
-    // Directly after: nothing was answered in between.
+    // This request follows directly: no response arrived in between.
     expect(await ask(id, 'offset=0&turn=two&take=1')).toEqual({ status: 200, offset: 9 })
     expect(await first.answer).toMatchObject({ status: 412, offset: 9 })
     await host.ask('DELETE', `/jobs/${id}`)
   })
 
-  it('has a name of a few letters', async () => {
+  it('refuses an id that is empty, too long, or contains a space', async () => {
     const id = await cat()
     for (const turn of ['', 'a b', 'x'.repeat(65)])
       expect(await ask(id, `offset=0&turn=${encodeURIComponent(turn)}`)).toMatchObject({ status: 400 })

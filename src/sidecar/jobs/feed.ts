@@ -1,10 +1,13 @@
-/** Carries the body of one request into a job's input, until it ends or somebody else takes over. */
+/** Writes the body of one request to a job's input, until the body ends or another sender takes over. */
 import type { ServerHttp2Stream } from 'node:http2'
 import { SidecarError } from '../router.ts'
 import type { Feeder, InputTurn } from './input-lock.ts'
 import type { Job } from './job.ts'
 
-/** Resolves with the offset after the body's last byte. Whoever lost the turn is told how much of theirs arrived. */
+/**
+ * Resolves with the offset after the body's last byte. Rejects with `changed` when another sender has taken over. If
+ * this request lost the turn, the error has the offset that arrived.
+ */
 export async function feedFrom(
   stream: ServerHttp2Stream,
   job: Job,
@@ -12,11 +15,11 @@ export async function feedFrom(
   turn: InputTurn,
 ): Promise<number> {
   const body = new Body(stream, job, offset)
-  if (!job.turns.begin(turn, body)) throw takenOverError(job)
+  if (!job.inputLock.begin(turn, body)) throw takenOverError(job)
   try {
     return await body.carry()
   } finally {
-    job.turns.end(body)
+    job.inputLock.end(body)
     job.touch()
   }
 }
@@ -26,7 +29,7 @@ class Body implements Feeder {
   readonly #job: Job
   readonly #lost = Promise.withResolvers<void>()
   #offset: number
-  /** Of the job's whole input, when the turn was lost. */
+  /** The offset of the job's whole input when this request lost the turn. */
   #arrived: number | undefined
   #wake: () => void = () => {}
 
@@ -37,14 +40,15 @@ class Body implements Feeder {
   }
 
   onTakeOver(): void {
-    // What lies here came before whoever takes over did. Not while the program is full: its memory has to stay bounded.
+    // The bytes that wait here came before the other sender took over. They are not read while the program's input is
+    // full, because memory has to stay bounded.
     const chunk: Buffer | null = this.#job.hasInputCapacity ? this.#stream.read() : null
     if (chunk !== null) this.#take(chunk).catch(() => {})
     this.#arrived = this.#job.inputOffset
     this.#lost.resolve()
   }
 
-  /** With `read()`, not as an iterator: that may hold a chunk which neither side knows of when the turn is lost. */
+  /** Uses `read()` and no iterator. An iterator may hold a chunk that neither side counts when the turn is lost. */
   async carry(): Promise<number> {
     const wake = () => this.#wake()
     for (const event of EVENTS) this.#stream.on(event, wake)

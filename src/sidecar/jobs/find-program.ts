@@ -1,9 +1,11 @@
-/** Finds a program as `execvp` would, so that one that is missing is told before anything is forked. */
+/** Finds a program as `execvp` would, so that a missing program is reported before a process is forked. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Launch, NotStarted } from './program.ts'
 
-/** The path to run. Throws `NotStarted` with ENOENT, or EACCES when there is one that may not be run. */
+/**
+ * Returns the path to run. Throws `NotStarted` with ENOENT, or with EACCES when the file exists but cannot be executed.
+ */
 export function findProgram({ argv, cwd, env }: Launch): string {
   const name = argv[0]!
   if (name.includes('/')) return runnable(resolve(cwd, name))
@@ -18,7 +20,7 @@ export function findProgram({ argv, cwd, env }: Launch): string {
   throw reason
 }
 
-/** Throws `NotStarted` with ENOTDIR when there is no such folder to work in. */
+/** Throws `NotStarted` with ENOTDIR when the working folder does not exist. */
 export function requireFolder(path: string): void {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
   if (!isFolder) throw new NotStarted('ENOTDIR')

@@ -19,18 +19,18 @@ afterAll(async () => {
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
 
-/** Without what is only waiting to be collected. */
+/** Collects garbage first, so that only buffers in use count. */
 function arrayBufferBytes(): number {
   collect()
   return process.memoryUsage().arrayBuffers
 }
 
-/** About 1 MB, more than memory holds, in pieces of many sizes on both outputs. */
+/** Writes about 1 MB, more than the log's memory, in pieces of many sizes on both outputs. */
 const TALKING =
   'i=0; while [ $i -lt 150 ]; do head -c $((i * 99)) /dev/zero; echo "out $i"; echo "err $i" >&2; i=$((i+1)); done; exit 5'
 
 describe('following a job', () => {
-  it('gives no byte twice and none never, wherever the line is cut', async () => {
+  it('delivers every byte exactly once, wherever the connection is cut', async () => {
     const id = await host.start(sh(TALKING))
     const whole = await host.ask('GET', `/jobs/${id}/output`)
     expect(outputOf(whole.body).result.exitCode).toBe(5)
@@ -48,11 +48,11 @@ describe('following a job', () => {
     )
   })
 
-  it('goes on while it is being written and the line is cut again and again', async () => {
+  it('continues while the job writes and the connection is cut again and again', async () => {
     const id = await host.start(sh('i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done'))
     const parts: Frame[] = []
     while (parts.at(-1)?.type !== FRAME.exit) {
-      // More than a frame, or it would never get on.
+      // This is more than one frame. Otherwise the reader would never advance.
       parts.push(...(await readSome(id, lengthInLog(parts), 70_000)))
       host.session.destroy()
       host.connect()
@@ -63,16 +63,16 @@ describe('following a job', () => {
     expect(text.toString()).toBe(Array.from({ length: 30_000 }, (_, index) => `line ${index}\n`).join(''))
   })
 
-  it('leaves no file behind that has a name', async () => {
+  it('leaves no file in the spill folder', async () => {
     await host.run(sh('head -c 2000000 /dev/zero'))
     expect(readdirSync(join(host.folder, 'spill'))).toEqual([])
   })
 
-  it('keeps what nobody reads on the disk, not in memory', async () => {
+  it('stores unread output on the disk, not in memory', async () => {
     const bytes = 64 * 1024 * 1024
     const before = arrayBufferBytes()
     const id = await host.start(sh(`head -c ${bytes} /dev/zero`))
-    // A reader that takes the beginning and then nothing more.
+    // This reader takes the beginning and then stops reading.
     const stalled = host.request('GET', `/jobs/${id}/output`)
     stalled.end()
     await until(async () => (await status(id)).state === 'ended')
@@ -84,7 +84,7 @@ describe('following a job', () => {
     await host.ask('DELETE', `/jobs/${id}`)
   })
 
-  it('keeps little of what its reader acknowledges', async () => {
+  it('keeps little of the output that its reader acknowledges', async () => {
     const bytes = 50_000_000
     const id = host.newJobId()
     const stream = host.request('PUT', `/jobs/${id}?attach=1`)
@@ -113,13 +113,13 @@ describe('following a job', () => {
     await host.ask('POST', `/jobs/${id}/ack?position=${position}`)
     const { first } = await status(id)
     expect(position - first).toBeLessThan(2 * LIMITS.logMemoryBytes + 100_000)
-    // Who comes late is told what is missing, and how it ended.
+    // A later reader gets a gap for the missing output, and the exit frame.
     const later = framesOf((await host.ask('GET', `/jobs/${id}/output`)).body)
     expect(JSON.parse(later[0]!.payload.toString())).toEqual({ from: 0, to: first })
     expect(later.at(-1)?.type).toBe(FRAME.exit)
   })
 
-  it('serves many readers at once, each from where it stands', async () => {
+  it('serves many readers at once, each from its own position', async () => {
     const id = host.newJobId()
     const readers = [host.run(sh('for i in 1 2 3 4 5; do echo $i; sleep 0.05; done'), id)]
     await until(async () => (await host.ask('GET', `/jobs/${id}`)).status === 200)
@@ -139,7 +139,7 @@ describe('following a job', () => {
 })
 
 describe('tar', () => {
-  it('packs a folder through a window and unpacks it elsewhere, whole', async () => {
+  it('packs a folder through a window and unpacks it elsewhere without a loss', async () => {
     for (const [index, bytes] of [0, 10, 70_000, 9_000_000].entries()) {
       writeFileSync(join(host.workspace, `file-${index}`), Buffer.alloc(bytes, index))
     }
@@ -148,7 +148,7 @@ describe('tar', () => {
     let position = 0
     let ended = false
     while (!ended) {
-      // Cut again and again: what was not acknowledged is there again.
+      // The connection is cut again and again. Output that was not acknowledged is still there.
       const frames = await readSome(packing, position, 3_000_000)
       position += lengthInLog(frames)
       archive.push(...frames.filter((frame) => frame.type === FRAME.stdout).map((frame) => frame.payload))
@@ -162,7 +162,7 @@ describe('tar', () => {
     expect(result.exitCode).toBe(0)
   })
 
-  it('stops packing while nobody acknowledges', async () => {
+  it('stops packing while no reader acknowledges', async () => {
     closeSync(openSync(join(host.folder, 'large'), 'w'))
     await host.run(sh('head -c 40000000 /dev/zero > ../large'))
     const id = await host.start({ kind: 'tar-out', path: '../large' })
@@ -173,7 +173,7 @@ describe('tar', () => {
     await host.ask('DELETE', `/jobs/${id}`)
   })
 
-  it('tells of a path that is not there', async () => {
+  it('reports a path that does not exist', async () => {
     const { result, stderr } = await host.run({ kind: 'tar-out', path: 'nothing' })
     expect(result.exitCode).toBe(2)
     expect(stderr).toContain('nothing')
@@ -184,7 +184,7 @@ function payloadsOf(frames: readonly Frame[]): Buffer {
   return Buffer.concat(frames.map((frame) => frame.payload))
 }
 
-/** Reads about so many bytes from a position and then cuts the line; whole frames of the log only. */
+/** Reads about this many bytes from a position, and then cuts the connection. Returns only whole frames of the log. */
 async function readSome(id: string, after: number, bytes: number): Promise<Frame[]> {
   const stream = host.request('GET', `/jobs/${id}/output?after=${after}`)
   stream.end()

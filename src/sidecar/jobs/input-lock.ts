@@ -1,15 +1,23 @@
-/** Whose turn it is to feed a job: one sender at a time, and who lost the turn does not get it back unasked. */
+/**
+ * Decides which sender may send input to a job: one at a time. A sender that lost the turn does not get it back unless
+ * it takes it.
+ */
 
-/** What a request for input says of its sender. */
+/** The sender of a request for input. */
 export interface InputTurn {
-  /** Chosen by the sender, the same for each of its requests. Without it, each request takes over as somebody new. */
+  /**
+   * The sender chooses this id and uses it in each of its requests. A request without an id takes over as a new sender.
+   */
   readonly id: string | undefined
-  /** It takes over from whoever has the turn; otherwise it goes on, and only if nobody has taken over. */
+  /** True: this request takes over from the current sender. False: it continues, if no other sender has taken over. */
   readonly take: boolean
 }
 
 export interface Feeder {
-  /** Somebody else's turn begins when this returns: what has come by now still counts, and nothing after it. */
+  /**
+   * The turn of the other sender begins when this returns. Bytes that have arrived by now still count, and later bytes
+   * do not.
+   */
   onTakeOver(): void
 }
 
@@ -17,22 +25,22 @@ export class InputLock {
   #owner: string | symbol | undefined
   #feeder: Feeder | undefined
 
-  /** Somebody sends at this moment, or could. */
+  /** A request that sends input is open. */
   get isFed(): boolean {
     return this.#feeder !== undefined
   }
 
-  /** False: it is the turn of somebody else, who took over. */
+  /** Returns false when another sender has taken over. */
   begin({ id, take }: InputTurn, feeder: Feeder): boolean {
     if (id !== undefined && !take && this.#owner !== undefined && this.#owner !== id) return false
     this.#owner = id ?? Symbol('somebody new')
-    // Also from an earlier request of the same sender, which is broken by now.
+    // This also ends an earlier request of the same sender, which is broken by now.
     this.#feeder?.onTakeOver()
     this.#feeder = feeder
     return true
   }
 
-  /** The turn stays with who had it, until it is taken. */
+  /** The sender keeps the turn until another one takes it. */
   end(feeder: Feeder): void {
     if (this.#feeder === feeder) this.#feeder = undefined
   }

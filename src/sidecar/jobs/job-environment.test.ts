@@ -15,7 +15,7 @@ afterEach(() => rmSync(home, { recursive: true }))
 const pathOf = (own: Record<string, string> = {}, added: Record<string, string> = {}) =>
   environmentOf({ home, workspace: home, gatewayPort: 1, own }, added).PATH
 
-it('programs are looked for in the home first, then in what was added to it, then in the system', () => {
+it('searches for programs in the home first, then in the added harnesses, then in the system', () => {
   expect(pathOf()).toBe(`${home}/.local/bin:${SYSTEM}`)
   const added = `${home}/.local/share/craik-harnesses`
   for (const name of ['kimi', 'codex', '.gemini-coming', 'a:b'])
@@ -23,17 +23,17 @@ it('programs are looked for in the home first, then in what was added to it, the
   expect(pathOf()).toBe(`${home}/.local/bin:${added}/codex/bin:${added}/kimi/bin:${SYSTEM}`)
 })
 
-it('what the sandbox was started with stays behind it, and what the caller says counts alone', () => {
+it("appends the PATH of the sandbox to the folders of the home, and uses only the caller's PATH if there is one", () => {
   expect(pathOf({ PATH: '/bin' })).toBe(`${home}/.local/bin:/bin`)
   expect(pathOf({ PATH: '/bin' }, { PATH: '/mine' })).toBe('/mine')
 })
 
-it('what pip installs goes to the home, where the system cannot be written', () => {
+it('makes pip install to the home, because the system is read-only', () => {
   const environment = environmentOf({ home, workspace: home, gatewayPort: 1, own: {} })
   expect(environment).toMatchObject({ PYTHONUSERBASE: `${home}/.local`, PIP_BREAK_SYSTEM_PACKAGES: '1' })
 })
 
-it('any number of folders there does not make it longer than a program takes', () => {
+it('limits the length of PATH, however many harness folders there are', () => {
   for (let at = 0; at < 200; at++)
     mkdirSync(join(home, '.local/share/craik-harnesses', `h${at}`), { recursive: true })
   expect(pathOf()!.split(':').length).toBeLessThan(50)

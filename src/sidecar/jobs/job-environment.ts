@@ -1,4 +1,4 @@
-/** What a program inside finds in its environment when nobody says otherwise. */
+/** The default environment of programs in the sandbox. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { INSIDE, SIDECAR_ENV } from '../protocol.ts'
@@ -7,16 +7,16 @@ export interface JobFolders {
   readonly home: string
   readonly workspace: string
   readonly gatewayPort: number
-  /** What the sidecar itself was started with. */
+  /** The environment that the sidecar itself was started with. */
   readonly own: Readonly<Record<string, string | undefined>>
 }
 
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** More than there are; a program of the sandbox's own may put any number of folders there. */
+/** There are fewer harnesses than this. A program in the sandbox can create any number of folders. */
 const MAX_HARNESSES = 32
 
-/** Names that are the sidecar's own business. */
+/** Variables that only the sidecar itself uses. */
 const HIDDEN = new Set<string>([
   ...Object.values(SIDECAR_ENV),
   'NODE_COMPILE_CACHE',
@@ -27,7 +27,7 @@ const HIDDEN = new Set<string>([
   '_',
 ])
 
-/** The sandbox's own names over the defaults, and the caller's over both. */
+/** Returns the defaults, overridden by the sandbox's variables, and both overridden by the caller's. */
 export function environmentOf(
   folders: JobFolders,
   added: Readonly<Record<string, string>> = {},
@@ -46,7 +46,8 @@ export function environmentOf(
     HTTPS_PROXY: gateway,
     http_proxy: gateway,
     https_proxy: gateway,
-    // Nothing can be installed for the whole system: what pip installs goes to the home, beside what npm does.
+    // Programs cannot install anything for the whole system. pip therefore installs to the home, beside what npm
+    // installs.
     PIP_BREAK_SYSTEM_PACKAGES: '1',
     PIP_DISABLE_PIP_VERSION_CHECK: '1',
     PYTHONUSERBASE: join(folders.home, '.local'),
@@ -56,13 +57,13 @@ export function environmentOf(
   for (const [name, value] of Object.entries(folders.own)) {
     if (value !== undefined && !HIDDEN.has(name) && !name.startsWith('CRAIK_')) env[name] = value
   }
-  // What the sidecar was started with may point at the host's home where it has no root of its own.
+  // In a sandbox without a root file system of its own, the sidecar's variables may name the host's home.
   env.HOME = folders.home
   env.PATH = [...ownFolders(folders.home), env.PATH].join(':')
   return { ...env, ...added }
 }
 
-/** What was installed or added by whoever works here comes first, then what the sandbox was made with. */
+/** Programs that were installed or added in this sandbox come first. Then come those that it was created with. */
 function ownFolders(home: string): string[] {
   return [
     join(home, '.local/bin'),
@@ -71,7 +72,7 @@ function ownFolders(home: string): string[] {
   ]
 }
 
-/** One that is being put there begins with a dot. A colon would make two of one. */
+/** A harness that is being installed has a name that begins with a dot. A colon would split a name in two. */
 function binFolders(folder: string): string[] {
   try {
     const names = readdirSync(folder).filter((name) => !name.startsWith('.') && !name.includes(':'))

@@ -19,7 +19,7 @@ function newLog(mode: LogMode, options: Partial<LogOptions> = {}): JobLog {
   return new JobLog({ mode, memoryBytes: MEMORY_BYTES, spillFolder: folder, onDrain: () => {}, ...options })
 }
 
-/** A folder that cannot be: its parent is a file. */
+/** Returns a folder that cannot exist, because its parent is a file. */
 function noFolder(): string {
   writeFileSync(join(folder, 'file'), '')
   return join(folder, 'file', 'spill')
@@ -46,8 +46,8 @@ function reader(position: number, sinceMs = Number.NEGATIVE_INFINITY): LogReader
   return { position, sinceMs, wake() {} }
 }
 
-describe('a log that spills', () => {
-  it('gives every frame from every position, in order, whatever is in memory and what on disk', async () => {
+describe('a log that spills to disk', () => {
+  it('returns every frame from every position, in order, from memory and from disk', async () => {
     const frame = fc.tuple(fc.constantFrom(FRAME.stdout, FRAME.stderr), fc.integer({ min: 1, max: 3000 }))
     await fc.assert(
       fc.asyncProperty(fc.array(frame, { minLength: 1, maxLength: 40 }), async (provided) => {
@@ -71,7 +71,7 @@ describe('a log that spills', () => {
     )
   })
 
-  it('cuts what is larger than a frame may be', async () => {
+  it('splits a payload that is larger than a frame', async () => {
     const log = newLog('spill')
     log.append(FRAME.stdout, Buffer.alloc(300_000, 7))
     const frames = await framesFrom(log, 0)
@@ -79,14 +79,14 @@ describe('a log that spills', () => {
     log.close()
   })
 
-  it('says that no frame begins where none does', async () => {
+  it('throws when no frame begins at a position', async () => {
     const log = newLog('spill')
     log.append(FRAME.stdout, Buffer.alloc(100, 0xff))
     expect(() => log.read(3)).toThrow(RangeError)
     log.close()
   })
 
-  it('holds the program up when the disk takes nothing and nobody reads', () => {
+  it('pauses the program when the disk takes nothing and there is no reader', () => {
     const log = newLog('spill', { spillFolder: noFolder() })
     let appended = 0
     const fill = async () => {
@@ -98,18 +98,18 @@ describe('a log that spills', () => {
     return fill().then(async () => {
       expect(log.memoryBytes).toBeLessThan(3 * MEMORY_BYTES)
       expect(log.first).toBe(0)
-      // Whoever reads now gets all of it.
+      // A reader that comes now gets all of it.
       const following = reader(0)
       log.addReader(following)
       const frames = await framesFrom(log, 0)
       expect(frames).toHaveLength(appended)
-      // And makes room by that.
+      // It thereby frees memory.
       following.position = log.position
       log.readerMoved()
-      // A try to write may be under way: room is made when it has failed.
+      // A write to the disk may be in progress. Memory is freed when that write has failed.
       await until(() => log.hasCapacity)
       await fill()
-      // A reader that comes back for what is gone is told what is missing.
+      // A reader that returns for dropped frames gets a gap.
       const [gap] = await readFrom(log, 0)
       expect(gap).toEqual({ from: 0, to: log.first })
       expect(log.first).toBeGreaterThan(0)
@@ -118,7 +118,7 @@ describe('a log that spills', () => {
     })
   })
 
-  it('can be put away when its job has ended, and read all the same', async () => {
+  it('can be moved to disk after its job has ended, and remains readable', async () => {
     for (const mode of ['spill', 'ring', 'window'] as const) {
       const log = newLog(mode)
       for (let index = 0; index < 5; index++) log.append(FRAME.stdout, Buffer.alloc(500, index))
@@ -132,10 +132,10 @@ describe('a log that spills', () => {
   })
 })
 
-describe('a log that spills and is acknowledged', () => {
+describe('a log that spills to disk and is acknowledged', () => {
   const SMALL = { spillFileBytes: 2 * MEMORY_BYTES }
 
-  /** Frames that say which they are, so that one that is doubled or lost shows. */
+  /** Writes numbered frames, so that the test detects a doubled or lost frame. */
   async function write(log: JobLog, from: number, count: number): Promise<void> {
     for (let index = from; index < from + count; index++) {
       const payload = Buffer.alloc(4 + ((index * 37) % 1500), index)
@@ -148,11 +148,11 @@ describe('a log that spills and is acknowledged', () => {
   const countFrom = (first: number, end: number) =>
     Array.from({ length: end - first }, (_, index) => first + index)
 
-  it('loses and doubles nothing for a reader that is cut, comes back, and acknowledges what it has', async () => {
+  it('loses and doubles nothing for a reader that disconnects, returns, and acknowledges what it has', async () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('write' as const), count: fc.integer({ min: 1, max: 30 }) }),
       fc.record({ do: fc.constant('read' as const), count: fc.integer({ min: 1, max: 12 }) }),
-      // A cut loses pieces that were on the way: the reader stands where it stood some pieces before.
+      // A cut loses pieces that were on their way: the reader is back at its position some pieces before.
       fc.record({ do: fc.constant('cut' as const), count: fc.integer({ min: 1, max: 4 }) }),
       fc.record({ do: fc.constant('acknowledge' as const), count: fc.constant(0) }),
       fc.record({ do: fc.constant('park' as const), count: fc.constant(0) }),
@@ -162,7 +162,7 @@ describe('a log that spills and is acknowledged', () => {
         const log = newLog('spill', SMALL)
         let written = 0
         let acknowledged = 0
-        // Where the reader stood before each piece that it has not acknowledged.
+        // The reader's position before each piece that it has not acknowledged.
         const taken: { at: number; frames: Frame[] }[] = []
         const stored: Frame[] = []
         let at = 0
@@ -194,7 +194,7 @@ describe('a log that spills and is acknowledged', () => {
         acknowledge()
         expect(stored.at(-1)?.type).toBe(FRAME.exit)
         expect(stored.slice(0, -1).map(numberOf)).toEqual(countFrom(0, written))
-        // Nothing of it is on the disk now but its end, which a late reader sees, after a gap.
+        // Only the end of the log is left. A late reader gets it after a gap.
         expect(log.spillBytes).toBe(0)
         const later = await readFrom(log, 0)
         if (log.first > 0) expect(later[0]).toEqual({ from: 0, to: log.first })
@@ -214,7 +214,7 @@ describe('a log that spills and is acknowledged', () => {
     log.close()
   })
 
-  it('tells a reader that is behind what another has acknowledged, while it runs and after', async () => {
+  it('returns a gap to a reader that is behind what another one has acknowledged', async () => {
     const log = newLog('spill', SMALL)
     await write(log, 0, 300)
     const before = log.spillBytes
@@ -230,7 +230,7 @@ describe('a log that spills and is acknowledged', () => {
     log.close()
   })
 
-  it('closes the files of what was acknowledged, however much passes through it', async () => {
+  it('closes the files of acknowledged output, however much passes through them', async () => {
     const log = newLog('spill', SMALL)
     const files = () =>
       readdirSync('/proc/self/fd').filter((fd) => {
@@ -252,7 +252,7 @@ describe('a log that spills and is acknowledged', () => {
     await until(() => files() === 0)
   })
 
-  it('takes few files for much that nobody acknowledged', async () => {
+  it('uses few files for much output that no reader acknowledged', async () => {
     const log = newLog('spill', { spillFileBytes: 1024 })
     for (let index = 0; index < 2000; index++) {
       log.append(FRAME.stdout, Buffer.alloc(1500))
@@ -264,7 +264,7 @@ describe('a log that spills and is acknowledged', () => {
     log.close()
   })
 
-  it('holds the program up that is far ahead of a reader that acknowledges, until it follows or leaves', async () => {
+  it('pauses a program that is far ahead of an acknowledging reader, until the reader catches up or disconnects', async () => {
     let capacities = 0
     const log = newLog('spill', { ...SMALL, aheadBytes: 20_000, onDrain: () => capacities++ })
     const following = reader(0)
@@ -278,7 +278,7 @@ describe('a log that spills and is acknowledged', () => {
       }
     }
     await append()
-    // Nobody has acknowledged anything: it is kept for whoever comes.
+    // No reader has acknowledged anything, so the log keeps everything for later readers.
     expect(log.position).toBe(30 * 1005)
     following.position = 1005
     log.acknowledge(1005)
@@ -295,7 +295,7 @@ describe('a log that spills and is acknowledged', () => {
     log.close()
   })
 
-  it('goes on with the disk when there is space on it again', async () => {
+  it('uses the disk again when it has free space', async () => {
     const log = newLog('spill', { ...SMALL, spillFolder: noFolder() })
     for (let index = 0; log.hasCapacity; index++) {
       log.append(FRAME.stdout, Buffer.alloc(500, index))
@@ -313,7 +313,7 @@ describe('a log that spills and is acknowledged', () => {
     log.close()
   })
 
-  it('keeps on a full disk what was given to who left again at once', async () => {
+  it('keeps output, while the disk is full, that only a reader received that disconnected at once', async () => {
     const log = newLog('spill', { ...SMALL, spillFolder: noFolder() })
     const leaving = reader(0, Number.POSITIVE_INFINITY)
     log.addReader(leaving)
@@ -329,7 +329,7 @@ describe('a log that spills and is acknowledged', () => {
     log.close()
   })
 
-  it('keeps on a full disk what a reader was given and did not acknowledge', async () => {
+  it('keeps output, while the disk is full, that a reader received and did not acknowledge', async () => {
     const log = newLog('spill', { ...SMALL, spillFolder: noFolder() })
     const following = reader(0)
     log.addReader(following)
@@ -350,8 +350,8 @@ describe('a log that spills and is acknowledged', () => {
   })
 })
 
-describe('a log that is a ring', () => {
-  it('drops its oldest frames and says so, and never holds the program up', async () => {
+describe('a ring log', () => {
+  it('drops its oldest frames, returns a gap for them, and never pauses the program', async () => {
     const log = newLog('ring')
     for (let index = 0; index < 200; index++) log.append(FRAME.stdout, Buffer.alloc(100, index))
     expect(log.hasCapacity).toBe(true)
@@ -366,7 +366,7 @@ describe('a log that is a ring', () => {
 })
 
 describe('a log with a window', () => {
-  it('has room again when its reader has acknowledged, and not before', async () => {
+  it('has free capacity when its reader has acknowledged, and not before', async () => {
     const log = newLog('window')
     while (log.hasCapacity) log.append(FRAME.stdout, Buffer.alloc(1000))
     expect(log.position).toBeLessThan(2 * MEMORY_BYTES)
@@ -377,7 +377,7 @@ describe('a log with a window', () => {
     expect(log.hasCapacity).toBe(true)
     expect(log.first).toBe(log.position)
     expect(await readFrom(log, 0)).toEqual([{ from: 0, to: log.position }])
-    // Its last frame stays, whatever is acknowledged.
+    // The last frame stays, whatever is acknowledged.
     log.append(FRAME.exit, Buffer.from('{}'))
     log.end()
     log.acknowledge(log.position)

@@ -1,6 +1,6 @@
 /**
- * What a job has said: a row of frames that any number of readers follow, each at its own pace, from any position
- * that is still there. Memory is bounded whatever the job writes and whoever reads.
+ * The output of a job: a sequence of frames that any number of readers follow. Each reads at its own pace, from any
+ * position that still exists. Memory is bounded, whatever the job writes and the readers do.
  */
 import { FRAME, FRAME_HEADER_BYTES, type FrameType, isInLog } from '../../lib/frames.ts'
 import { Blocks } from './blocks.ts'
@@ -8,9 +8,9 @@ import { Spill } from './spill.ts'
 import { SpillFile } from './spill-file.ts'
 
 /**
- * What happens when memory is full. `spill`: it goes to the disk, where it stays until a reader acknowledges it; if the
- * disk takes nothing, the program is held up until readers have taken it. `ring`: the oldest is dropped. `window`: the
- * program is held up until a reader acknowledges.
+ * Selects how the log continues when its memory is full. `spill`: output goes to the disk, where it stays until a
+ * reader acknowledges it. If the disk takes nothing, the program pauses until readers have received the output. `ring`:
+ * the oldest output is dropped. `window`: the program pauses until a reader acknowledges.
  */
 export type LogMode = 'spill' | 'ring' | 'window'
 
@@ -18,45 +18,51 @@ export interface LogOptions {
   readonly mode: LogMode
   readonly memoryBytes: number
   readonly spillFolder: string
-  /** Of each file on the disk, about. */
+  /** The approximate size of each file on the disk. */
   readonly spillFileBytes?: number
-  /** A program whose readers acknowledge is held up when it is so far ahead of all of them. */
+  /** If its readers acknowledge, a program pauses when it is this far ahead of all of them. */
   readonly aheadBytes?: number
-  /** Called when `hasRoom` may have become true. */
+  /** Called when `hasCapacity` may have become true. */
   readonly onDrain: () => void
 }
 
 export interface LogReader {
-  /** Everything before it has been given to the reader. */
+  /** The reader has received everything before this position. */
   readonly position: number
-  /** When it came, by the clock of `performance`. */
+  /** The time when the reader came, by the clock of `performance`. */
   readonly sinceMs: number
   wake(): void
 }
 
-/** Whole frames, or what is said instead of frames that are gone. */
+/** Whole frames, or the range of frames that are gone. */
 export type LogPiece = Buffer | { readonly from: number; readonly to: number }
 
-/** The payload of a frame in the log; so the piece below always holds a whole one. */
+/** The largest payload of a frame in the log. A piece of `FILE_PIECE_BYTES` therefore always contains a whole frame. */
 const MAX_PAYLOAD_BYTES = 64 * 1024
 const FILE_PIECE_BYTES = 256 * 1024
-/** After the disk took nothing: how long until it is tried again. */
+/** How long after a failed write the log tries the disk again. */
 const RETRY_MS = 1000
-/** Who starts a job and leaves it to itself is a reader for a moment, and has taken nothing. */
-const MOMENT_MS = 500
+/**
+ * A client that starts a job and does not follow it is a reader for a moment. For this long, a reader counts as having
+ * received nothing.
+ */
+const NEW_READER_MS = 500
 
 export class JobLog {
   readonly #options: LogOptions
   readonly #memory = new Blocks()
   readonly #readers = new Set<LogReader>()
   readonly #spill: Spill
-  /** What was in memory when the job had ended for a while. */
+  /** The memory of a job that ended a while ago, now on the disk. */
   #parked: SpillFile | undefined
   #flushing: Promise<void> | undefined
   #spillFailed = false
   #retry: NodeJS.Timeout | undefined
   #acknowledged = 0
-  /** Where the last frame begins, which is kept whatever is acknowledged: without it, no reader learns the end. */
+  /**
+   * The position of the last frame. The log keeps this frame, whatever is acknowledged, because it tells readers the
+   * result.
+   */
   #lastAt = Number.POSITIVE_INFINITY
   #ended = false
   #closed = false
@@ -66,27 +72,27 @@ export class JobLog {
     this.#spill = new Spill(options.spillFolder, options.spillFileBytes)
   }
 
-  /** Where it ends. */
+  /** The position of the end. */
   get position(): number {
     return this.#memory.end
   }
 
-  /** The oldest byte that can still be read. */
+  /** The position of the oldest byte that can still be read. */
   get first(): number {
     return this.#spill.start ?? this.#parked?.start ?? this.#memory.start
   }
 
-  /** Readers have everything before it. */
+  /** Readers have received everything before this position. */
   get acknowledged(): number {
     return this.#acknowledged
   }
 
-  /** What it takes of the disk, without what was parked. */
+  /** The number of bytes on the disk, without the parked ones. */
   get spillBytes(): number {
     return this.#spill.bytes
   }
 
-  /** The program is held up because the disk takes nothing. */
+  /** True when the program is paused because the disk takes nothing. */
   get waitsForDisk(): boolean {
     return this.#spillFailed && !this.#ended && !this.hasCapacity
   }
@@ -103,12 +109,12 @@ export class JobLog {
     return this.#memory.byteLength
   }
 
-  /** False: the program has to wait before it says more. */
+  /** False: the program has to wait before it writes more. */
   get hasCapacity(): boolean {
     const { mode, memoryBytes } = this.#options
     if (mode === 'ring') return true
     if (mode === 'spill' && this.#isAhead()) return false
-    // While the disk takes one half, the other may fill.
+    // While the disk writes one half, the other half may fill.
     const bound = mode === 'spill' && !this.#spillFailed ? 2 * memoryBytes : memoryBytes
     return this.#memory.byteLength < bound
   }
@@ -127,13 +133,13 @@ export class JobLog {
     this.wakeReaders()
   }
 
-  /** Nothing more will be appended. */
+  /** Marks the log as complete: nothing more will be appended. */
   end(): void {
     this.#ended = true
     this.wakeReaders()
   }
 
-  /** A reader has everything before that position. */
+  /** Records that a reader has received everything before that position. */
   acknowledge(position: number): void {
     if (position <= this.#acknowledged) return
     this.#acknowledged = position
@@ -149,7 +155,7 @@ export class JobLog {
     this.#options.onDrain()
   }
 
-  /** Of a job that has ended: its newest part stays, the rest is dropped from the disk. */
+  /** For a job that has ended: keeps the newest part, and drops the rest from the disk. */
   releaseSpill(): void {
     void this.#spill.close()
   }
@@ -166,7 +172,7 @@ export class JobLog {
     if (this.#closed) void this.#release()
   }
 
-  /** To be called when a reader's position has moved on. */
+  /** Must be called when a reader's position has advanced. */
   readerMoved(): void {
     if (this.#spillFailed) this.#trim()
     else if (this.#options.mode === 'spill') this.#options.onDrain()
@@ -176,7 +182,7 @@ export class JobLog {
     for (const reader of this.#readers) reader.wake()
   }
 
-  /** What comes at a position; undefined when it is the end. Throws RangeError when no frame begins there. */
+  /** Returns the piece at a position, or `undefined` at the end. Throws RangeError when no frame begins there. */
   read(position: number): LogPiece | undefined | Promise<LogPiece> {
     if (position === this.position) return undefined
     const here = this.#memory.at(position)
@@ -186,7 +192,7 @@ export class JobLog {
     return { from: position, to: this.#nextAfter(position) }
   }
 
-  /** Moves what is in memory to the disk; for jobs that have ended. Where that fails, it stays. */
+  /** Moves the memory of a job that has ended to the disk. If that fails, it stays in memory. */
   async park(): Promise<void> {
     await this.#flushing
     if (this.#memory.byteLength === 0 || this.#parked || this.#closed) return
@@ -199,15 +205,15 @@ export class JobLog {
         await file.append(bytes)
       }
     } catch {
-      // No space: it stays where it is.
+      // The disk has no space, so the output stays in memory.
     }
-    // Somebody may have closed the log, or taken from the memory, meanwhile.
+    // Meanwhile, the log may have been closed, or some of the memory dropped.
     if (!file || this.#closed || this.#parked || file.end !== this.#memory.end) return file?.close()
     this.#parked = file
     this.#memory.clear()
   }
 
-  /** Forgets everything, as soon as the last reader is through. */
+  /** Drops everything as soon as the last reader is done. */
   close(): void {
     this.#closed = true
     void this.#release()
@@ -229,7 +235,7 @@ export class JobLog {
     return this.position - Math.max(...[...this.#readers].map((reader) => reader.position)) > aheadBytes
   }
 
-  /** Where there is something again after a position at which there is nothing. */
+  /** Returns the next position with content, after a position without. */
   #nextAfter(position: number): number {
     const memory = this.#memory.byteLength > 0 ? this.#memory.start : undefined
     const starts = [this.#spill.startAfter(position), this.#parked?.start, memory]
@@ -244,7 +250,7 @@ export class JobLog {
     } catch (error) {
       if (error instanceof RangeError) throw error
     }
-    // The disk has lost it, or it was acknowledged meanwhile.
+    // The disk has lost the content, or a reader has acknowledged it meanwhile.
     return { from: position, to: this.#nextAfter(position) }
   }
 
@@ -267,11 +273,14 @@ export class JobLog {
     this.#options.onDrain()
   }
 
-  /** Where readers acknowledge, that is what counts: one that was cut off comes back for the rest. */
+  /**
+   * Returns the position up to which readers have received the log. If readers acknowledge, only that counts, because a
+   * reader that was cut off returns for the rest.
+   */
   #takenPosition(): number {
     if (this.#acknowledged > 0) return Math.min(this.#acknowledged, this.#lastAt)
     if (this.#readers.size === 0) return 0
-    const before = performance.now() - MOMENT_MS
+    const before = performance.now() - NEW_READER_MS
     const taken = [...this.#readers].map(({ sinceMs, position }) => (sinceMs > before ? 0 : position))
     return Math.min(this.#lastAt, ...taken)
   }
@@ -301,7 +310,7 @@ export class JobLog {
       }
       this.#spillFailed = false
     } catch {
-      // No space, no quota, or a broken disk: the log goes on in memory, and the disk is tried again.
+      // The disk has no space or quota left, or is broken. The log continues in memory and tries the disk again.
       this.#spillFailed = true
       clearTimeout(this.#retry)
       this.#retry = setTimeout(() => {
@@ -311,7 +320,7 @@ export class JobLog {
   }
 }
 
-/** Cut after the last whole frame. */
+/** Returns the bytes up to the end of the last whole frame. */
 function wholeFrames(bytes: Buffer): Buffer {
   let at = 0
   while (bytes.length - at >= FRAME_HEADER_BYTES) {

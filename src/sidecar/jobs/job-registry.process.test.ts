@@ -20,7 +20,7 @@ beforeEach(() => {
 afterEach(async () => {
   await jobs.close()
   pipes.close()
-  // The log of a job that has just ended may be on its way to a file.
+  // The log of a job that has just ended may still be on its way to a file.
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
 })
 
@@ -33,38 +33,38 @@ function newJobs(limits: NonNullable<RegistryOptions['limits']>): void {
   })
 }
 
-/** More than a window. */
+/** Creates a file that is larger than a window. */
 function large(): void {
   writeFileSync(join(folder, 'large'), '')
   truncateSync(join(folder, 'large'), 40_000_000)
 }
 
 describe('jobs', () => {
-  it('are refused when as many run as may', async () => {
+  it('are refused when the limit of running jobs is reached', async () => {
     newJobs({ runningJobs: 2 })
     await jobs.start('a', sh('sleep 100'))
     await jobs.start('b', sh('sleep 100'))
     await expect(jobs.start('c', sh('true'))).rejects.toMatchObject({ code: 'busy' })
-    // One that runs is found all the same, and one that ended makes room.
+    // A running job is still found by its id, and an ended job makes capacity free.
     expect((await jobs.start('a', sh('sleep 100'))).created).toBe(false)
     await jobs.remove('a')
     expect((await jobs.start('c', sh('true'))).created).toBe(true)
   })
 
-  it('that ended are forgotten, oldest first, when there are too many', async () => {
+  it('are forgotten after their end, oldest first, when there are too many', async () => {
     newJobs({ endedJobs: 2 })
     for (const id of ['a', 'b', 'c']) await (await jobs.start(id, sh('true'))).job.ended
     expect(jobs.list().map((job) => job.id)).toEqual(['b', 'c'])
     expect(() => jobs.get('a')).toThrow(SidecarError)
   })
 
-  it('that ended long ago are forgotten', async () => {
+  it('are forgotten some time after their end', async () => {
     newJobs({ endedJobKeepMs: 0 })
     for (const id of ['a', 'b']) await (await jobs.start(id, sh('true'))).job.ended
     expect(jobs.list()).toEqual([])
   })
 
-  it('that were forgotten do not run again under their ids', async () => {
+  it('do not run again under their ids after they were forgotten', async () => {
     newJobs({ endedJobs: 1 })
     await (await jobs.start('a', sh('true'))).job.ended
     await jobs.start('b', sh('sleep 100'))
@@ -72,24 +72,24 @@ describe('jobs', () => {
     await (await jobs.start('c', sh('true'))).job.ended
     for (const id of ['a', 'b'])
       await expect(jobs.start(id, sh('true'))).rejects.toMatchObject({ code: 'gone', status: 410 })
-    // Nor one that was ended before it came.
+    // A job that was deleted before its first request does not run either.
     await expect(jobs.remove('d')).rejects.toMatchObject({ code: 'not_found' })
     await expect(jobs.start('d', sh('true'))).rejects.toMatchObject({ code: 'gone' })
     expect(jobs.list().map((job) => job.id)).toEqual(['c'])
   })
 
-  it('may have run when they were asked for before an id was forgotten too', async () => {
+  it('may have run if their first request came before an id was dropped, and are refused', async () => {
     newJobs({ endedJobs: 0, forgottenIds: 2 })
     const begunMs = performance.now()
     for (const id of ['a', 'b', 'c']) await (await jobs.start(id, sh('true'))).job.ended
     const ageMs = () => Math.ceil(performance.now() - begunMs)
     await expect(jobs.start('a', sh('true'), ageMs())).rejects.toMatchObject({ code: 'gone' })
     await expect(jobs.start('other', sh('true'), ageMs())).rejects.toMatchObject({ code: 'gone' })
-    // What is asked for only now has not.
+    // A job with its first request now cannot have run.
     expect((await jobs.start('new', sh('true'))).created).toBe(true)
   })
 
-  it('that could not be started for want of processes leave their id free', async () => {
+  it('leave their id free when the sandbox has no process left to start them', async () => {
     let full = true
     const place = { home: folder, workspace: folder, gatewayPort: 1, own: {} }
     const start = programStarter(place, { pipes, leaks, pty: undefined })
@@ -105,7 +105,7 @@ describe('jobs', () => {
     expect((await jobs.start('a', sh('true'))).created).toBe(true)
   })
 
-  it('that ended keep only so much on the disk together, and the oldest tell what is missing', async () => {
+  it('share a disk limit after their end, and the oldest return a gap', async () => {
     newJobs({ endedSpillBytes: 5_000_000 })
     const run = async (id: string) => {
       const { job } = await jobs.start(id, sh('head -c 3000000 /dev/zero'))
@@ -120,9 +120,9 @@ describe('jobs', () => {
     expect(first.log.position - first.log.first).toBeGreaterThan(100_000)
   })
 
-  it('may say as much as they like to a reader that acknowledges, and only so much to nobody', async () => {
+  it('may write any amount to a reader that acknowledges, and a limited amount without one', async () => {
     newJobs({ defaultOutputBytes: 2_000_000 })
-    // Not faster than it is read, as a reader at the other end would have it.
+    // The job writes no faster than its output is read, as with a remote reader.
     const spec = sh('for i in $(seq 100); do head -c 200000 /dev/zero; read line; done', { stdin: true })
     const { job } = await jobs.start('a', spec)
     let read = 0
@@ -143,13 +143,13 @@ describe('jobs', () => {
     const unread = await jobs.start('b', sh('head -c 20000000 /dev/zero'))
     await unread.job.ended
     expect(unread.job.result?.outcome).toBe('output_limit')
-    // Who says how much counts all of it.
+    // If the job has a limit of its own, all of its output counts.
     const limited = await jobs.start('c', sh('head -c 20000000 /dev/zero', { maxOutputBytes: 30_000_000 }))
     await limited.job.ended
     expect(limited.job.result?.outcome).toBe('exited')
   })
 
-  it('that pack or unpack are few at a time', async () => {
+  it('have a limit of their own when they pack or unpack', async () => {
     newJobs({ archiveJobs: 2 })
     await jobs.start('a', { kind: 'tar-in', path: 'a' })
     await jobs.start('b', { kind: 'tar-in', path: 'b' })
@@ -159,7 +159,7 @@ describe('jobs', () => {
     expect((await jobs.start('c', { kind: 'tar-out', path: '.' })).created).toBe(true)
   })
 
-  it('that pack or unpack for nobody are ended after a while, and others are not', async () => {
+  it('are cancelled after a while if they pack or unpack without a reader or sender, and other jobs are not', async () => {
     newJobs({ archiveIdleMs: 1000 })
     large()
     const abandoned = [
@@ -171,19 +171,19 @@ describe('jobs', () => {
     read.job.log.addReader(reader)
     const fed = await jobs.start('fed', { kind: 'tar-in', path: 'fed' })
     const feeder = { onTakeOver() {} }
-    fed.job.turns.begin({ id: 'one', take: false }, feeder)
+    fed.job.inputLock.begin({ id: 'one', take: false }, feeder)
     const exec = await jobs.start('exec', sh('sleep 100'))
     await Promise.all(abandoned.map(({ job }) => job.ended))
     expect(abandoned.map(({ job }) => job.result?.outcome)).toEqual(['cancelled', 'cancelled'])
     for (const { job } of [read, fed, exec]) expect(job.result).toBeUndefined()
     read.job.log.removeReader(reader)
-    fed.job.turns.end(feeder)
+    fed.job.inputLock.end(feeder)
     fed.job.touch()
     await Promise.all([read.job.ended, fed.job.ended])
     expect(exec.job.result).toBeUndefined()
   })
 
-  it('that pack end when their process is killed, though nobody has read what they said', async () => {
+  it('end when their packing process is killed, although no reader has taken the output', async () => {
     newJobs({})
     large()
     const { job } = await jobs.start('out', { kind: 'tar-out', path: 'large' })
@@ -193,7 +193,7 @@ describe('jobs', () => {
     expect(job.result).toMatchObject({ outcome: 'signalled', signal: 'SIGKILL' })
   })
 
-  it('say that they wait for the disk, and end when they are killed', async () => {
+  it('report that they wait for the disk, and end when they are killed', async () => {
     newJobs({})
     writeFileSync(join(folder, 'file'), '')
     const place = { home: folder, workspace: folder, gatewayPort: 1, own: {} }
@@ -208,7 +208,7 @@ describe('jobs', () => {
     expect(job.status()).not.toHaveProperty('waiting')
   })
 
-  it('are all ended when the sidecar ends', async () => {
+  it('all end when the sidecar exits', async () => {
     newJobs({})
     const started = await Promise.all(['a', 'b', 'c'].map((id) => jobs.start(id, sh('sleep 100'))))
     await jobs.close()

@@ -1,4 +1,4 @@
-/** All jobs of this run of the sidecar, by the ids that the host gave them. */
+/** All jobs of this run of the sidecar, by the ids that the host chose. */
 import { createHash } from 'node:crypto'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import { type JobSpec, type JobStatus, LIMITS } from '../protocol.ts'
@@ -22,21 +22,21 @@ export interface RegistryOptions {
   readonly limits?: Partial<RegistryLimits>
 }
 
-/** What ended jobs may hold in memory together; above it the oldest go to the disk. */
+/** The memory limit of all ended jobs together. Above it, the logs of the oldest go to the disk. */
 const ENDED_MEMORY_BYTES = 8 * 1024 * 1024
 const SWEEP_EVERY_MS = 60_000
-/** Ids that are kept of jobs of which nothing else is: what ran under one of them does not run again. */
+/** The number of forgotten jobs whose ids are remembered, so that they do not run again. */
 const FORGOTTEN_IDS = 4096
 
 export class JobRegistry {
   readonly #options: RegistryOptions
   readonly #limits: RegistryLimits
   readonly #running = new Map<string, Job>()
-  /** Oldest first. */
+  /** The oldest comes first. */
   readonly #ended = new Map<string, { readonly job: Job; readonly atMs: number }>()
-  /** By id, when each was forgotten, oldest first. */
+  /** The time when each job was forgotten, by its id, oldest first. */
   readonly #forgotten = new Map<string, number>()
-  /** When the last one was forgotten whose id is not kept any more either. */
+  /** The time when the last job was forgotten whose id is no longer remembered either. */
   #unknownSinceMs = Number.NEGATIVE_INFINITY
   readonly #sweep: NodeJS.Timeout
 
@@ -51,8 +51,8 @@ export class JobRegistry {
   }
 
   /**
-   * Starts it, or finds the one that was started under this id: a repeated request runs nothing twice. What was first
-   * asked for `ageMs` ago, and may have run and been forgotten since, is `gone`.
+   * Starts the job, or returns the one that was started under this id, so that a repeated request does not run twice.
+   * If the first request was `ageMs` ago, and the job may have run and been forgotten since, it is `gone`.
    */
   async start(
     id: string,
@@ -88,7 +88,7 @@ export class JobRegistry {
     try {
       await job.started
     } catch (error) {
-      // Nothing ran: the id is free for another try.
+      // Nothing ran, so the id is free for another attempt.
       this.#running.delete(id)
       job.log.close()
       throw error
@@ -112,13 +112,13 @@ export class JobRegistry {
     )
   }
 
-  /** The job whose program has this process id. */
+  /** Returns the job whose program has this pid. */
   jobOf(pid: number): string | undefined {
     for (const job of this.#running.values()) if (job.pid === pid) return job.id
     return undefined
   }
 
-  /** Ends it if it runs, and forgets it. One that is not here yet will not run when it comes. */
+  /** Ends the job if it runs, and forgets it. If the id is unknown, a later request with this id does not run. */
   async remove(id: string): Promise<void> {
     if (!this.find(id)) this.#keepId(id)
     const job = this.get(id)
@@ -147,7 +147,10 @@ export class JobRegistry {
       throw new SidecarError('busy', `${running} copies of folders are running, which is the limit`)
   }
 
-  /** The newest keeps what it has: its own limit holds for it. What is being read right now stays, too. */
+  /**
+   * Drops the output of ended jobs from the disk, oldest first. The newest job keeps its output, because its own limit
+   * applies. Output that has a reader stays, too.
+   */
   #releaseOld(): void {
     const logs = [...this.#ended.values()].map(({ job }) => job.log)
     let bytes = logs.reduce((sum, log) => sum + log.spillBytes, 0)
@@ -182,7 +185,10 @@ export class JobRegistry {
     this.#unknownSinceMs = atMs
   }
 
-  /** Whoever ran after that time and was forgotten is still known by id; of who came before, nobody can say. */
+  /**
+   * Returns whether a job may have run. Jobs that were forgotten after `#unknownSinceMs` are known by id. About earlier
+   * jobs nothing is known.
+   */
   #mayHaveRun(id: string, ageMs: number): boolean {
     return this.#forgotten.has(id) || performance.now() - ageMs < this.#unknownSinceMs
   }

@@ -1,5 +1,12 @@
 /** The requests that start, follow, feed and end jobs. */
-import { isBrokenOff, queryFlag, queryNumber, type Route, type RouteCall, SidecarError } from '../router.ts'
+import {
+  isBrokenOff,
+  queryFlag,
+  queryNumber,
+  type RouteCall,
+  SidecarError,
+  type SidecarRoute,
+} from '../router.ts'
 import { feedFrom } from './feed.ts'
 import type { Job } from './job.ts'
 import type { JobRegistry } from './job-registry.ts'
@@ -8,7 +15,7 @@ import { parseJobId, parseJobSpec, parseResize, parseSignal, parseTurn } from '.
 
 const FRAMES = { 'content-type': 'application/vnd.craik.frames' }
 
-export function jobRoutes(jobs: JobRegistry): Route[] {
+export function jobRoutes(jobs: JobRegistry): SidecarRoute[] {
   const jobOf = (call: RouteCall): Job => jobs.get(parseJobId(call.params.id!))
   return [
     { method: 'PUT', path: '/jobs/:id', handle: (call) => start(jobs, call) },
@@ -67,7 +74,7 @@ async function start(jobs: JobRegistry, call: RouteCall): Promise<void> {
 
 async function output(job: Job, call: RouteCall): Promise<void> {
   const after = queryNumber(call.query, 'after', 0, job.log.position)
-  // Looked at once before the answer begins, so that a wrong position is an answer and no broken stream.
+  // Reads once before the response begins, so that a wrong position gets an error and not a broken stream.
   try {
     await job.log.read(after)
   } catch (error) {
@@ -88,7 +95,7 @@ async function input(job: Job, call: RouteCall): Promise<void> {
   const turn = parseTurn(call.query)
   await job.started
   const reached = await feedFrom(call.stream, job, offset, turn)
-  // A body that broke off has brought what it has brought, but it has not said where the input ends.
+  // The bytes of a body that broke off count, but it has not said where the input ends.
   if (isBrokenOff(call.stream)) return
   if (end) job.endInput(reached)
   call.answer(200, { offset: job.inputOffset })

@@ -1,4 +1,4 @@
-/** One thing that runs inside on the host's behalf: its program, its log, its input, and how it ends. */
+/** One job that the host runs in the sandbox: its program, its log, its input and its result. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FRAME } from '../../lib/frames.ts'
 import { type JobOutcome, type JobResult, type JobSpec, type JobStatus, LIMITS } from '../protocol.ts'
@@ -15,23 +15,23 @@ export interface JobOptions {
   readonly digest: string
   readonly spillFolder: string
   readonly start: StartProgram
-  /** How long a job that packs or unpacks goes on while nobody reads or feeds it. */
+  /** How long a job that packs or unpacks continues without a reader or sender. */
   readonly archiveIdleMs?: number
-  /** Where the job has no limit of its own: of what is kept and not acknowledged. */
+  /** The limit of stored and unacknowledged output, for a job without a limit of its own. */
   readonly defaultOutputBytes?: number
   readonly onEnded: (job: Job) => void
 }
 
-/** How long a program has to go after it was asked, and the kernel to carry out a SIGKILL. */
+/** How long a program has to exit after the first signal, and how long the kernel has to carry out a SIGKILL. */
 const GRACE_MS = 2000
 const KILL_WAIT_MS = 5000
 const POLL_MS = 20
 
-/** How often it is looked whether anybody is there, in the time that nobody may be. */
-const LOOKS = 8
+/** How many times the job checks for a reader or sender during the idle time. */
+const IDLE_CHECKS = 8
 
-/** Of a program that is being ended while its log is full, this much is still taken. */
-const LAST_BYTES = 1024 * 1024
+/** When a program is ended while its log is full, the log still takes this much of its output. */
+const FINAL_OUTPUT_BYTES = 1024 * 1024
 
 const MODES: Readonly<Record<JobSpec['kind'], LogMode>> = {
   exec: 'spill',
@@ -52,15 +52,15 @@ export class Job {
   readonly kind: JobSpec['kind']
   readonly takesInput: boolean
   readonly log: JobLog
-  /** Of two who feed it at once, each would take what the other sent for its own. */
-  readonly turns = new InputLock()
+  /** If two clients sent input at the same time, each would count the other's bytes as its own. */
+  readonly inputLock = new InputLock()
   readonly startedAtMs = Date.now()
-  /** Settles when the program runs, or has failed to in a way that is a result. */
+  /** Settles when the program runs, or has failed to start in a way that is a result. */
   readonly started: Promise<void>
   readonly #ended = Promise.withResolvers<void>()
   readonly #options: JobOptions
   readonly #since = performance.now()
-  /** Undefined: only what is kept counts. */
+  /** `undefined`: only stored output counts. */
   readonly #maxOutputBytes: number | undefined
   #program: Program | undefined
   #deadline: NodeJS.Timeout | undefined
@@ -115,12 +115,12 @@ export class Job {
     return this.#inputOffset
   }
 
-  /** False: what was sent last waits for the program to read. */
+  /** False: the bytes that were sent last wait until the program reads. */
   get hasInputCapacity(): boolean {
     return !this.#inputFull
   }
 
-  /** Settles when its last frame is in the log. */
+  /** Settles when the last frame is in the log. */
   get ended(): Promise<void> {
     return this.#ended.promise
   }
@@ -142,12 +142,15 @@ export class Job {
     }
   }
 
-  /** Somebody was here until now. */
+  /** Records that a client used the job until now. */
   touch(): void {
     this.#attendedAtMs = performance.now()
   }
 
-  /** Bytes of the input from an offset on. What arrived before is ignored; resolves when there is room for more. */
+  /**
+   * Writes bytes of the input from an offset on. Ignores bytes that arrived before. Resolves when there is capacity for
+   * more.
+   */
   async input(offset: number, chunk: Buffer): Promise<void> {
     if (offset > this.#inputOffset)
       throw new SidecarError(
@@ -164,7 +167,7 @@ export class Job {
     await this.#inputDrain.promise
   }
 
-  /** The input ends at that offset. */
+  /** Ends the input at that offset. */
   endInput(offset: number): void {
     if (offset !== this.#inputOffset)
       throw new SidecarError(
@@ -186,7 +189,7 @@ export class Job {
     program.resize(cols, rows)
   }
 
-  /** Asks it to go, and makes it. Settles when it is gone. */
+  /** Asks the program to exit, and then kills it. Settles when it is gone. */
   async cancel(): Promise<void> {
     await this.started.catch(() => {})
     this.#endBy('cancelled')
@@ -211,7 +214,7 @@ export class Job {
     }
     if (this.isArchive && !this.#result) {
       const idleMs = this.#options.archiveIdleMs ?? LIMITS.archiveIdleMs
-      this.#attendance = setInterval(() => this.#look(idleMs), idleMs / LOOKS).unref()
+      this.#attendance = setInterval(() => this.#checkAttendance(idleMs), idleMs / IDLE_CHECKS).unref()
     }
     const timeoutMs = spec.kind === 'exec' || spec.kind === 'terminal' ? spec.timeoutMs : undefined
     if (timeoutMs !== undefined && !this.#result) {
@@ -241,17 +244,20 @@ export class Job {
     return Math.max(0, (this.#options.defaultOutputBytes ?? LIMITS.defaultOutputBytes) - stored)
   }
 
-  /** What was killed leaves no more than what is in its pipes, and no reader has to come for that first. */
+  /** A killed program leaves only what is in its pipes. Its end must not wait for a reader to take that. */
   #onExit({ signal }: ProgramEnd): void {
     if (signal === null || !(this.kind === 'tar-out' || this.log.waitsForDisk)) return
-    this.#lastBytes ??= LAST_BYTES
+    this.#lastBytes ??= FINAL_OUTPUT_BYTES
     this.#program?.resume()
   }
 
-  /** An archive is of no use to anybody but who reads or feeds it; what has all of its input finishes by itself. */
-  #look(idleMs: number): void {
+  /**
+   * Cancels an archive job without a reader or sender, because only they have a use for it. A job that has all of its
+   * input finishes by itself.
+   */
+  #checkAttendance(idleMs: number): void {
     const nowMs = performance.now()
-    if (this.log.readers > 0 || this.turns.isFed || this.#inputEnded) this.#attendedAtMs = nowMs
+    if (this.log.readers > 0 || this.inputLock.isFed || this.#inputEnded) this.#attendedAtMs = nowMs
     else if (nowMs - this.#attendedAtMs >= idleMs) this.#endBy('cancelled')
   }
 
@@ -268,14 +274,14 @@ export class Job {
   }
 
   async #bringDown(program: Program): Promise<void> {
-    // Of a job that is cancelled or said too much nothing more is kept, so nothing has to be held up.
+    // When a job was cancelled or exceeded its output limit, nothing more is stored, so its program need not pause.
     if (this.#endedBy !== 'timeout') program.resume()
     program.signalAll(program.hangUpSignal)
     await waitUntil(() => !program.isAlive(), GRACE_MS)
     program.signalAll('SIGKILL')
     await waitUntil(() => !program.isAlive(), KILL_WAIT_MS)
-    // Nothing writes any more but what has left its group, so a full log need not hold up the end.
-    this.#lastBytes = LAST_BYTES
+    // Only processes that have left the group can still write, so a full log must not delay the end.
+    this.#lastBytes = FINAL_OUTPUT_BYTES
     program.resume()
     await Promise.race([this.ended, sleep(KILL_WAIT_MS, undefined, { ref: false })])
     this.#finish({ exitCode: null, signal: 'SIGKILL' })
@@ -295,7 +301,7 @@ export class Job {
       stdinBytes: this.#inputOffset,
       durationMs: Math.round(performance.now() - this.#since),
     }
-    // The job is remembered for a while; what its program holds need not be.
+    // The job stays known for a while, but the resources of its program are not needed.
     this.#program = undefined
     this.log.append(FRAME.exit, Buffer.from(JSON.stringify(this.#result)))
     this.log.end()

@@ -1,6 +1,6 @@
 /**
- * Descriptors that a child would inherit because what opened them did not mark them otherwise: the masters of
- * terminals. Every child is started with these numbers leading to nothing.
+ * Descriptors that a child would inherit because they were opened without close-on-exec: the masters of terminals. In
+ * every child, these numbers lead to /dev/null.
  */
 import type { StdioOptions } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
@@ -23,12 +23,12 @@ export class Leaks {
     this.#fds.delete(fd)
   }
 
-  /** The same, and the rest covered. */
+  /** Returns the same list, extended so that the leaking descriptors are covered. */
   cover(stdio: Stdio): StdioOptions {
     if (this.#fds.size === 0) return [...stdio]
     this.#nothing ??= openSync('/dev/null', 'r+')
     const all: (Stdio[number] | null)[] = [...stdio]
-    // Node passes on nothing where there is nothing: a hole leaves the number as it is, and those are closed anyway.
+    // With `ignore`, Node leaves a descriptor above 2 as it is. Descriptors that do not leak are close-on-exec.
     while (all.length <= Math.max(...this.#fds)) all.push('ignore')
     for (const fd of this.#fds) all[fd] = this.#nothing
     return all

@@ -1,18 +1,21 @@
-/** Makes the kernel take a job's program first when memory runs out, not the sidecar. */
+/** Makes the kernel kill a job's program before the sidecar when memory runs out. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
-const FIRST_TO_GO = '1000'
+const MAX_OOM_SCORE = '1000'
 
 /**
- * A program that was forked and has not called exec yet is as closed as the sidecar itself, whose binary nobody may
- * read; so this is tried again for a moment.
+ * Between fork and exec, a program is as inaccessible in /proc as the sidecar, whose binary is not readable. Therefore
+ * this retries for a moment.
  */
 const RETRY_MS = [1, 2, 5, 10, 20, 50, 100]
 
-/** What it starts from then on inherits it; what it has started already is told as well. */
+/**
+ * Processes that the program starts later inherit the score. This also sets it for processes that it has already
+ * started.
+ */
 export function preferForOutOfMemory(pid: number, attempt = 0): void {
   try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, FIRST_TO_GO)
+    writeFileSync(`/proc/${pid}/oom_score_adj`, MAX_OOM_SCORE)
     for (const child of childrenOf(pid)) preferForOutOfMemory(child, RETRY_MS.length)
   } catch (error) {
     const wait = RETRY_MS[attempt]

@@ -1,13 +1,16 @@
 /**
- * Real pipes for programs. Node's own are sockets, which a program cannot open again: `echo > /dev/stderr` fails on
- * one. Node cannot make a pipe, but a shell can: it keeps the text of a here-document in one.
+ * Creates real pipes for programs. Node's own are sockets, which a program cannot open again: `echo > /dev/stderr`
+ * fails on a socket. Node cannot create a pipe, but a shell can: it stores the text of a here-document in one.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import type { Leaks } from './leaks.ts'
 
 const { O_RDONLY, O_RDWR, O_WRONLY, O_NONBLOCK } = constants
-/** Names a file without opening it; Node has no name for it. The same number on every Linux that Node runs on. */
+/**
+ * Refers to a file without opening it. Node has no constant for this flag. The value is the same on every Linux that
+ * Node runs on.
+ */
 const O_PATH = 0o10000000
 
 /** The descriptors that every shell can name. */
@@ -21,15 +24,18 @@ const MAKE_TIMEOUT_MS = 2000
 
 const MAX_IDLE = 64
 const MAX_SHELLS = 4
-/** A program with an input needs that many. */
+/** A program with an input needs this many pipes. */
 const MOST_PER_PROGRAM = 3
 
-/** One direction. Both ends are the caller's to close. */
+/** A pipe in one direction. The caller closes both ends. */
 export interface Pipe {
   readonly ours: number
-  /** Blocking, as programs expect it. */
+  /** This end is blocking, as programs expect it. */
   readonly theirs: number
-  /** To be called once, when our end is closed. `again`: nothing inside holds it any more. */
+  /**
+   * Must be called once, when the sidecar's end is closed. `again`: no process in the sandbox holds the pipe any
+   * longer.
+   */
   release(again: boolean): void
 }
 
@@ -44,12 +50,12 @@ export class PipePool {
     this.#leaks = leaks
   }
 
-  /** Makes some before they are needed. */
+  /** Creates some pipes before they are needed. */
   fill(): void {
     void this.#fill()
   }
 
-  /** Resolves when a program can be given its pipes, or when none can be made: then there are sockets. */
+  /** Resolves when there are enough pipes for a program, or when none can be created. Then programs get sockets. */
   async ready(): Promise<void> {
     this.#waiting++
     try {
@@ -59,12 +65,12 @@ export class PipePool {
     }
   }
 
-  /** What the program writes, we read. Undefined: there is none to be had. */
+  /** Returns a pipe that the program writes and the sidecar reads. Returns `undefined` when none exists. */
   forOutput(): Pipe | undefined {
     return this.#take(O_RDONLY | O_NONBLOCK, O_WRONLY)
   }
 
-  /** What we write, the program reads. */
+  /** Returns a pipe that the sidecar writes and the program reads. */
   forInput(): Pipe | undefined {
     return this.#take(O_WRONLY | O_NONBLOCK, O_RDONLY)
   }
@@ -80,7 +86,7 @@ export class PipePool {
     const path = `/proc/self/fd/${fd}`
     const opened: number[] = []
     try {
-      // Holds the pipe open while it is opened one end at a time.
+      // The first descriptor keeps the pipe open while each end is opened.
       opened.push(openSync(path, O_RDWR), openSync(path, ourFlags), openSync(path, theirFlags))
     } catch {
       for (const one of [fd, ...opened]) closeSync(one)
@@ -96,7 +102,7 @@ export class PipePool {
     else closeSync(fd)
   }
 
-  /** False: none could be made. */
+  /** Resolves with false when no pipe could be created. */
   #fill(): Promise<boolean> {
     this.#filling ??= this.#make().finally(() => {
       this.#filling = undefined
@@ -107,7 +113,7 @@ export class PipePool {
   async #make(): Promise<boolean> {
     const wanted = Math.ceil((this.#waiting * MOST_PER_PROGRAM) / SHELL_FDS.length)
     const shells = Math.min(MAX_SHELLS, Math.max(1, wanted))
-    const made = await Promise.all(Array.from({ length: shells }, () => pipesOfAShell(this.#leaks)))
+    const made = await Promise.all(Array.from({ length: shells }, () => createShellPipes(this.#leaks)))
     const pipes = made.flat()
     if (this.#closed) for (const fd of pipes) closeSync(fd)
     else this.#idle.push(...pipes)
@@ -115,7 +121,7 @@ export class PipePool {
   }
 }
 
-function pipesOfAShell(leaks: Leaks): Promise<number[]> {
+function createShellPipes(leaks: Leaks): Promise<number[]> {
   return new Promise((resolve) => {
     const stdio = leaks.cover(['pipe', 'pipe', 'ignore'])
     const shell = spawn('/bin/sh', ['-c', SCRIPT], { stdio, timeout: MAKE_TIMEOUT_MS })
@@ -126,7 +132,7 @@ function pipesOfAShell(leaks: Leaks): Promise<number[]> {
       pipes = SHELL_FDS.flatMap((fd) => pipeOf(`/proc/${shell.pid}/fd/${fd}`))
       shell.stdin?.end()
     })
-    // Used only when the shell holds them no more.
+    // The pipes are used only when the shell no longer holds them.
     shell.once('exit', () => resolve(pipes))
   })
 }
@@ -135,18 +141,18 @@ function pipeOf(path: string): number[] {
   try {
     const fd = openSync(path, O_PATH)
     if (fstatSync(fd).isFIFO()) {
-      empty(path)
+      drainPipe(path)
       return [fd]
     }
     closeSync(fd)
   } catch {
-    // A shell that keeps its texts elsewhere.
+    // This shell stores the texts of here-documents elsewhere.
   }
   return []
 }
 
-/** Linux drops the text when the shell is gone; gVisor keeps it for as long as anybody holds the pipe. */
-function empty(path: string): void {
+/** Linux drops the text when the shell exits. gVisor keeps it as long as a process holds the pipe. */
+function drainPipe(path: string): void {
   const fd = openSync(path, O_RDONLY | O_NONBLOCK)
   try {
     readSync(fd, Buffer.alloc(16))

@@ -1,4 +1,4 @@
-/** What the kernel says of sessions and process groups. */
+/** Reads the sessions and process groups of processes from the kernel. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 interface Stat {
@@ -7,27 +7,27 @@ interface Stat {
   readonly group: number
   readonly session: number
   readonly foregroundGroup: number
-  /** In ticks since the machine started: another process of the same number has another. */
+  /** The start time in ticks since boot. Another process with the same pid has a different one. */
   readonly startedAt: string
 }
 
-/** A process, and no other that gets its number later. */
+/** Identifies a process, and no later process with the same pid. */
 export interface ProcessMark {
   readonly pid: number
   readonly startedAt: string
 }
 
-/** Processes of a session that still run. */
+/** Returns the processes of a session that still run. */
 export function membersOfSession(session: number): number[] {
   return running((stat) => stat.session === session)
 }
 
-/** Processes of a group that still run. */
+/** Returns the processes of a group that still run. */
 export function membersOfGroup(group: number): number[] {
   return running((stat) => stat.group === group)
 }
 
-/** What comes of a group and is in another: as long as all between them run. */
+/** Returns descendants of a group that are in another group. It finds them only while all processes in between run. */
 export function descendantsOfGroup(group: number): ProcessMark[] {
   const stats = new Map(pids().flatMap((pid) => [[pid, statOf(pid)] as const]))
   const comesOf = new Map<number, boolean>()
@@ -63,16 +63,16 @@ function pids(): number[] {
 
 const isOver = ({ state }: Stat): boolean => state === 'Z' || state === 'X'
 
-/** The group that the terminal of a session's leader listens to. */
+/** Returns the foreground process group of the terminal that a session's leader has. */
 export function foregroundGroup(leader: number): number | undefined {
   const group = statOf(leader)?.foregroundGroup
   return group !== undefined && group > 0 ? group : undefined
 }
 
-/** Where that is, counted from the state. */
+/** The index of the start time, counted from the state. */
 const STARTED_AT = 19
 
-/** The name, in brackets, may hold anything: what counts comes after the last one. */
+/** The name, in parentheses, can contain anything. The other fields come after the last parenthesis. */
 function statOf(pid: number): Stat | undefined {
   let text: string
   try {

@@ -1,33 +1,33 @@
-/** A running program, as a job sees it: a child with pipes, or one on a terminal. */
+/** The interface of a running program for its job: a child with pipes, or a program on a terminal. */
 
 export interface Program {
   readonly pid: number
-  /** Holds its output up, or lets it go on. */
+  /** `pause` and `resume` control the program's output. */
   pause(): void
   resume(): void
-  /** False: wait for `onInputRoom` before the next one. */
+  /** Returns false when the caller must wait for `onInputDrain` before the next chunk. */
   write(chunk: Buffer): boolean
   endInput(): void
-  /** To everything of it that a Ctrl-C would reach. Throws when there is no such signal. */
+  /** Sends a signal to every process that a Ctrl-C would reach. Throws when the signal does not exist. */
   signal(signal: NodeJS.Signals): void
-  /** To every process of it that can be found. */
+  /** Sends a signal to every process of the program that can be found. */
   signalAll(signal: NodeJS.Signals): void
-  /** Whether any process of it is left. */
+  /** Returns whether any process of the program is left. */
   isAlive(): boolean
   /** Only a terminal has a size. */
   resize?(cols: number, rows: number): void
-  /** What asks it politely to go. */
+  /** The signal that asks the program to exit. */
   readonly hangUpSignal: NodeJS.Signals
-  /** Takes and drops what processes that it left behind still say; they would die of a closed pipe. */
+  /** Reads and drops the output of processes that the program left behind. A closed pipe would kill them. */
   release(): void
 }
 
 export interface ProgramEvents {
   onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void
   onInputDrain(): void
-  /** Its process has ended; something of what it said may be held up. */
+  /** Called when the process has exited. Some of its output may still be paused. */
   onExit?(end: ProgramEnd): void
-  /** Once, when it has ended and what it said has been handed over. */
+  /** Called once, when the process has exited and its output was delivered. */
   onEnd(end: ProgramEnd): void
 }
 
@@ -42,7 +42,7 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** It could not be started at all, and never will be: a result, not a fault. */
+/** The program could not be started, and a retry would not help. This is a result, not an error. */
 export class NotStarted extends Error {
   readonly reason: string
 

@@ -1,13 +1,15 @@
-/** Gives a job's log to one reader over its stream, at the reader's pace, until the last frame. */
+/** Sends a job's log to one reader over its stream, at the reader's pace, until the last frame. */
 import type { ServerHttp2Stream } from 'node:http2'
 import { encodeFrame, encodeJsonFrame, FRAME } from '../../lib/frames.ts'
 import { LIMITS } from '../protocol.ts'
 import type { JobLog, LogReader } from './job-log.ts'
 
-/** How much of the job's input has arrived, which the reader is told as it moves. */
+/** Returns how much of the job's input has arrived. The reader gets each change. */
 export type InputOffset = () => number
 
-/** Resolves when the reader has the last frame or is gone. Rejects with RangeError where no frame begins. */
+/**
+ * Resolves when the reader has the last frame or is gone. Rejects with RangeError when no frame begins at the position.
+ */
 export async function sendLog(
   log: JobLog,
   stream: ServerHttp2Stream,
@@ -17,7 +19,10 @@ export async function sendLog(
   await new LogSender(log, stream, after, inputOffset).run()
 }
 
-/** Handed to the stream before the reader's window takes it: more than Node's own 16 KiB, for the sake of speed. */
+/**
+ * How many bytes may wait in the stream for the reader's window. It is more than Node's own 16 KiB, because that is
+ * faster.
+ */
 const AHEAD_BYTES = 128 * 1024
 
 class LogSender implements LogReader {
@@ -70,7 +75,7 @@ class LogSender implements LogReader {
     }
   }
 
-  /** False: there is nothing to say for now. */
+  /** Returns false when there is nothing to send now. */
   async #step(): Promise<boolean> {
     const offset = this.#inputOffset()
     if (offset !== this.#acknowledged) {
@@ -103,7 +108,7 @@ class LogSender implements LogReader {
     this.#stream.write(bytes)
   }
 
-  /** A line on which nothing was said for a while says that it is alive. */
+  /** Sends an alive frame on a stream that was quiet for a while. */
   #tick(): void {
     if (this.#quiet) {
       this.#aliveDue = true

@@ -1,4 +1,4 @@
-/** What a job has to look like to be taken. */
+/** Validates jobs and the requests about them. */
 import * as z from 'zod/mini'
 import { type JobSpec, LIMITS, REFUSED_VARIABLES } from '../protocol.ts'
 import { queryFlag, SidecarError } from '../router.ts'
@@ -63,13 +63,13 @@ export const parseJobSpec = (value: unknown): JobSpec => parse(jobSpec, value, '
 export const parseResize = (value: unknown) => parse(resize, value, 'the size')
 export const parseSignal = (value: unknown) => parse(signal, value, 'the signal')
 
-/** Exported for ids in paths, which are no JSON. */
+/** Exported for ids in paths, which are not JSON. */
 export function parseJobId(value: string): string {
   if (/^[A-Za-z0-9_-]{1,64}$/.test(value)) return value
   throw new SidecarError('usage', 'a job id must be 1 to 64 letters, digits, _ and -')
 }
 
-/** Of a request for input: who sends it, and whether they take over. */
+/** Returns the sender of a request for input, and whether it takes over. */
 export function parseTurn(query: URLSearchParams): InputTurn {
   const id = query.get('turn') ?? undefined
   if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id))

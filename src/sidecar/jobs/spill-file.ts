@@ -1,4 +1,4 @@
-/** A part of a log that is on the sandbox's own disk, in a file that has no name any more. */
+/** A part of a log on the sandbox's own disk, in a file that no longer has a name. */
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ export class SpillFile {
     this.#end = start
   }
 
-  /** A file that holds a log from that position on. Nothing of it is left when the sidecar dies. */
+  /** Creates a file for a log from that position on. Nothing of it remains when the sidecar dies. */
   static async create(folder: string, start: number): Promise<SpillFile> {
     const path = join(folder, `.craik-${randomUUID()}`)
     const create = () => open(path, 'wx+', 0o600)
@@ -35,7 +35,7 @@ export class SpillFile {
     return position >= this.start && position < this.#end
   }
 
-  /** All of it or nothing: what is only half there would end in the middle of a frame. */
+  /** Appends all of the bytes or none, because a part could end in the middle of a frame. */
   async append(bytes: Buffer): Promise<void> {
     for (let written = 0; written < bytes.length; ) {
       const at = this.#end - this.start + written
@@ -46,7 +46,7 @@ export class SpillFile {
     this.#end += bytes.length
   }
 
-  /** Bytes from a position on; fewer than asked for at the end. */
+  /** Returns bytes from a position on. At the end, it returns fewer than requested. */
   async read(position: number, maxBytes: number): Promise<Buffer> {
     const wanted = Math.min(maxBytes, this.#end - position)
     const bytes = Buffer.allocUnsafeSlow(wanted)

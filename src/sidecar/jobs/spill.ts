@@ -1,14 +1,16 @@
-/** The part of a log that is on the sandbox's disk: a row of files, each closed when nobody needs what is in it. */
+/**
+ * The part of a log on the sandbox's disk: a sequence of files. Each is closed when its content is no longer needed.
+ */
 import { SpillFile } from './spill-file.ts'
 
 const FILE_BYTES = 8 * 1024 * 1024
-/** A file may hold this share of what is kept, so that much output does not take as many descriptors. */
+/** A file may contain this share of the stored bytes, so that much output does not need as many descriptors. */
 const FILE_SHARE = 1 / 8
 
 export class Spill {
   readonly #folder: string
   readonly #fileBytes: number
-  /** By position. Between two of them there may be a hole. */
+  /** Sorted by position. There may be a gap between two of them. */
   #files: SpillFile[] = []
   #closed = false
 
@@ -21,37 +23,40 @@ export class Spill {
     return this.#closed
   }
 
-  /** What it takes of the disk. */
+  /** The number of bytes on the disk. */
   get bytes(): number {
     return this.#files.reduce((sum, file) => sum + file.end - file.start, 0)
   }
 
-  /** The oldest position that it has. */
+  /** The oldest position that is stored. */
   get start(): number | undefined {
     return this.#files.find((file) => file.end > file.start)?.start
   }
 
-  /** Where what comes next would follow without a hole. */
+  /** The position at which the next bytes follow without a gap. */
   get end(): number | undefined {
     return this.#files.at(-1)?.end
   }
 
-  /** The file that has a position. */
+  /** Returns the file that contains a position. */
   at(position: number): SpillFile | undefined {
     return this.#files.find((file) => file.has(position))
   }
 
-  /** The next position after one that it does not have. */
+  /** Returns the next stored position after one that is not stored. */
   startAfter(position: number): number | undefined {
     return this.#files.find((file) => file.start > position && file.end > file.start)?.start
   }
 
-  /** Whole frames, from a position on; to be called one at a time. Rejects when the disk does not take them. */
+  /**
+   * Appends whole frames from a position on. Callers must wait for one call before the next. Rejects when the disk does
+   * not take the frames.
+   */
   async append(position: number, bytes: Buffer): Promise<void> {
     const last = this.#files.at(-1)
     const isFull = last && last.end - last.start >= Math.max(this.#fileBytes, this.bytes * FILE_SHARE)
     if (last && last.end === position && !isFull) return last.append(bytes)
-    // Made for another position, and then the disk took nothing.
+    // This file was created for another position, and then the disk took nothing.
     if (last?.end === last?.start) void this.#files.pop()?.close()
     const file = await SpillFile.create(this.#folder, position)
     if (this.#closed) return file.close()
@@ -59,12 +64,14 @@ export class Spill {
     await file.append(bytes)
   }
 
-  /** Nobody asks for what is before that position. The newest file stays: it is being written. */
+  /**
+   * Drops the files before that position, which no reader needs. The newest file stays, because it is being written.
+   */
   release(position: number): void {
     while (this.#files.length > 1 && this.#files[0]!.end <= position) void this.#files.shift()!.close()
   }
 
-  /** Nobody asks for any of it. */
+  /** Closes all files, because no reader needs them. */
   async close(): Promise<void> {
     this.#closed = true
     const files = this.#files

@@ -1,4 +1,4 @@
-/** What each kind of job runs. */
+/** Starts the program of each kind of job. */
 import { mkdir } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { SidecarError } from '../router.ts'
@@ -14,7 +14,7 @@ import { startOnTerminal } from './terminal-program.ts'
 
 const DEFAULT_TERM = 'xterm-256color'
 
-/** What the programs of a sidecar share. */
+/** The resources that the programs of a sidecar share. */
 export interface ProgramDeps {
   readonly pipes: PipePool
   readonly leaks: Leaks
@@ -43,14 +43,14 @@ export function programStarter(folders: JobFolders, { pipes, leaks, pty }: Progr
       }
       case 'tar-in':
         return startChild(
-          launch(await unpacking(resolve(folders.workspace, spec.path)), '/', spec.env),
+          launch(await unpackCommand(resolve(folders.workspace, spec.path)), '/', spec.env),
           true,
           { pipes, leaks },
           events,
         )
       case 'tar-out':
         return startChild(
-          launch(packing(resolve(folders.workspace, spec.path)), '/', spec.env),
+          launch(packCommand(resolve(folders.workspace, spec.path)), '/', spec.env),
           false,
           { pipes, leaks },
           events,
@@ -59,15 +59,15 @@ export function programStarter(folders: JobFolders, { pipes, leaks, pty }: Progr
   }
 }
 
-/** Modes are kept as they come; whoever unpacks owns what it unpacks. */
-async function unpacking(path: string): Promise<string[]> {
+/** Keeps the modes of the archive. The user who unpacks owns the files. */
+async function unpackCommand(path: string): Promise<string[]> {
   await mkdir(path, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
     throw new NotStarted(error.code ?? 'EIO')
   })
   return ['tar', '-x', '-p', '-f', '-', '--no-same-owner', '-C', path]
 }
 
-function packing(path: string): string[] {
+function packCommand(path: string): string[] {
   const name = path === '/' ? '.' : basename(path)
   return ['tar', '-c', '-f', '-', '--format=posix', '-C', dirname(path), '--', name]
 }

@@ -16,17 +16,17 @@ export interface WindowSize {
   readonly rows: number
 }
 
-/** How long processes that the program left on the terminal may hold it after its end. */
+/** How long processes that the program left on the terminal may hold it after the program's exit. */
 const TERMINAL_GRACE_MS = 200
 const SETTING_TIMEOUT_MS = 500
 const END_OF_INPUT = Buffer.from([4])
 
-/** The leader of a session that opens a terminal has it from then on: Ctrl-C and hang-ups reach it. */
+/** A session leader that opens a terminal gets it as its controlling terminal. Then Ctrl-C and hang-ups reach it. */
 const TAKE_TERMINAL = ': <"$1"; shift; exec "$@"'
 
 /**
- * Rejects with `NotStarted`, or with `busy` when the sandbox has no process left for it. The binding's own `fork` is
- * not used: it starts a thread for each terminal, and ends the sidecar when there is none to be had.
+ * Rejects with `NotStarted`, or with `busy` when the sandbox has no process or terminal left. This does not use the
+ * binding's own `fork`, which starts a thread for each terminal and ends the sidecar when it cannot get one.
  */
 export async function startOnTerminal(
   pty: PtyBinding,
@@ -49,14 +49,14 @@ export async function startOnTerminal(
     })
     if (child.pid === undefined) throw await new Promise((resolve) => child.once('error', resolve))
     preferForOutOfMemory(child.pid)
-    // Held until the program is gone: one that closes its own before it exits would find the line cut, and be ended by
-    // the hang-up in place of its own exit code.
+    // This end stays open until the program exits. Otherwise a program that closes its own end first would get a
+    // hang-up, which ends it before it can return its own exit code.
     child.once('exit', () => closeSync(end))
     return new TerminalProgram(pty, master, line, child, child.pid, events)
   } catch (error) {
     closeSync(end)
     line.destroy()
-    throw noneLeft(error)
+    throw toBusyError(error)
   }
 }
 
@@ -88,7 +88,7 @@ class TerminalProgram implements Program {
       if (!this.#done) events.onOutput('stdout', chunk)
     })
     line.on('drain', () => events.onInputDrain())
-    // Its last read fails when nobody holds the other side any more.
+    // The last read fails when no process holds the other end any longer.
     line.on('error', () => line.destroy())
     line.once('close', () => {
       this.#closed = true
@@ -103,7 +103,7 @@ class TerminalProgram implements Program {
     })
   }
 
-  /** A terminal is never held up: what nobody reads is dropped. */
+  /** A terminal is never paused: output without a reader is dropped. */
   pause(): void {}
 
   resume(): void {}
@@ -142,7 +142,7 @@ class TerminalProgram implements Program {
   }
 }
 
-/** The program's end is opened anew: blocking, and inherited by nothing else. */
+/** Opens the program's end again: it is blocking, and no other child inherits it. */
 function openTerminal(
   pty: PtyBinding,
   leaks: Leaks,
@@ -161,11 +161,11 @@ function openTerminal(
       closeSync(slave)
     }
   } catch (error) {
-    throw noneLeft(error)
+    throw toBusyError(error)
   }
 }
 
-/** So that erasing takes a whole character of UTF-8. Where there is no `stty`, it takes a byte. */
+/** Makes the erase key remove a whole UTF-8 character. Without `stty`, it removes one byte. */
 function setForText(leaks: Leaks, end: number): Promise<void> {
   return new Promise((resolve) => {
     const stdio = leaks.cover([end, 'ignore', 'ignore'])
@@ -175,7 +175,7 @@ function setForText(leaks: Leaks, end: number): Promise<void> {
   })
 }
 
-function noneLeft(cause: unknown): SidecarError {
+function toBusyError(cause: unknown): SidecarError {
   if (cause instanceof SidecarError) return cause
   return new SidecarError('busy', 'the sandbox has no process or terminal left to start the program', {
     cause,
@@ -186,6 +186,6 @@ function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // It is gone.
+    // The process has exited.
   }
 }

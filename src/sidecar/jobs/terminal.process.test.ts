@@ -22,7 +22,7 @@ const spec = (script: string, more: object = {}): TerminalSpec => ({
 })
 
 describe('a terminal', () => {
-  it('is one, has the size that was asked for, and tells the exit code', async () => {
+  it('is a real terminal, has the requested size, and reports the exit code', async () => {
     const { stdout, result } = await host.run(
       spec('tty; stty size; echo $TERM; exit 7', { cols: 101, rows: 33 }),
     )
@@ -30,7 +30,7 @@ describe('a terminal', () => {
     expect(result).toMatchObject({ outcome: 'exited', exitCode: 7, signal: null })
   })
 
-  it('lets a program that closes it go on, and tells its own exit code', async () => {
+  it("lets a program continue that closes it, and reports that program's exit code", async () => {
     const { stdout, result } = await host.run(
       spec('exec 0<&- 1>&- 2>&-; sleep 0.5; (echo again) >/dev/tty; exit 7'),
     )
@@ -38,7 +38,7 @@ describe('a terminal', () => {
     expect(result).toMatchObject({ outcome: 'exited', exitCode: 7, signal: null })
   })
 
-  it('echoes what is typed, and takes a new size', async () => {
+  it('echoes typed text, and accepts a new size', async () => {
     const screen = await Screen.open(spec('stty size; read a; echo "got $a"; stty size; read b'))
     await screen.shows('24 80\r\n')
     await screen.type('hello\r')
@@ -53,7 +53,7 @@ describe('a terminal', () => {
     await resized.shows('50 132')
   })
 
-  it('passes Ctrl-C on to what runs in front', async () => {
+  it('sends Ctrl-C to the foreground program', async () => {
     const screen = await Screen.open(
       spec('trap "echo interrupted; exit 4" INT; echo ready; while :; do sleep 0.1; done'),
     )
@@ -63,7 +63,7 @@ describe('a terminal', () => {
     await until(() => screen.ended)
   })
 
-  it('drops its oldest output when nobody reads, says so, and never waits', async () => {
+  it('drops its oldest output when there is no reader, returns a gap for it, and never waits', async () => {
     const id = await host.start(spec('head -c 3000000 /dev/zero | tr "\\\\0" x; echo; echo last'))
     await until(async () => (await status(id)).state === 'ended')
     const { frames, stdout } = await host.output(id)
@@ -75,7 +75,7 @@ describe('a terminal', () => {
     expect(stdout.length).toBeLessThanOrEqual(LIMITS.terminalMemoryBytes)
   })
 
-  it('hangs up when it is deleted, and what ignores that is killed', async () => {
+  it('hangs up when it is deleted, and kills programs that ignore that', async () => {
     const screen = await Screen.open(spec('trap "" HUP TERM; sleep 1000 & echo "pid $!"; wait'))
     await screen.shows('\r\n')
     const pid = Number(/pid (\d+)/.exec(screen.text)?.[1])
@@ -83,7 +83,7 @@ describe('a terminal', () => {
     expect(isRunning(pid)).toBe(false)
   })
 
-  it('is in nobody else’s hands', async () => {
+  it('is not inherited by other programs', async () => {
     const screen = await Screen.open(spec('echo open; sleep 100'))
     await screen.shows('open')
     const list = 'ls -l /proc/self/fd /proc/$$/fd'
@@ -94,7 +94,7 @@ describe('a terminal', () => {
     await host.ask('DELETE', `/jobs/${screen.id}`)
   })
 
-  it('tells of a program that is missing', async () => {
+  it('reports a program that is missing', async () => {
     expect((await host.run({ ...spec(''), argv: ['/no/such'] })).result).toMatchObject({
       outcome: 'not_started',
       error: 'ENOENT',
@@ -102,11 +102,11 @@ describe('a terminal', () => {
     expect((await host.run({ ...spec(''), argv: ['/etc/passwd'] })).result).toMatchObject({ error: 'EACCES' })
   })
 
-  it('makes the kernel take what runs on it first', async () => {
+  it('makes the kernel kill its programs first when memory runs out', async () => {
     expect((await host.run(spec('sleep 0.5; cat /proc/self/oom_score_adj'))).stdout).toBe('1000\r\n')
   })
 
-  it('shows a program that draws on the whole screen', async () => {
+  it('runs a program that draws on the whole screen', async () => {
     const screen = await Screen.open({ ...spec(''), argv: ['top', '-d', '0.2'] })
     await screen.shows('load average')
     await screen.type('q')
@@ -114,7 +114,7 @@ describe('a terminal', () => {
   })
 })
 
-/** What a person sees, as far as a test looks at it. */
+/** Collects the output that a user would see, as far as the tests need it. */
 class Screen {
   readonly id: string
   text = ''

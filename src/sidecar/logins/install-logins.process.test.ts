@@ -25,7 +25,7 @@ const inHome = (path: string) => join(host.folder, path)
 const LOGIN = { name: 'anthropic_token', to: '.claude/.credentials.json', content: '{"made":"up"}' }
 
 describe('logins', () => {
-  it('are the exact bytes at their place, for reading by their owner alone, and nowhere else', async () => {
+  it('are installed with their exact bytes, readable by their owner alone, and are nowhere else', async () => {
     expect(await put(LOGIN)).toMatchObject({ status: 200 })
     const location = inHome(LOGIN.to)
     expect(readFileSync(location, 'utf8')).toBe(LOGIN.content)
@@ -34,7 +34,7 @@ describe('logins', () => {
     expect(readdirSync(inHome('.claude'))).toEqual(['.credentials.json'])
   })
 
-  it('replace what was there, whatever it was, and leave what a link led to alone', async () => {
+  it('replace whatever was there, but not the target of a link', async () => {
     await put(LOGIN)
     expect(await put({ ...LOGIN, content: 'newer' })).toMatchObject({ status: 200 })
     expect(readFileSync(inHome(LOGIN.to), 'utf8')).toBe('newer')
@@ -46,14 +46,14 @@ describe('logins', () => {
     expect(readFileSync(inHome('.codex/auth.json'), 'utf8')).toBe('x')
   })
 
-  it('are whole when several ask for them at the same time', async () => {
+  it('are complete when several requests install them at the same time', async () => {
     const requests = Array.from({ length: 20 }, () => put(LOGIN))
     expect((await Promise.all(requests)).map(({ status }) => status)).toEqual(requests.map(() => 200))
     expect(readFileSync(inHome(LOGIN.to), 'utf8')).toBe(LOGIN.content)
     expect(readdirSync(inHome('run/secrets'))).toEqual([])
   })
 
-  it('are put in no folder that is a link', async () => {
+  it('are not installed in a folder that is a link', async () => {
     mkdirSync(inHome('workspace/seen'), { recursive: true })
     symlinkSync(inHome('workspace/seen'), inHome('.claude'))
     expect(await put(LOGIN)).toMatchObject({ status: 409 })
@@ -64,14 +64,14 @@ describe('logins', () => {
     })
   })
 
-  it('go when there is nothing to put there', async () => {
+  it('are removed when they have no content', async () => {
     await put(LOGIN)
     expect(await put({ ...LOGIN, content: null })).toMatchObject({ status: 200 })
     expect(existsSync(inHome(LOGIN.to))).toBe(false)
     expect(await put({ ...LOGIN, content: null })).toMatchObject({ status: 200 })
   })
 
-  it('may bring a setting, which is never put over one that is there', async () => {
+  it('can include a setting, which never replaces an existing file', async () => {
     const setting = { name: 'gh_config', to: '.config/gh/config.yml', content: 'a: 1\n', setting: true }
     expect(await put(setting)).toMatchObject({ status: 200 })
     expect(statSync(inHome(setting.to)).mode & 0o777).toBe(0o600)
@@ -79,7 +79,7 @@ describe('logins', () => {
     expect(readFileSync(inHome(setting.to), 'utf8')).toBe('a: 1\n')
   })
 
-  it('leave nothing behind where they cannot be put', async () => {
+  it('leave no file behind when they cannot be installed', async () => {
     writeFileSync(inHome('.claude'), 'a file')
     expect(await put(LOGIN)).toMatchObject({ status: 409 })
     expect(existsSync(inHome('run/secrets'))).toBe(false)
@@ -92,7 +92,7 @@ describe('logins', () => {
     [{ ...LOGIN, name: '../x' }],
     [{ ...LOGIN, content: 7 } as never],
     [null as never],
-  ])('are refused when they are no logins: %j', async (file) => {
+  ])('are refused when they are not valid: %j', async (file) => {
     expect(await put(file)).toMatchObject({ status: 400 })
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Puts logins where the programs of the sandbox look for them. Each passes through a file in a tmpfs, as if an entrypoint
- * had waited for it there, and that file is overwritten and gone when the login is in its place.
+ * Installs logins where programs in the sandbox read them. Each login passes through a file in a tmpfs, as if an
+ * entrypoint had waited for it there. That file is overwritten and removed when the login is installed.
  */
 import { randomUUID } from 'node:crypto'
 import { chmod, constants, lstat, mkdir, open, readFile, rename, unlink } from 'node:fs/promises'
@@ -8,19 +8,20 @@ import { basename, dirname, join } from 'node:path'
 import { answerFor } from '../files/request-path.ts'
 import type { LoginFile } from '../protocol.ts'
 import { LIMITS } from '../protocol.ts'
-import { type Route, SidecarError } from '../router.ts'
+import { SidecarError, type SidecarRoute } from '../router.ts'
 
 const NAME = /^[a-z][a-z0-9_]{0,63}$/
 const NEW_FILE = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW
 
 export interface LoginOptions {
   readonly home: string
-  /** In a tmpfs. */
+  /** This folder is in a tmpfs. */
   readonly folder: string
 }
 
-export function loginRoutes(options: LoginOptions): readonly Route[] {
-  // Each passes through a file of the same name: one after the other, or one overwrites what another has yet to read.
+export function loginRoutes(options: LoginOptions): readonly SidecarRoute[] {
+  // Each login passes through a file of the same name. Requests therefore run one after the other, so that none
+  // overwrites what another has yet to read.
   let last: Promise<unknown> = Promise.resolve()
   const inTurn = (work: () => Promise<void>): Promise<void> => {
     const mine = last.then(work)
@@ -34,7 +35,7 @@ export function loginRoutes(options: LoginOptions): readonly Route[] {
       async handle(call) {
         const files = parseFiles(await call.json())
         await inTurn(async () => {
-          for (const file of files) await put(options, file)
+          for (const file of files) await installLogin(options, file)
         })
         call.answer(200, {})
       },
@@ -42,12 +43,15 @@ export function loginRoutes(options: LoginOptions): readonly Route[] {
   ]
 }
 
-async function put({ home, folder }: LoginOptions, { name, to, content, setting }: LoginFile): Promise<void> {
+async function installLogin(
+  { home, folder }: LoginOptions,
+  { name, to, content, setting }: LoginFile,
+): Promise<void> {
   const location = join(home, to)
   try {
     await requireOwnFolders(home, to)
     if (setting) {
-      await suggest(location, content ?? '')
+      await writeIfMissing(location, content ?? '')
       return
     }
     if (content === null) {
@@ -68,7 +72,7 @@ async function put({ home, folder }: LoginOptions, { name, to, content, setting 
   }
 }
 
-/** A link on the way would lead it out of the home, to where it is copied, kept or seen by others. */
+/** A link on the path could lead the login out of the home, to where it is copied, stored or visible to others. */
 async function requireOwnFolders(home: string, to: string): Promise<void> {
   const parts = to.split('/').slice(0, -1)
   for (const at of parts.keys()) {
@@ -83,15 +87,15 @@ async function requireOwnFolders(home: string, to: string): Promise<void> {
   }
 }
 
-/** What somebody else wrote there stays. */
-async function suggest(location: string, content: string): Promise<void> {
+/** Writes the file only if it does not exist. */
+async function writeIfMissing(location: string, content: string): Promise<void> {
   await mkdir(dirname(location), { recursive: true, mode: 0o700 })
   await writeNew(location, Buffer.from(content), 0o600).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })
 }
 
-/** Whole or not at all, whatever was there before. */
+/** Installs the whole file or nothing, whatever was there before. */
 async function installAt(location: string, bytes: Buffer): Promise<void> {
   await mkdir(dirname(location), { recursive: true, mode: 0o700 })
   const written = join(dirname(location), `.${basename(location)}.${randomUUID()}`)

@@ -1,10 +1,10 @@
-/** Streams to loopback ports inside. */
+/** Connects streams to loopback ports in the sandbox. */
 import { connect, type Socket } from 'node:net'
 import { type RouteCall, SidecarError } from '../router.ts'
 import { joinSocket } from './join-sockets.ts'
 import type { PortConnections } from './port-connections.ts'
 
-/** IPv4 first: that is where most servers listen. */
+/** IPv4 comes first, because most servers listen there. */
 const LOOPBACK = ['127.0.0.1', '::1'] as const
 const CONNECT_MS = 10_000
 

@@ -1,7 +1,7 @@
 /**
- * The sidecar's loopback port. What connects to it is joined to a stream that the host holds open for that, so that
- * the inside reaches the host's gateway and nothing else. It listens for as long as the sidecar lives; while the
- * host is away, connections wait a little.
+ * The sidecar's loopback port. Each connection to it is joined to a stream that the host holds open. Programs in the
+ * sandbox can therefore reach the host's gateway and nothing else. The sidecar listens for as long as it runs. While
+ * the host is disconnected, connections wait for a short time.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import { LIMITS } from '../protocol.ts'
@@ -9,7 +9,7 @@ import { type RouteCall, SidecarError } from '../router.ts'
 import { breakOff, joinSocket } from './join-sockets.ts'
 import type { PortConnections } from './port-connections.ts'
 
-/** More than a restart of the supervisor takes. */
+/** A restart of the supervisor takes less. */
 const WAIT_MS = 10_000
 
 interface Waiting {
@@ -20,7 +20,7 @@ interface Waiting {
 
 export class GatewayListener {
   readonly #server: Server
-  /** For programs that reach the host by a file. */
+  /** For programs that reach the host through a Unix socket. */
   readonly #local: Server
   readonly #connections: PortConnections
   readonly #waitMs: number
@@ -31,20 +31,20 @@ export class GatewayListener {
   constructor(connections: PortConnections, waitMs = WAIT_MS) {
     this.#connections = connections
     this.#waitMs = waitMs
-    // Paused, so that no byte is read before there is somebody to give it to.
+    // Sockets start paused, so that no byte is read before a stream can take it.
     const createGatewayServer = () =>
       createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => this.#arrive(socket))
     this.#server = createGatewayServer()
     this.#local = createGatewayServer()
   }
 
-  /** Resolves with the port; 0 takes any free one. */
+  /** Resolves with the port. Port 0 selects any free one. */
   listen(port: number): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
       this.#server.listen({ host: '127.0.0.1', port }, () => {
         this.#server.off('error', reject)
-        // Such as no descriptors left for one connection: the port goes on.
+        // For example, no descriptor is left for one connection. The port continues to work.
         this.#server.on('error', () => {})
         const address = this.#server.address()
         resolve(typeof address === 'object' && address !== null ? address.port : port)
@@ -52,7 +52,10 @@ export class GatewayListener {
     })
   }
 
-  /** Besides the port: for programs that take a socket for their proxy. Without it they do without. */
+  /**
+   * Also listens on a Unix socket, for programs that use one as their proxy. If that fails, the sandbox has no such
+   * socket.
+   */
   listenAt(path: string): Promise<void> {
     return new Promise((resolve) => {
       this.#local.once('error', () => resolve())
@@ -61,7 +64,7 @@ export class GatewayListener {
     })
   }
 
-  /** Keeps the host's stream until something connects. */
+  /** Keeps the host's stream until a program connects. */
   accept(call: RouteCall): void {
     if (this.#idle.size >= 2 * LIMITS.acceptStreams)
       throw new SidecarError('busy', `${this.#idle.size} accept streams are already idle`)
@@ -120,7 +123,7 @@ export class GatewayListener {
     })
   }
 
-  /** False: that connection is gone, and the stream is still free. */
+  /** Returns false when that connection is gone and the stream is still free. */
   #serve(socket: Socket, release: () => void, call: RouteCall): boolean {
     if (socket.destroyed) {
       release()

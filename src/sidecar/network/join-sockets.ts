@@ -1,8 +1,8 @@
-/** Joins two byte streams so that each end sees what the other does: bytes, the end of them, and a break. */
+/** Joins two byte streams so that each end sees what the other does: bytes, their end, and a break. */
 import { constants, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
-/** Calls `onClose` once, when both are gone. The socket must allow a half that is closed. */
+/** Calls `onClose` once, when both are closed. The socket must allow half-open connections. */
 export function joinSocket(socket: Socket, stream: ServerHttp2Stream, onClose: () => void): void {
   let open = 2
   const onSocketClose = () => {
@@ -11,7 +11,7 @@ export function joinSocket(socket: Socket, stream: ServerHttp2Stream, onClose: (
   }
   const breakSocket = () => {
     if (socket.destroyed) return
-    // A reset is what tells the other end; after an orderly end there is nothing left to reset.
+    // A reset reports the break to the other end. After an orderly end there is nothing left to reset.
     if (socket.writableEnded) socket.destroy()
     else breakOff(socket)
   }
@@ -22,7 +22,7 @@ export function joinSocket(socket: Socket, stream: ServerHttp2Stream, onClose: (
   stream.on('error', breakSocket)
   stream.on('aborted', breakSocket)
   socket.once('close', () => {
-    // Both halves ended in good order: what is still on its way to the host is let through.
+    // Both halves ended in an orderly way, so what is still on its way to the host may arrive.
     if (!(socket.readableEnded && socket.writableFinished)) breakStream()
     onSocketClose()
   })
@@ -33,7 +33,7 @@ export function joinSocket(socket: Socket, stream: ServerHttp2Stream, onClose: (
   })
   socket.setNoDelay(true)
   socket.pipe(stream)
-  // A stream that is cancelled ends too, but that is no end of what the host had to say.
+  // A cancelled stream ends, too, but that is not the end of the host's data.
   stream.pipe(socket, { end: false })
   stream.once('end', () => {
     if (stream.aborted || stream.rstCode !== constants.NGHTTP2_NO_ERROR) breakSocket()
@@ -41,9 +41,9 @@ export function joinSocket(socket: Socket, stream: ServerHttp2Stream, onClose: (
   })
 }
 
-/** So that the other end sees that it was no orderly end, as far as its kind of socket can tell. */
+/** Shows the other end that this is not an orderly end, if its kind of socket can do so. */
 export function breakOff(socket: Socket): void {
-  // Only TCP knows a reset.
+  // Only TCP has a reset.
   if (socket.remoteFamily === undefined) socket.destroy()
   else socket.resetAndDestroy()
 }

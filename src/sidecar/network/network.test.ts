@@ -1,4 +1,4 @@
-/** Connections over the boundary: to ports inside, and from the loopback port to the host. */
+/** Tests connections over the boundary: to ports in the sandbox, and from the loopback port to the host. */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import type { ClientHttp2Stream } from 'node:http2'
@@ -12,7 +12,7 @@ import { LIMITS } from '../protocol.ts'
 import { GatewayListener } from './gateway-listener.ts'
 import { PortConnections } from './port-connections.ts'
 import { networkRoutes } from './routes.ts'
-import { bodyOf, responseOf, Served } from './served.fixture.ts'
+import { collectBytes, responseOf, Served } from './served.fixture.ts'
 
 let connections: PortConnections
 let gateway: GatewayListener
@@ -27,7 +27,7 @@ afterEach(async () => {
   expect(served.faults).toEqual([])
 })
 
-/** With the time for which a connection from inside waits until the host accepts it. */
+/** `acceptMs` is how long a connection from the sandbox waits until the host accepts it. */
 async function serve(acceptMs: number): Promise<void> {
   connections = new PortConnections()
   gateway = new GatewayListener(connections, acceptMs)
@@ -61,15 +61,15 @@ const waitForClose = async () => {
   while (connections.open > 0) await sleep(5)
 }
 
-describe('a port inside', () => {
-  it('is reached with every byte, both ways, with either end closing first', async () => {
+describe('a port in the sandbox', () => {
+  it('is reached with every byte, in both directions, with either end closing first', async () => {
     const port = await listen((socket) => socket.pipe(socket))
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.uint8Array({ minLength: 1, maxLength: 70_000 }), { maxLength: 6 }),
         async (parts) => {
           const stream = await forward(port)
-          const body = bodyOf(stream)
+          const body = collectBytes(stream)
           for (const part of parts) stream.write(part)
           stream.end()
           expect((await body).equals(Buffer.concat(parts))).toBe(true)
@@ -80,7 +80,7 @@ describe('a port inside', () => {
     await waitForClose()
   })
 
-  it('can end its own direction and still be written to', async () => {
+  it('can end its own direction and still receive', async () => {
     const { promise, resolve } = Promise.withResolvers<string>()
     const port = await listen((socket) => {
       socket.end('bye')
@@ -97,14 +97,14 @@ describe('a port inside', () => {
     await waitForClose()
   })
 
-  it('is found on IPv6 when nothing is on IPv4', async () => {
+  it('is found on IPv6 when no server listens on IPv4', async () => {
     const port = await listen((socket) => socket.end('six'), '::1')
     const stream = await forward(port)
     stream.end()
-    expect((await bodyOf(stream)).toString()).toBe('six')
+    expect((await collectBytes(stream)).toString()).toBe('six')
   })
 
-  it('says so when nothing listens, and when the number is none', async () => {
+  it('reports an error when no server listens, and when the number is not valid', async () => {
     const port = await listen(() => {})
     servers.pop()!.close()
     const refused = await served.ask('POST', `/ports/${port}`)
@@ -115,14 +115,14 @@ describe('a port inside', () => {
     expect(connections.open).toBe(0)
   })
 
-  it('hears of it when the host cancels, and tells the host when it breaks', async () => {
+  it('sees a break when the host cancels, and its own break reaches the host', async () => {
     const sockets: Socket[] = []
     const port = await listen((socket) => sockets.push(socket))
     const cancelled = await forward(port)
     while (sockets.length < 1) await sleep(5)
     cancelled.close(8)
     sockets[0]!.resume()
-    // It may see an end first; what it then says meets nobody.
+    // The socket may see an end first. Nothing receives what it writes then.
     while (!sockets[0]!.destroyed) {
       sockets[0]!.write('anybody?')
       await sleep(5)
@@ -130,12 +130,12 @@ describe('a port inside', () => {
     const broken = await forward(port)
     while (sockets.length < 2) await sleep(5)
     sockets[1]!.resetAndDestroy()
-    await bodyOf(broken)
+    await collectBytes(broken)
     expect(broken.rstCode).toBe(8)
     await waitForClose()
   })
 
-  it('is not read further than the host takes', async () => {
+  it('is not read further than the host reads', async () => {
     let sent = 0
     const port = await listen((socket) => {
       const more = () => {
@@ -169,7 +169,7 @@ describe('the loopback port', () => {
     const socket = dial()
     socket.end('GET /')
     expect((await responseOf(stream))[':status']).toBe(200)
-    const pending = bodyOf(stream)
+    const pending = collectBytes(stream)
     stream.end('HTTP/1.1 403 Forbidden\r\n\r\n')
     expect((await pending).toString()).toBe('GET /')
     const [answer] = await once(socket, 'data')
@@ -177,7 +177,7 @@ describe('the loopback port', () => {
     await waitForClose()
   })
 
-  it('lets a connection wait for the host, which gets all of its bytes', async () => {
+  it('lets a connection wait for the host, which then gets all of its bytes', async () => {
     const socket = dial()
     socket.write('early')
     while (connections.open === 0) await sleep(5)
@@ -198,7 +198,7 @@ describe('the loopback port', () => {
     await waitForClose()
   })
 
-  it('outlives the host: a new connection of the host serves it again', async () => {
+  it('continues without the host, and a new connection of the host serves it again', async () => {
     const lost = accept()
     lost.on('error', () => {})
     await served[Symbol.asyncDispose]()
@@ -213,24 +213,24 @@ describe('the loopback port', () => {
     await waitForClose()
   })
 
-  it('refuses more than may wait', async () => {
+  it('refuses connections above the limit of waiting ones', async () => {
     const sockets = Array.from({ length: LIMITS.waitingConnections + 20 }, () => dial())
     let closed = 0
     for (const socket of sockets) socket.resume().on('close', () => closed++)
     while (closed < 20) await sleep(5)
-    // The others wait, and end when nobody comes.
+    // The others wait, and end when the host does not accept them.
     while (closed < sockets.length) await sleep(5)
     await waitForClose()
   })
 
-  it('holds only so many idle streams of the host', async () => {
+  it('limits the idle streams of the host', async () => {
     const streams = Array.from({ length: 2 * LIMITS.acceptStreams }, () => accept())
     const refused = await served.ask('POST', '/accept')
     expect(refused.status).toBe(503)
     for (const stream of streams) stream.close(8)
   })
 
-  it('serves many at once, each with its own answer', async () => {
+  it('serves many connections at once, each with its own response', async () => {
     await stop()
     await serve(60_000)
     const keep = () => {
@@ -259,7 +259,7 @@ describe('the loopback port', () => {
     expect(answers).toEqual(Array.from({ length: 100 }, (_, at) => `number ${at}`))
   })
 
-  it('is a file too, for programs that take a socket', async () => {
+  it('is also a Unix socket, for programs that use one', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'craik-gateway-'))
     try {
       await gateway.listenAt(join(folder, 'gateway.sock'))
@@ -267,12 +267,12 @@ describe('the loopback port', () => {
       const socket = connect(join(folder, 'gateway.sock'))
       socket.end('by a file')
       await responseOf(stream)
-      const pending = bodyOf(stream)
+      const pending = collectBytes(stream)
       stream.end()
       expect(String(await pending)).toBe('by a file')
       socket.resume()
       await waitForClose()
-      // Nobody serves this one, and there is no reset to tell it by.
+      // No stream serves this connection, and a Unix socket has no reset, so it is only closed.
       const waiting = connect(join(folder, 'gateway.sock')).resume()
       await once(waiting, 'close')
       await waitForClose()

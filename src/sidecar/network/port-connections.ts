@@ -1,7 +1,7 @@
-/** How many connections are open through the boundary, both ways; there is a most. */
+/** Counts the open connections through the boundary, in both directions, and limits them. */
 import { SidecarError } from '../router.ts'
 
-const MOST = 1024
+const MAX_CONNECTIONS = 1024
 
 export class PortConnections {
   #open = 0
@@ -10,9 +10,10 @@ export class PortConnections {
     return this.#open
   }
 
-  /** Returns what has to be called, once, when it is closed. */
+  /** Returns a function that the caller must call when the connection is closed. */
   enter(): () => void {
-    if (this.#open >= MOST) throw new SidecarError('busy', `${MOST} connections are already open`)
+    if (this.#open >= MAX_CONNECTIONS)
+      throw new SidecarError('busy', `${MAX_CONNECTIONS} connections are already open`)
     this.#open++
     let left = false
     return () => {

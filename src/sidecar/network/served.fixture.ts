@@ -1,11 +1,11 @@
-/** Routes behind a real HTTP/2 connection in this process, and a client that asks them as the host does. */
+/** Serves routes over a real HTTP/2 connection in this process, with a client that sends requests as the host does. */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { type Duplex, duplexPair } from 'node:stream'
 import { PROTOCOL_HEADER, PROTOCOL_VERSION } from '../protocol.ts'
-import { type Route, Router } from '../router.ts'
+import { Router, type SidecarRoute } from '../router.ts'
 import { serve } from '../server.ts'
 
-export interface Answer {
+export interface ServedAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: Buffer
@@ -16,7 +16,7 @@ export class Served implements AsyncDisposable {
   readonly faults: string[] = []
   readonly #guest: Duplex
 
-  constructor(routes: readonly Route[]) {
+  constructor(routes: readonly SidecarRoute[]) {
     const [host, guest] = duplexPair()
     this.#guest = guest
     serve(guest, new Router(routes), (line) => this.faults.push(line))
@@ -39,11 +39,11 @@ export class Served implements AsyncDisposable {
     path: string,
     query: Record<string, string | number> = {},
     body: Buffer | string = '',
-  ): Promise<Answer> {
+  ): Promise<ServedAnswer> {
     const stream = this.open(method, path, query)
     if (method !== 'GET') stream.end(body)
     const headers = await responseOf(stream)
-    return { status: headers[':status']!, headers, body: await bodyOf(stream) }
+    return { status: headers[':status']!, headers, body: await collectBytes(stream) }
   }
 
   async json<T>(
@@ -62,7 +62,7 @@ export class Served implements AsyncDisposable {
   }
 }
 
-/** Rejects when the stream ends without an answer. */
+/** Rejects when the stream ends without a response. */
 export function responseOf(
   stream: ClientHttp2Stream,
 ): Promise<Record<string, string | string[] | undefined> & { ':status'?: number }> {
@@ -72,8 +72,10 @@ export function responseOf(
   })
 }
 
-/** By events: an iterator takes a stream whose last frame has come for one that broke, unread bytes or not. */
-export function bodyOf(stream: ClientHttp2Stream): Promise<Buffer> {
+/**
+ * Reads by events, because an iterator treats a stream whose last frame has arrived as broken, even with unread bytes.
+ */
+export function collectBytes(stream: ClientHttp2Stream): Promise<Buffer> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
     stream.on('data', (chunk: Buffer) => chunks.push(chunk))

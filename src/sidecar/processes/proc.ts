@@ -1,4 +1,4 @@
-/** The processes that /proc shows, as the kernel counts them. */
+/** Reads the processes that /proc shows, with the kernel's values. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 export interface Process {
@@ -9,17 +9,17 @@ export interface Process {
   readonly name: string
   readonly state: string
   readonly cpuMs: number
-  /** Of children that ended and were waited for. */
+  /** The CPU time of children that exited and were waited for. */
   readonly childrenCpuMs: number
   readonly residentPages: number
-  /** Since the machine started. */
+  /** The start time since boot. */
   readonly startedAfterMs: number
 }
 
-/** Linux shows times in hundredths of a second, whatever its own tick is. */
+/** Linux reports times in hundredths of a second, whatever its own tick is. */
 const TICK_MS = 10
 
-/** Those that can be read; one that ends while it is read is not there. */
+/** Returns the processes that can be read. A process that exits meanwhile is not included. */
 export function readProcesses(): ReadonlyMap<number, Process> {
   const found = new Map<number, Process>()
   for (const name of readdirSync('/proc')) {
@@ -38,12 +38,14 @@ function readProcess(pid: number): Process | undefined {
   }
 }
 
-/** A name may hold blanks, brackets and line ends, so the other fields are counted from its last bracket on. */
+/**
+ * A name may contain spaces, parentheses and line ends, so the other fields are counted from its last parenthesis on.
+ */
 export function parseStat(stat: string): Process | undefined {
   const open = stat.indexOf('(')
   const close = stat.lastIndexOf(')')
   if (open === -1 || close < open) return undefined
-  // The first one is field 3, the state.
+  // The first of these is field 3, the state.
   const fields = stat
     .slice(close + 2)
     .trim()
@@ -65,13 +67,16 @@ export function parseStat(stat: string): Process | undefined {
   return numbers.every(Number.isFinite) ? process : undefined
 }
 
-/** When the machine started, in milliseconds since 1970. */
+/** Returns the boot time, in milliseconds since 1970. */
 export function readBootTimeMs(): number {
   const match = /^btime (\d+)$/m.exec(readFileSync('/proc/stat', 'latin1'))
   return match === null ? 0 : Number(match[1]) * 1000
 }
 
-/** The kernel counts in pages and tells their size nowhere in /proc, but Node knows its own memory in bytes. */
+/**
+ * Returns the page size. The kernel counts in pages and reports their size nowhere in /proc, but Node reports its own
+ * memory in bytes.
+ */
 export function pageBytes(self: Process | undefined): number {
   if (self === undefined || self.residentPages === 0) return 4096
   const ratio = process.memoryUsage.rss() / self.residentPages

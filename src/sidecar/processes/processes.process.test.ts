@@ -1,4 +1,4 @@
-/** The processes inside, and what they use. */
+/** Tests the processes in the sandbox, and the resources that they use. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Served } from '../network/served.fixture.ts'
 import type { Metrics, ProcessInfo } from '../protocol.ts'
-import { jobsOf, ofThisSandbox } from './family.ts'
+import { jobsOf, processesOfSandbox } from './family.ts'
 import { type Process, pageBytes, parseStat, readProcesses } from './proc.ts'
 import { processRoutes } from './routes.ts'
 
@@ -15,7 +15,7 @@ let job: ChildProcess
 const JOB = 'job_1'
 
 beforeEach(async () => {
-  // A job as the registry starts it: a session of its own, with something that the shell leaves behind.
+  // Starts a job like the registry: in a session of its own, with processes that the shell leaves behind.
   job = spawn('sh', ['-c', '(sleep 1000 & sleep 1000 & wait) & echo ready; wait'], {
     detached: true,
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -34,7 +34,7 @@ afterEach(async () => {
   try {
     process.kill(-job.pid!, 'SIGKILL')
   } catch {
-    // The test ended it.
+    // The test has already ended it.
   }
   await served[Symbol.asyncDispose]()
   expect(served.faults).toEqual([])
@@ -45,14 +45,14 @@ const list = async () =>
 const sleepers = async () => {
   for (;;) {
     const found = (await list()).filter(({ name, job }) => name === 'sleep' && job === JOB)
-    // On a busy machine a new process may not have come to its sleep yet.
+    // On a busy host, a new process may not be asleep yet.
     if (found.length === 2 && found.every(({ state }) => state === 'S')) return found
     await sleep(5)
   }
 }
 
 describe('processes', () => {
-  it('are listed with the job that they belong to', async () => {
+  it('are listed with their jobs', async () => {
     const found = await sleepers()
     expect(found[0]).toMatchObject({ job: JOB, state: 'S' })
     expect(found[0]!.memoryBytes).toBeGreaterThan(0)
@@ -62,7 +62,7 @@ describe('processes', () => {
     expect(self!.cpuMs).toBeGreaterThan(0)
   })
 
-  it('keep their job when the one that started them is gone', async () => {
+  it('keep their job when their parent has exited', async () => {
     const [first] = await sleepers()
     const parent = first!.parent
     process.kill(parent, 'SIGKILL')
@@ -76,7 +76,7 @@ describe('processes', () => {
     }
   })
 
-  it('are signalled one by one', async () => {
+  it('can be signalled one by one', async () => {
     const [first, second] = await sleepers()
     const answer = await served.json('POST', `/processes/${first!.pid}/signal`, {}, { signal: 'SIGKILL' })
     expect(answer.status).toBe(200)
@@ -84,7 +84,7 @@ describe('processes', () => {
     expect((await list()).some(({ pid }) => pid === second!.pid)).toBe(true)
   })
 
-  it('that hold the sandbox, or are not in it, are out of reach', async () => {
+  it('cannot be signalled when they run the sandbox or are not in it', async () => {
     const outside = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
     const signal = (pid: number | string, name: unknown = 'SIGCONT') =>
       served.json<{ code: string }>('POST', `/processes/${pid}/signal`, {}, { signal: name })
@@ -106,7 +106,7 @@ describe('processes', () => {
   })
 })
 
-describe('without a namespace of its own', () => {
+describe('the processes of a sandbox', () => {
   const one = (
     pid: number,
     parent: number,
@@ -128,7 +128,7 @@ describe('without a namespace of its own', () => {
   const all = (...processes: Process[]) => new Map(processes.map((process) => [process.pid, process]))
   const jobOf = (pid: number) => (pid === 30 ? JOB : undefined)
 
-  it('only what descends from the sidecar or its jobs is the sandbox’s', () => {
+  it('are the descendants of the sidecar and its jobs, without a process namespace', () => {
     const machine = all(
       one(1, 0, 1, 1, 0),
       one(20, 1),
@@ -137,7 +137,7 @@ describe('without a namespace of its own', () => {
       one(40, 1, 30, 30),
       one(50, 1),
     )
-    expect([...ofThisSandbox(machine, 20, jobOf).keys()]).toEqual([20, 30, 31, 40])
+    expect([...processesOfSandbox(machine, 20, jobOf).keys()]).toEqual([20, 30, 31, 40])
     expect(jobsOf(machine, jobOf)).toEqual(
       new Map([
         [30, JOB],
@@ -147,18 +147,18 @@ describe('without a namespace of its own', () => {
     )
   })
 
-  it('and with one, everything is', () => {
+  it('are all processes, with a process namespace', () => {
     const place = all(one(1, 0), one(2, 1), one(30, 2), one(50, 1))
-    expect([...ofThisSandbox(place, 2, jobOf).keys()]).toEqual([1, 2, 30, 50])
+    expect([...processesOfSandbox(place, 2, jobOf).keys()]).toEqual([1, 2, 30, 50])
   })
 
-  it('parents that seem to go in a circle end the search', () => {
+  it('are found without an endless loop when parents seem to form a cycle', () => {
     expect(jobsOf(all(one(5, 6), one(6, 5)), jobOf).size).toBe(0)
   })
 })
 
-describe('the kernel’s line about a process', () => {
-  it('is read right whatever the program calls itself', () => {
+describe('the stat line of a process', () => {
+  it('is parsed correctly, whatever name the program has', () => {
     const rest = 'S 7 8 9 0 -1 4194560 1 2 3 4 11 12 13 14 20 0 1 0 555 1000 77 18446744073709551615 1 1'
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 15 }), (name) => {
@@ -179,12 +179,12 @@ describe('the kernel’s line about a process', () => {
     )
   })
 
-  it('is refused when it is not one', () => {
+  it('is refused when it is not valid', () => {
     for (const line of ['', '1', '1 (x', ') 1 (', '1 (x) S', 'a (x) S 1 2 3'])
       expect(parseStat(line)).toBeUndefined()
   })
 
-  it('is read of every process there is, and tells the size of a page', () => {
+  it('is read for every process, and gives the page size', () => {
     expect(readProcesses().get(process.pid)!.parent).toBe(process.ppid)
     const page = Number(execFileSync('getconf', ['PAGESIZE'], { encoding: 'utf8' }))
     expect(pageBytes(readProcesses().get(process.pid))).toBe(page)

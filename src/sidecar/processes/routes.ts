@@ -1,9 +1,9 @@
-/** What runs inside and what it uses, as the inside itself tells it. */
+/** Reports the processes in the sandbox and the resources that they use. The values come from the sandbox itself. */
 import { statfs } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { Metrics, ProcessInfo } from '../protocol.ts'
-import { type Route, type RouteCall, SidecarError } from '../router.ts'
-import { type JobOf, jobsOf, ofThisSandbox } from './family.ts'
+import { type RouteCall, SidecarError, type SidecarRoute } from '../router.ts'
+import { type JobOf, jobsOf, processesOfSandbox } from './family.ts'
 import { pageBytes, readBootTimeMs, readProcesses } from './proc.ts'
 
 export interface ProcessOptions {
@@ -13,11 +13,11 @@ export interface ProcessOptions {
   readonly openConnections: () => number
 }
 
-/** More than any sandbox may have is not told: the host reads answers up to a limit. */
-const TOLD = 4096
+/** More processes than a sandbox may have are not listed, because the host limits the size of a response. */
+const MAX_LISTED_PROCESSES = 4096
 const NAME_LENGTH = 64
 
-export function processRoutes(options: ProcessOptions): readonly Route[] {
+export function processRoutes(options: ProcessOptions): readonly SidecarRoute[] {
   return [
     { method: 'GET', path: '/processes', handle: (call) => call.answer(200, { processes: list(options) }) },
     { method: 'POST', path: '/processes/:pid/signal', handle: (call) => signal(call, options) },
@@ -30,9 +30,9 @@ function list({ jobOf }: ProcessOptions): readonly ProcessInfo[] {
   const jobs = jobsOf(everything, jobOf)
   const booted = readBootTimeMs()
   const page = pageBytes(everything.get(process.pid))
-  return [...ofThisSandbox(everything, process.pid, jobOf).values()]
+  return [...processesOfSandbox(everything, process.pid, jobOf).values()]
     .sort((a, b) => a.pid - b.pid)
-    .slice(0, TOLD)
+    .slice(0, MAX_LISTED_PROCESSES)
     .map((one) => {
       const job = jobs.get(one.pid)
       return {
@@ -54,7 +54,7 @@ async function signal(call: RouteCall, { jobOf }: ProcessOptions): Promise<void>
   if (pid === 0) throw new SidecarError('usage', 'the pid must be a number above 0')
   if (pid === 1 || pid === process.pid || pid === process.ppid)
     throw new SidecarError('refused', `process ${pid} runs the sandbox; delete the sandbox to end it`)
-  if (!ofThisSandbox(readProcesses(), process.pid, jobOf).has(pid))
+  if (!processesOfSandbox(readProcesses(), process.pid, jobOf).has(pid))
     throw new SidecarError('not_found', `no process ${pid} runs in this sandbox`)
   try {
     process.kill(pid, name)
@@ -72,14 +72,14 @@ function signalOf(body: unknown): NodeJS.Signals {
   throw new SidecarError('usage', 'signal must be the name of a signal, such as SIGTERM')
 }
 
-/** Memory is the sum of what is resident: pages that processes share count for each of them. */
+/** Memory is the sum of all resident pages. Pages that processes share count for each of them. */
 async function measure(options: ProcessOptions): Promise<Metrics> {
   const everything = readProcesses()
-  const ours = [...ofThisSandbox(everything, process.pid, options.jobOf).values()]
+  const ours = [...processesOfSandbox(everything, process.pid, options.jobOf).values()]
   const page = pageBytes(everything.get(process.pid))
   const disk = await statfs(options.home)
   return {
-    // With what ended and was waited for, so that the sum does not fall when a process ends.
+    // Includes children that exited and were waited for, so that the sum does not fall when a process exits.
     cpuMs: ours.reduce((sum, one) => sum + one.cpuMs + one.childrenCpuMs, 0),
     memoryBytes: ours.reduce((sum, one) => sum + one.residentPages, 0) * page,
     processes: ours.length,

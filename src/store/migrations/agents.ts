@@ -10,7 +10,7 @@ const sealedTableSql = (name: string, members: readonly string[]) => `
   ${members.map((member) => `CREATE INDEX ${name}_${member} ON ${name} (${member});`).join('\n  ')}
 `
 
-/** What lists filter by is read out of the sealed document, so that no second copy of it can say something else. */
+/** The columns for filters are computed from the sealed document, so that no copy can differ from it. */
 export const agents = `
   CREATE TABLE logins (
     id TEXT PRIMARY KEY,

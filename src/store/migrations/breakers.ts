@@ -1,4 +1,4 @@
-/** Which providers are being left alone for a while. */
+/** The providers that are in cooldown. */
 export const breakers = `
   CREATE TABLE provider_breakers (
     provider_id TEXT PRIMARY KEY,

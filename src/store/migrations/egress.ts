@@ -1,6 +1,6 @@
-/** Which hosts outside may be reached from sandboxes. */
+/** The hosts that sandboxes can reach. */
 
-/** Whose a rule is and where it holds are read out of the sealed document, so that no second copy can say something else. */
+/** The operator and the scope of a rule are computed from the sealed document, so that no copy can differ from it. */
 export const egress = `
   CREATE TABLE egress_rules (
     id TEXT PRIMARY KEY,

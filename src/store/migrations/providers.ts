@@ -1,4 +1,4 @@
-/** What was switched on about providers, and a way to find the grants that a call could use. */
+/** The settings of providers, and an index for the grants that a call could use. */
 export const providers = `
   CREATE INDEX grants_for ON grants (capability, subject, created_at_ms);
   CREATE TABLE provider_settings (

@@ -1,5 +1,5 @@
 /** Receipts and their tree, documents, envelopes, grants, secrets, command references. */
-export const groundFloor = `
+export const receiptsAndGrants = `
   CREATE TABLE receipts (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL,

@@ -1,6 +1,6 @@
-/** Sandboxes, the jobs in them, and what their boundaries counted. */
+/** Sandboxes, their jobs, and the counters of their boundaries. */
 
-/** What is searched for is read out of the sealed document, so that no second copy of it can say something else. */
+/** The columns for queries are computed from the sealed document, so that no copy can differ from it. */
 export const sandboxes = `
   CREATE TABLE sandboxes (
     id TEXT PRIMARY KEY,

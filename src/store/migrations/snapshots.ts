@@ -1,6 +1,6 @@
-/** What was kept of sandboxes. */
+/** Snapshots of sandboxes. */
 
-/** The name is read out of the sealed document, so that no second copy of it can say something else. */
+/** The name is computed from the sealed document, so that no copy can differ from it. */
 export const snapshots = `
   CREATE TABLE snapshots (
     id TEXT PRIMARY KEY,

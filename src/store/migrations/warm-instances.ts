@@ -1,7 +1,7 @@
-/** Places that wait for a sandbox. */
+/** Sandbox instances that wait for a sandbox. */
 
-/** The user is read out of the sealed document, so that no second copy of it can say something else. */
-export const warmPlaces = `
+/** The user id is computed from the sealed document, so that no copy can differ from it. */
+export const warmInstances = `
   CREATE TABLE warm_places (
     id TEXT PRIMARY KEY,
     document TEXT NOT NULL,

@@ -13,14 +13,14 @@ function open() {
 }
 
 describe('sealed records', () => {
-  it('have one id each: a second one is told, not written', async () => {
+  it('reject a second insert with the same id', async () => {
     const { tables } = open()
     expect(await tables.sessions.insert(row('s1', { status: 'idle' }))).toBe(true)
     expect(await tables.sessions.insert(row('s1', { status: 'failed' }))).toBe(false)
     expect((await tables.sessions.get('s1'))?.document).toContain('idle')
   })
 
-  it('are updated only where there is one', async () => {
+  it('are updated only when they exist', async () => {
     const { tables } = open()
     expect(await tables.runs.update({ id: 'r1', document: '{}', seal: 'x' })).toBe(false)
     await tables.runs.insert(row('r1', { status: 'running' }))
@@ -28,7 +28,7 @@ describe('sealed records', () => {
     expect(await tables.runs.get('r1')).toMatchObject({ seal: 'new', document: '{"status":"failed"}' })
   })
 
-  it('are listed newest first, by what their documents say', async () => {
+  it('are listed newest first, and filtered by fields of their documents', async () => {
     const { tables } = open()
     await tables.runs.insert(row('r1', { status: 'running', session_id: 's1' }, 1))
     await tables.runs.insert(row('r2', { status: 'failed', session_id: 's1' }, 2))
@@ -46,7 +46,7 @@ describe('sealed records', () => {
 })
 
 describe('agent events', () => {
-  it('are listed oldest first, never change, and do not leave before their session', async () => {
+  it('are listed oldest first, never change, and cannot be removed before their session', async () => {
     const { tables, database } = open()
     await tables.sessions.insert(row('s1', { status: 'idle' }))
     const event = { sessionId: 's1', runId: null, atMs: 1, document: '{}' }
@@ -62,7 +62,7 @@ describe('agent events', () => {
 })
 
 describe('logins', () => {
-  it('are active one at a time, whatever a caller tries', async () => {
+  it('are active one at a time, whatever a caller writes', async () => {
     const { tables } = open()
     const login = { subject: 'operator:ada', issuer: 'local', sinceMs: 1, endedAtMs: null }
     await tables.logins.insert({ ...login, id: 'login_1' })

@@ -1,4 +1,4 @@
-/** Logins, sessions, runs, handoffs and events over one connection. */
+/** The tables of logins, sessions, runs, handoffs and events, over one connection. */
 import type { DatabaseSync } from 'node:sqlite'
 import type {
   AgentEventRow,
@@ -11,23 +11,29 @@ import type {
   SealedTable,
   SessionTable,
 } from '../agent-tables.ts'
-import { lazily } from './statement.ts'
+import { lazyStatement } from './statement.ts'
 
 /** SQLITE_CONSTRAINT_PRIMARYKEY */
 const ID_TAKEN = 1555
 
 export function loginTable(database: DatabaseSync): LoginTable {
   const columns = 'id, subject, issuer, since_ms AS sinceMs, ended_at_ms AS endedAtMs'
-  const insert = lazily(
+  const insert = lazyStatement(
     database,
     'INSERT INTO logins (id, subject, issuer, since_ms, ended_at_ms) VALUES (?, ?, ?, ?, ?)',
   )
-  const active = lazily(
+  const active = lazyStatement(
     database,
     `SELECT ${columns} FROM logins WHERE ended_at_ms IS NULL ORDER BY since_ms DESC, id DESC LIMIT 1`,
   )
-  const end = lazily(database, 'UPDATE logins SET ended_at_ms = ? WHERE id = ? AND ended_at_ms IS NULL')
-  const list = lazily(database, `SELECT ${columns} FROM logins ORDER BY since_ms DESC, id DESC LIMIT ?`)
+  const end = lazyStatement(
+    database,
+    'UPDATE logins SET ended_at_ms = ? WHERE id = ? AND ended_at_ms IS NULL',
+  )
+  const list = lazyStatement(
+    database,
+    `SELECT ${columns} FROM logins ORDER BY since_ms DESC, id DESC LIMIT ?`,
+  )
   return {
     async insert(row) {
       insert().run(row.id, row.subject, row.issuer, row.sinceMs, row.endedAtMs)
@@ -38,19 +44,19 @@ export function loginTable(database: DatabaseSync): LoginTable {
   }
 }
 
-/** Records of one kind, each with its seal. */
+/** Creates a table of one kind of records, each with its seal. */
 export function createSealedTable<Member extends string>(
   database: DatabaseSync,
   name: string,
 ): SealedTable<Member> {
   const columns = 'id, document, seal, created_at_ms AS createdAtMs'
-  const insert = lazily(
+  const insert = lazyStatement(
     database,
     `INSERT INTO ${name} (id, document, seal, created_at_ms) VALUES (?, ?, ?, ?)`,
   )
-  const update = lazily(database, `UPDATE ${name} SET document = ?, seal = ? WHERE id = ?`)
-  const remove = lazily(database, `DELETE FROM ${name} WHERE id = ?`)
-  const get = lazily(database, `SELECT ${columns} FROM ${name} WHERE id = ?`)
+  const update = lazyStatement(database, `UPDATE ${name} SET document = ?, seal = ? WHERE id = ?`)
+  const remove = lazyStatement(database, `DELETE FROM ${name} WHERE id = ?`)
+  const get = lazyStatement(database, `SELECT ${columns} FROM ${name} WHERE id = ?`)
   return {
     async insert(row) {
       try {
@@ -81,16 +87,19 @@ export const handoffTable = (database: DatabaseSync): HandoffTable => createSeal
 
 export function agentEventTable(database: DatabaseSync): AgentEventTable {
   const columns = 'session_id AS sessionId, run_id AS runId, type, at_ms AS atMs, document'
-  const append = lazily(
+  const append = lazyStatement(
     database,
     'INSERT INTO agent_events (session_id, run_id, type, at_ms, document) VALUES (?, ?, ?, ?, ?)',
   )
-  const bySession = lazily(
+  const bySession = lazyStatement(
     database,
     `SELECT ${columns} FROM agent_events WHERE session_id = ? ORDER BY seq LIMIT ?`,
   )
-  const removeWith = lazily(database, 'DELETE FROM agent_events WHERE session_id = ?')
-  const byRun = lazily(database, `SELECT ${columns} FROM agent_events WHERE run_id = ? ORDER BY seq LIMIT ?`)
+  const removeWith = lazyStatement(database, 'DELETE FROM agent_events WHERE session_id = ?')
+  const byRun = lazyStatement(
+    database,
+    `SELECT ${columns} FROM agent_events WHERE run_id = ? ORDER BY seq LIMIT ?`,
+  )
   return {
     async append(row) {
       append().run(row.sessionId, row.runId, row.type, row.atMs, row.document)

@@ -1,26 +1,26 @@
-/** Breakers over SQLite. */
+/** The table of circuit breakers in SQLite. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { BreakerRow, BreakerTable, ProbeRow } from '../breaker-table.ts'
-import { lazily } from './statement.ts'
+import { lazyStatement } from './statement.ts'
 
 const COLUMNS = 'provider_id, failures, openings, open_until_ms, last_failure, probe_id, updated_at_ms'
-/** Where an earlier version recorded the only probe there was. */
+/** The columns in which an earlier version recorded its only probe. */
 const SINGLE_PROBE = 'probe_boot_id, probe_pid, probe_started_at, probe_pid_namespace, probe_since_ms'
 
 export function breakerTable(database: DatabaseSync): BreakerTable {
-  const put = lazily(
+  const put = lazyStatement(
     database,
     `INSERT OR REPLACE INTO provider_breakers (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
   )
-  const get = lazily(
+  const get = lazyStatement(
     database,
     `SELECT ${COLUMNS}, ${SINGLE_PROBE} FROM provider_breakers WHERE provider_id = ?`,
   )
-  const list = lazily(
+  const list = lazyStatement(
     database,
     `SELECT ${COLUMNS}, ${SINGLE_PROBE} FROM provider_breakers ORDER BY provider_id`,
   )
-  const remove = lazily(database, 'DELETE FROM provider_breakers WHERE provider_id = ?')
+  const remove = lazyStatement(database, 'DELETE FROM provider_breakers WHERE provider_id = ?')
   return {
     async put(row) {
       put().run(
@@ -54,7 +54,7 @@ function parse(row: Record<string, unknown>): BreakerRow {
   }
 }
 
-/** `probe_id` is a list in JSON. A bare id is from an earlier version, which had one probe for all callers. */
+/** `probe_id` contains a JSON list. A bare id is from an earlier version, which had one probe for all callers. */
 function parseProbes(row: Record<string, unknown>): readonly ProbeRow[] {
   const text = row.probe_id as string | null
   if (text === null) return []

@@ -10,7 +10,7 @@ import type { BudgetRow, QuotaRow } from '../ledger-tables.ts'
 import type { GrantRow, Tables } from '../store.ts'
 import { type CachedRows, cacheRows } from './cached-rows.ts'
 import { openDatabase } from './database.ts'
-import { tablesOver } from './tables.ts'
+import { createTables } from './tables.ts'
 
 const GRANT: GrantRow = {
   id: 'grant_1' as GrantId,
@@ -55,7 +55,7 @@ beforeEach(async () => {
   const home = homeAt(join(folder, 'home'))
   ours = await openDatabase(home)
   theirs = await openDatabase(home)
-  rows = cacheRows(ours, tablesOver(ours))
+  rows = cacheRows(ours, createTables(ours))
   await inside(async ({ grants, budgets, quotas, envelopes, documents }) => {
     await grants.insert(GRANT)
     await budgets.put(BUDGET)
@@ -81,7 +81,7 @@ async function inside<T>(work: (tables: Tables) => Promise<T>): Promise<T> {
     return result
   } catch (error) {
     ours.exec('ROLLBACK')
-    rows.undone()
+    rows.onRollback()
     throw error
   }
 }
@@ -95,7 +95,7 @@ const read = async ({ grants, budgets, quotas, envelopes, documents }: Tables) =
 })
 const all = () => inside(read)
 
-it('hands out the very same frozen rows while nobody writes', async () => {
+it('returns the same frozen rows while there is no write', async () => {
   const first = await all()
   const again = await all()
   for (const name of ['grant', 'budgets', 'quotas', 'envelope', 'document'] as const) {
@@ -120,7 +120,7 @@ it.each([
   expect(await all()).toMatchObject(expected)
 })
 
-it('is fixed by its transaction, and sees afterwards what was committed meanwhile', async () => {
+it('keeps one snapshot during a transaction, and afterwards sees newer commits', async () => {
   const during = await inside(async (tables) => {
     const before = await read(tables)
     theirs.exec('PRAGMA busy_timeout = 0')
@@ -132,7 +132,7 @@ it('is fixed by its transaction, and sees afterwards what was committed meanwhil
   expect((await all()).grant?.revokedAtMs).toBe(9)
 })
 
-it('sees its own writes at once, and that they were undone', async () => {
+it('sees its own writes at once, and sees that they were rolled back', async () => {
   const doomed = inside(async (tables) => {
     await tables.grants.consume('grant_1')
     await tables.budgets.put({ ...BUDGET, limitNanoUsd: 7 })
@@ -148,15 +148,15 @@ it('sees its own writes at once, and that they were undone', async () => {
   expect(await all()).toMatchObject({ grant: GRANT, budgets: [BUDGET], quotas: [QUOTA] })
 })
 
-it('sees a write that a read of the same procedure overlaps', async () => {
+it('sees a write that overlaps a read of the same procedure', async () => {
   await inside(async ({ grants }) => {
-    rows.undone()
+    rows.onRollback()
     await Promise.all([grants.get('grant_1'), grants.revoke('grant_1', 9)])
     expect((await grants.get('grant_1'))?.revokedAtMs).toBe(9)
   })
 })
 
-it('finds what was not there before', async () => {
+it('finds a row that did not exist before', async () => {
   expect(await inside(({ grants }) => grants.get('grant_2'))).toBeUndefined()
   theirs.exec(
     `INSERT INTO grants SELECT 'grant_2', capability, subject, document, 1, NULL, NULL, 2 FROM grants`,
@@ -165,7 +165,7 @@ it('finds what was not there before', async () => {
 })
 
 it('answers like the tables themselves, whatever both connections write', async () => {
-  const theirTables = tablesOver(theirs)
+  const theirTables = createTables(theirs)
   const write = fc.record({
     by: fc.constantFrom('us', 'us, undone', 'them'),
     what: fc.constantFrom('consume', 'revoke', 'budget', 'quota', 'no quota', 'nothing'),

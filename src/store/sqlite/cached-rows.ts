@@ -1,43 +1,43 @@
 /**
- * Rows that nearly every decision looks up, remembered in the writer thread for as long as nobody can have changed
- * them: SQLite tells when another connection has committed, and what this one writes goes through the tables here.
+ * Caches the rows that nearly every decision needs, in the writer thread, for as long as they cannot have changed.
+ * SQLite reports when another connection has committed. The writes of this connection go through the tables here.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tables } from '../store.ts'
 
-/** Of each kind: more than a busy home uses at a time. A policy may be a megabyte. */
-const REMEMBERED_MAX = 128
+/** The limit for each kind of row, which is more than a busy home uses at a time. A policy can have a megabyte. */
+const MAX_CACHED_ROWS = 128
 
 export interface CachedRows {
   readonly tables: Tables
-  /** Inside every transaction, before anything is read. */
+  /** Must be called in every transaction before the first read. */
   onBegin(): void
-  /** After anything was undone. */
-  undone(): void
+  /** Must be called after every rollback. */
+  onRollback(): void
 }
 
-/** The connection must be used for nothing else: a statement beside these tables would not be noticed. */
+/** The connection must be used for nothing else, because the cache would not notice statements outside these tables. */
 export function cacheRows(database: DatabaseSync, tables: Tables): CachedRows {
   const version = database.prepare('PRAGMA data_version')
-  const envelopes = new Memory(tables.envelopes.get)
-  const documents = new Memory(tables.documents.get)
-  const grants = new Memory(tables.grants.get)
-  const budgets = new Memory(tables.budgets.applying, ({ provider, session, sandbox, operator }) =>
+  const envelopes = new RowCache(tables.envelopes.get)
+  const documents = new RowCache(tables.documents.get)
+  const grants = new RowCache(tables.grants.get)
+  const budgets = new RowCache(tables.budgets.applying, ({ provider, session, sandbox, operator }) =>
     JSON.stringify([provider, session, sandbox, operator]),
   )
-  const quotas = new Memory(tables.quotas.applying, (provider, session) =>
+  const quotas = new RowCache(tables.quotas.applying, (provider, session) =>
     JSON.stringify([provider, session]),
   )
   const all = [envelopes, documents, grants, budgets, quotas]
   let seen: unknown
   return {
     onBegin() {
-      // Of this connection's snapshot, which the transaction has fixed.
+      // The version of this connection's snapshot, which the transaction has fixed.
       const now = version.get()?.data_version
       if (now !== seen) for (const memory of all) memory.forget()
       seen = now
     },
-    undone() {
+    onRollback() {
       for (const memory of all) memory.forget()
     },
     tables: {
@@ -45,37 +45,37 @@ export function cacheRows(database: DatabaseSync, tables: Tables): CachedRows {
       envelopes: {
         ...tables.envelopes,
         get: envelopes.get,
-        insert: envelopes.forgetting(tables.envelopes.insert),
+        insert: envelopes.invalidateOn(tables.envelopes.insert),
       },
       documents: {
         ...tables.documents,
         get: documents.get,
-        put: documents.forgetting(tables.documents.put),
+        put: documents.invalidateOn(tables.documents.put),
       },
       grants: {
         ...tables.grants,
         get: grants.get,
-        insert: grants.forgetting(tables.grants.insert),
-        consume: grants.forgetting(tables.grants.consume),
-        revoke: grants.forgetting(tables.grants.revoke),
+        insert: grants.invalidateOn(tables.grants.insert),
+        consume: grants.invalidateOn(tables.grants.consume),
+        revoke: grants.invalidateOn(tables.grants.revoke),
       },
       budgets: {
         ...tables.budgets,
         applying: budgets.get,
-        put: budgets.forgetting(tables.budgets.put),
+        put: budgets.invalidateOn(tables.budgets.put),
       },
       quotas: {
         ...tables.quotas,
         applying: quotas.get,
-        put: quotas.forgetting(tables.quotas.put),
-        remove: quotas.forgetting(tables.quotas.remove),
+        put: quotas.invalidateOn(tables.quotas.put),
+        remove: quotas.invalidateOn(tables.quotas.remove),
       },
     },
   }
 }
 
-/** What one reader answered. What was not found is looked for again each time. */
-class Memory<Asked extends readonly unknown[], Found> {
+/** Caches the results of one query. Missing rows are queried each time. */
+class RowCache<Asked extends readonly unknown[], Found> {
   readonly #read: (...request: Asked) => Promise<Found>
   readonly #keyOf: (...request: Asked) => string
   readonly #found = new Map<string, Found>()
@@ -96,8 +96,8 @@ class Memory<Asked extends readonly unknown[], Found> {
     const generation = this.#generation
     const found = await this.#read(...request)
     if (found === undefined || generation !== this.#generation) return found
-    if (this.#found.size >= REMEMBERED_MAX) this.#found.clear()
-    // Whoever gets it may keep what it derived from it for as long as the row is the same object.
+    if (this.#found.size >= MAX_CACHED_ROWS) this.#found.clear()
+    // Callers can cache values that they computed from a row for as long as they get the same object.
     const fixed = Object.freeze(
       Array.isArray(found) ? found.map((row) => Object.freeze(row)) : found,
     ) as Found
@@ -110,8 +110,10 @@ class Memory<Asked extends readonly unknown[], Found> {
     this.#found.clear()
   }
 
-  /** A write of the same table. It is done when its function returns, so nothing is read in between. */
-  forgetting<Given extends readonly unknown[], Answer>(
+  /**
+   * Wraps a write to the same table. The write is complete when its function returns, so no read can happen in between.
+   */
+  invalidateOn<Given extends readonly unknown[], Answer>(
     write: (...provided: Given) => Promise<Answer>,
   ): (...provided: Given) => Promise<Answer> {
     return (...provided) => {

@@ -1,4 +1,4 @@
-/** Opening the database: private, recognised, migrated, or refused without being touched. */
+/** Opens the database: it must be private and Craik's own. It is migrated, or refused without any change. */
 import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, linkSync, openSync, rmSync, statfsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
@@ -17,10 +17,10 @@ import {
   versionOf,
 } from './inspect-database.ts'
 
-/** How long a write waits for another process before it says that the store is busy. */
+/** How long a write waits for another process before it reports that the store is busy. */
 const BUSY_TIMEOUT_MS = 30_000
 
-/** Opens the home's database, creating and migrating it when needed. */
+/** Opens the home's database. Creates or migrates it when needed. */
 export async function openDatabase(home: Home): Promise<DatabaseSync> {
   ensurePrivateFolder(home.root, 'home folder')
   ensurePrivateFolder(home.state, 'state folder')
@@ -29,11 +29,12 @@ export async function openDatabase(home: Home): Promise<DatabaseSync> {
     inspectDatabase(home.database, BUSY_TIMEOUT_MS)
     const database = new DatabaseSync(home.database, { ...STRICT, timeout: BUSY_TIMEOUT_MS })
     try {
-      // Again, because opening it may have completed it: from a journal, or what another process wrote meanwhile.
+      // Inspects it again, because opening can change it: SQLite applies a journal, or another process wrote in the
+      // meantime.
       inspectSchema(database)
       migrate(database)
-      // FULL: a commit that was acknowledged survives power loss. Recursive: replacing a row removes it, and that
-      // has to be refused like any other removal.
+      // FULL: an acknowledged commit survives a power loss. Recursive: replacing a row removes the old one, and the
+      // triggers must refuse that like any other removal.
       database.exec(`PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON`)
       return database
     } catch (error) {
@@ -43,9 +44,9 @@ export async function openDatabase(home: Home): Promise<DatabaseSync> {
   })
 }
 
-/** The file appears whole and private, or not at all, so that an empty one can only be a damaged one. */
+/** Creates the file completely and private, or not at all, so that an empty file can only be a damaged one. */
 function createDatabase(path: string): void {
-  // Looked at before the database, because whoever creates one now also begins a log.
+  // Checked before the database, because a process that creates one now also starts a log.
   const pending = hasPendingLog(path)
   if (existsSync(path)) return
   if (pending) {
@@ -64,7 +65,7 @@ function createDatabase(path: string): void {
     }
     linkSync(temporary, path)
   } catch (error) {
-    // Another process was faster: its database is as good.
+    // Another process was faster, and its database is just as good.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
     for (const suffix of ['', '-wal', '-shm']) rmSync(temporary + suffix, { force: true })
@@ -90,15 +91,15 @@ function migrate(database: DatabaseSync): void {
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}`)
     database.exec('COMMIT')
   } catch (error) {
-    // A full disk ends the transaction by itself.
+    // A full disk rolls back the transaction by itself.
     if (database.isTransaction) database.exec('ROLLBACK')
     throw error
   }
 }
 
 /**
- * Switching to WAL and recovering after a crash answer "busy" at once, whatever the timeout; and a file that another
- * process is just checkpointing may look damaged. So try again.
+ * Switching to WAL mode and recovering after a crash fail with "busy" at once, whatever the timeout. A file can also
+ * look damaged while another process writes a checkpoint. Both are worth a retry.
  */
 async function withRetry<T>(home: Home, attempt: () => T): Promise<T> {
   const deadline = performance.now() + BUSY_TIMEOUT_MS
@@ -128,7 +129,7 @@ const SQLITE_CANTOPEN = 14
 const SQLITE_CONSTRAINT = 19
 const SQLITE_NOTADB = 26
 
-/** Foreign errors, in our words. `folder` is where free space is looked up. */
+/** Translates SQLite and file errors to Craik's errors. `folder` is the folder whose free space is checked. */
 export function translateError(error: unknown, folder: string): CraikError {
   if (error instanceof CraikError) return error
   const { errcode, code, message } = error as { errcode?: number; code?: string; message: string }

@@ -1,4 +1,4 @@
-/** The small records: documents, envelopes, grants, secrets, command references. */
+/** The tables of small records: documents, envelopes, grants, secrets and command references. */
 import type { DatabaseSync } from 'node:sqlite'
 import type {
   CommandRow,
@@ -12,13 +12,16 @@ import type {
   SecretRow,
   SecretTable,
 } from '../store.ts'
-import { lazily } from './statement.ts'
+import { lazyStatement } from './statement.ts'
 
 export function documentTable(database: DatabaseSync): DocumentTable {
   const columns = 'digest, media_type AS mediaType, text'
-  const put = lazily(database, 'INSERT OR IGNORE INTO documents (digest, media_type, text) VALUES (?, ?, ?)')
-  const get = lazily(database, `SELECT ${columns} FROM documents WHERE digest = ?`)
-  const list = lazily(database, `SELECT ${columns} FROM documents ORDER BY digest`)
+  const put = lazyStatement(
+    database,
+    'INSERT OR IGNORE INTO documents (digest, media_type, text) VALUES (?, ?, ?)',
+  )
+  const get = lazyStatement(database, `SELECT ${columns} FROM documents WHERE digest = ?`)
+  const list = lazyStatement(database, `SELECT ${columns} FROM documents ORDER BY digest`)
   return {
     async put(row) {
       put().run(row.digest, row.mediaType, row.text)
@@ -29,8 +32,11 @@ export function documentTable(database: DatabaseSync): DocumentTable {
 }
 
 export function envelopeTable(database: DatabaseSync): EnvelopeTable {
-  const insert = lazily(database, 'INSERT INTO envelopes (id, document, created_at_ms) VALUES (?, ?, ?)')
-  const get = lazily(
+  const insert = lazyStatement(
+    database,
+    'INSERT INTO envelopes (id, document, created_at_ms) VALUES (?, ?, ?)',
+  )
+  const get = lazyStatement(
     database,
     'SELECT id, document, created_at_ms AS createdAtMs FROM envelopes WHERE id = ?',
   )
@@ -45,24 +51,27 @@ export function envelopeTable(database: DatabaseSync): EnvelopeTable {
 export function grantTable(database: DatabaseSync): GrantTable {
   const columns = `id, capability, subject, document, uses_left AS usesLeft, expires_at_ms AS expiresAtMs,
     revoked_at_ms AS revokedAtMs, created_at_ms AS createdAtMs`
-  const insert = lazily(
+  const insert = lazyStatement(
     database,
     `INSERT INTO grants (id, capability, subject, document, uses_left, expires_at_ms, revoked_at_ms, created_at_ms)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   )
-  const get = lazily(database, `SELECT ${columns} FROM grants WHERE id = ?`)
-  const list = lazily(database, `SELECT ${columns} FROM grants ORDER BY created_at_ms DESC, id DESC LIMIT ?`)
-  const usable = lazily(
+  const get = lazyStatement(database, `SELECT ${columns} FROM grants WHERE id = ?`)
+  const list = lazyStatement(
+    database,
+    `SELECT ${columns} FROM grants ORDER BY created_at_ms DESC, id DESC LIMIT ?`,
+  )
+  const usable = lazyStatement(
     database,
     `SELECT ${columns} FROM grants WHERE capability = ? AND subject = ? AND (uses_left IS NULL OR uses_left > 0)
        AND revoked_at_ms IS NULL AND (expires_at_ms IS NULL OR expires_at_ms > ?)
      ORDER BY created_at_ms DESC, id DESC`,
   )
-  const consume = lazily(
+  const consume = lazyStatement(
     database,
     'UPDATE grants SET uses_left = uses_left - 1 WHERE id = ? AND (uses_left IS NULL OR uses_left > 0)',
   )
-  const revoke = lazily(
+  const revoke = lazyStatement(
     database,
     'UPDATE grants SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL',
   )
@@ -90,13 +99,13 @@ export function grantTable(database: DatabaseSync): GrantTable {
 
 export function secretTable(database: DatabaseSync): SecretTable {
   const columns = 'name, source, reference, sealed, updated_at_ms AS updatedAtMs'
-  const put = lazily(
+  const put = lazyStatement(
     database,
     'INSERT OR REPLACE INTO secrets (name, source, reference, sealed, updated_at_ms) VALUES (?, ?, ?, ?, ?)',
   )
-  const get = lazily(database, `SELECT ${columns} FROM secrets WHERE name = ?`)
-  const list = lazily(database, `SELECT ${columns} FROM secrets ORDER BY name`)
-  const remove = lazily(database, 'DELETE FROM secrets WHERE name = ?')
+  const get = lazyStatement(database, `SELECT ${columns} FROM secrets WHERE name = ?`)
+  const list = lazyStatement(database, `SELECT ${columns} FROM secrets ORDER BY name`)
+  const remove = lazyStatement(database, 'DELETE FROM secrets WHERE name = ?')
   return {
     async put(row) {
       put().run(row.name, row.source, row.reference, row.sealed, row.updatedAtMs)
@@ -108,10 +117,16 @@ export function secretTable(database: DatabaseSync): SecretTable {
 }
 
 export function commandTable(database: DatabaseSync): CommandTable {
-  const insert = lazily(database, 'INSERT INTO commands (ref, argv, created_at_ms) VALUES (?, ?, ?)')
-  const get = lazily(database, 'SELECT ref, argv, created_at_ms AS createdAtMs FROM commands WHERE ref = ?')
-  const list = lazily(database, 'SELECT ref, argv, created_at_ms AS createdAtMs FROM commands ORDER BY ref')
-  const remove = lazily(database, 'DELETE FROM commands WHERE ref = ?')
+  const insert = lazyStatement(database, 'INSERT INTO commands (ref, argv, created_at_ms) VALUES (?, ?, ?)')
+  const get = lazyStatement(
+    database,
+    'SELECT ref, argv, created_at_ms AS createdAtMs FROM commands WHERE ref = ?',
+  )
+  const list = lazyStatement(
+    database,
+    'SELECT ref, argv, created_at_ms AS createdAtMs FROM commands ORDER BY ref',
+  )
+  const remove = lazyStatement(database, 'DELETE FROM commands WHERE ref = ?')
   const parse = (row: Record<string, unknown>): CommandRow => ({
     ref: row.ref as string,
     argv: JSON.parse(row.argv as string) as string[],

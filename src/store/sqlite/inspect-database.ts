@@ -1,30 +1,30 @@
 /**
- * What can be told about a database before it is opened for writing: opening and closing may write, so a refusal has
- * to come first. Nothing here opens the file by itself, because closing it again would drop the locks that SQLite
- * holds on it in this process: https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled
+ * Checks a database before it is opened for writing. Opening and closing can write, so a refusal must come first.
+ * Nothing here opens the file without SQLite, because closing it would drop the locks that SQLite holds on it in this
+ * process: https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled
  */
 import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
-import { irregularFile } from '../../lib/sqlite-files.ts'
+import { findIrregularFile } from '../../lib/sqlite-files.ts'
 import { SCHEMA_VERSION } from '../migrations.ts'
 import { requireOwnSchema } from './own-schema.ts'
 
-/** `CRAI` in the header tells our file from any other SQLite database. */
+/** `CRAI` in the header distinguishes Craik's file from other SQLite databases. */
 export const APPLICATION_ID = 0x43524149
 const NAME = 'state/craik.sqlite3'
 const SQLITE_CORRUPT = 11
 
-/** For a file that a stranger may have made. */
+/** Options for a file that another user may have created. */
 export const STRICT = {
   allowExtension: false,
   defensive: true,
   enableDoubleQuotedStringLiterals: false,
 } as const
 
-/** Refuses an exposed, foreign, newer, empty or truncated database. Only reads. */
+/** Refuses an exposed, foreign, newer, empty or truncated database. It only reads. */
 export function inspectDatabase(path: string, timeoutMs: number): void {
   const stats = statSync(path)
   if (!stats.isFile()) throw new CraikError('store_damaged', `${NAME} is not a file`)
@@ -34,17 +34,18 @@ export function inspectDatabase(path: string, timeoutMs: number): void {
     })
   }
   if (stats.size === 0) throw new CraikError('store_damaged', `${NAME} is empty`)
-  // Beside the file that a link leads to.
-  const irregular = irregularFile(realpathSync(path))
+  // SQLite's other files are next to the target of a link.
+  const irregular = findIrregularFile(realpathSync(path))
   if (irregular !== undefined) throw new CraikError('store_damaged', `${NAME}${irregular} is not a file`)
   const pending = hasPendingLog(path)
   inspectFile(path, pending)
   if (pending) inspectLogged(path, timeoutMs)
 }
 
-/** Before any of its tables is read, and of one version: a migration may come between two reads. */
+/** Must be called before any table is read. It reads one version, because a migration can happen between two reads. */
 export function inspectSchema(database: DatabaseSync): void {
-  // Else views, triggers and defaults of a stranger may call functions that reach out of the database.
+  // Without this, the views, triggers and defaults of a foreign schema could call functions with effects outside the
+  // database.
   database.exec('PRAGMA trusted_schema = OFF; BEGIN')
   try {
     const version = versionOf(database)
@@ -67,12 +68,12 @@ export function versionOf(database: DatabaseSync): number {
   return pragma(database, 'user_version')
 }
 
-/** Whether there is a write-ahead log with something in it. */
+/** Returns whether there is a write-ahead log that is not empty. */
 export function hasPendingLog(path: string): boolean {
   return (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
-/** The file alone, without its log, its locks, or a file created beside it. */
+/** Inspects the file alone: without its log and its locks, and without creating a file next to it. */
 function inspectFile(path: string, pending: boolean): void {
   const url = pathToFileURL(path)
   url.searchParams.set('immutable', '1')
@@ -81,17 +82,20 @@ function inspectFile(path: string, pending: boolean): void {
     if (pragma(database, 'application_id') !== APPLICATION_ID) {
       throw new CraikError('store_damaged', `${NAME} belongs to another program`)
     }
-    // With a log, the file alone may be between two versions.
+    // With a log, the file alone can be between two versions.
     if (pending) refuseNewer(versionOf(database))
     else inspectSchema(database)
   } catch (error) {
-    // A checkpoint that was killed leaves a file that is too short by itself, and is whole with its log.
+    // A killed checkpoint leaves a file that is too short without its log, but complete with it.
     const tooShort = ((error as { errcode?: number }).errcode ?? 0) & 0xff
     if (!pending || tooShort !== SQLITE_CORRUPT) throw error
   }
 }
 
-/** The file as its log completes it. The size is taken last: a log begins anew only when the file has grown. */
+/**
+ * Inspects the file together with its log. It reads the file's size last, because the log restarts only after the file
+ * has grown.
+ */
 function inspectLogged(path: string, timeoutMs: number): void {
   using database = new DatabaseSync(path, { ...STRICT, readOnly: true, timeout: timeoutMs })
   inspectSchema(database)
@@ -104,7 +108,7 @@ function inspectLogged(path: string, timeoutMs: number): void {
   }
 }
 
-/** The numbers of the pages in a write-ahead log: https://sqlite.org/fileformat2.html#walformat */
+/** Returns the page numbers in a write-ahead log: https://sqlite.org/fileformat2.html#walformat */
 function readLoggedPages(path: string, pageSize: number): ReadonlySet<number> {
   const pages = new Set<number>()
   const file = openSync(path, 'r')
@@ -112,7 +116,7 @@ function readLoggedPages(path: string, pageSize: number): ReadonlySet<number> {
     const header = Buffer.alloc(32)
     const frame = Buffer.alloc(24)
     readSync(file, header, 0, 32, 0)
-    // Frames with other salts are left over from before the log began anew.
+    // Frames with other salts are left over from before the log restarted.
     const isCurrent = () => frame.subarray(8, 16).equals(header.subarray(16, 24))
     for (let at = 32; readSync(file, frame, 0, 24, at) === 24 && isCurrent(); at += 24 + pageSize) {
       pages.add(frame.readUInt32BE(0))

@@ -1,4 +1,4 @@
-/** The ledger's tables. Balances change only by statements that check the limit themselves. */
+/** The tables of the ledger. Balances change only by statements that check the limit themselves. */
 import type { DatabaseSync } from 'node:sqlite'
 import type {
   Balance,
@@ -13,27 +13,27 @@ import type {
   QuotaUse,
   QuotaUseTable,
 } from '../ledger-tables.ts'
-import { lazily } from './statement.ts'
+import { lazyStatement } from './statement.ts'
 
 type Row = Record<string, unknown>
 
 const NOTHING: Balance = { spentNanoUsd: 0, heldNanoUsd: 0, spentTokens: 0, heldTokens: 0 }
 
-/** What is beyond this cannot be counted exactly, so a sum stops there. */
+/** Numbers above this are not exact, so sums stop here. */
 const MOST = Number.MAX_SAFE_INTEGER
 
 export function budgetTable(database: DatabaseSync): BudgetTable {
   const columns = `id, scope_kind AS scopeKind, scope_ref AS scopeRef, period, limit_nano_usd AS limitNanoUsd,
     limit_tokens AS limitTokens, allow_unpriced AS allowUnpriced, created_at_ms AS createdAtMs,
     updated_at_ms AS updatedAtMs, removed_at_ms AS removedAtMs`
-  const put = lazily(
+  const put = lazyStatement(
     database,
     `INSERT OR REPLACE INTO budgets (id, scope_kind, scope_ref, period, limit_nano_usd, limit_tokens,
        allow_unpriced, created_at_ms, updated_at_ms, removed_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
-  const get = lazily(database, `SELECT ${columns} FROM budgets WHERE id = ?`)
-  const list = lazily(database, `SELECT ${columns} FROM budgets ORDER BY id`)
-  const applying = lazily(
+  const get = lazyStatement(database, `SELECT ${columns} FROM budgets WHERE id = ?`)
+  const list = lazyStatement(database, `SELECT ${columns} FROM budgets ORDER BY id`)
+  const applying = lazyStatement(
     database,
     `SELECT ${columns} FROM budgets WHERE removed_at_ms IS NULL AND (scope_kind = 'total'
        OR (scope_kind = 'provider' AND scope_ref = ?) OR (scope_kind = 'session' AND scope_ref = ?)
@@ -43,17 +43,17 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
   const amounts = `spent_nano_usd AS spentNanoUsd, held_nano_usd AS heldNanoUsd, spent_tokens AS spentTokens,
     held_tokens AS heldTokens`
   const where = 'budget_id = ? AND period = ? AND window_start_ms = ?'
-  const balance = lazily(database, `SELECT ${amounts} FROM budget_balances WHERE ${where}`)
-  const balances = lazily(
+  const balance = lazyStatement(database, `SELECT ${amounts} FROM budget_balances WHERE ${where}`)
+  const balances = lazyStatement(
     database,
     `SELECT budget_id AS budgetId, period, window_start_ms AS windowStartMs, ${amounts} FROM budget_balances`,
   )
-  const open = lazily(
+  const open = lazyStatement(
     database,
     `INSERT OR IGNORE INTO budget_balances (budget_id, period, window_start_ms, spent_nano_usd, held_nano_usd,
        spent_tokens, held_tokens) VALUES (?, ?, ?, 0, 0, 0, 0)`,
   )
-  const hold = lazily(
+  const hold = lazyStatement(
     database,
     `UPDATE budget_balances SET held_nano_usd = held_nano_usd + ?4, held_tokens = held_tokens + ?5
      WHERE budget_id = ?1 AND period = ?2 AND window_start_ms = ?3 AND EXISTS (
@@ -62,7 +62,7 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
          AND (limit_tokens IS NULL OR ?5 = 0 OR spent_tokens + held_tokens + ?5 <= limit_tokens))
        AND held_nano_usd + ?4 <= ${MOST} AND held_tokens + ?5 <= ${MOST}`,
   )
-  const settle = lazily(
+  const settle = lazyStatement(
     database,
     `UPDATE budget_balances SET held_nano_usd = held_nano_usd - ?4, held_tokens = held_tokens - ?5,
        spent_nano_usd = min(spent_nano_usd + ?6, ${MOST}), spent_tokens = min(spent_tokens + ?7, ${MOST})
@@ -98,7 +98,7 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
     balances: async () => balances().all() as unknown as (BalanceKey & Balance)[],
     async hold(at, { nanoUsd, tokens }) {
       const holds = () => hold().run(...key(at), nanoUsd, tokens).changes === 1
-      // Only the first call of a window has to open it.
+      // Only the first call of a window has to create its row.
       return holds() || (open().run(...key(at)).changes === 1 && holds())
     },
     async settle(at, held, spent) {
@@ -111,19 +111,22 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
 export function holdTable(database: DatabaseSync): HoldTable {
   const columns = `id, provider_id AS providerId, session_id AS sessionId, boot_id AS bootId, pid,
     started_at AS startedAt, pid_namespace AS pidNamespace, created_at_ms AS createdAtMs, document`
-  const insert = lazily(
+  const insert = lazyStatement(
     database,
     `INSERT INTO holds (id, provider_id, session_id, boot_id, pid, started_at, pid_namespace, created_at_ms, document)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
-  const get = lazily(database, `SELECT ${columns} FROM holds WHERE id = ?`)
-  const take = lazily(database, 'DELETE FROM holds WHERE id = ? RETURNING id, document')
-  const madeUntil = lazily(database, `SELECT ${columns} FROM holds WHERE created_at_ms <= ? ORDER BY id`)
+  const get = lazyStatement(database, `SELECT ${columns} FROM holds WHERE id = ?`)
+  const take = lazyStatement(database, 'DELETE FROM holds WHERE id = ? RETURNING id, document')
+  const madeUntil = lazyStatement(
+    database,
+    `SELECT ${columns} FROM holds WHERE created_at_ms <= ? ORDER BY id`,
+  )
   const owners = {
-    provider: lazily(database, `SELECT ${columns} FROM holds WHERE provider_id = ?`),
-    session: lazily(database, `SELECT ${columns} FROM holds WHERE session_id = ?`),
+    provider: lazyStatement(database, `SELECT ${columns} FROM holds WHERE provider_id = ?`),
+    session: lazyStatement(database, `SELECT ${columns} FROM holds WHERE session_id = ?`),
   }
-  const ownersIn = lazily(
+  const ownersIn = lazyStatement(
     database,
     `SELECT ${columns} FROM holds WHERE EXISTS (SELECT 1 FROM json_each(document, '$.parts') AS part
        WHERE part.value ->> 'budgetId' = ? AND part.value ->> 'period' = ? AND part.value ->> 'windowStartMs' = ?)`,
@@ -140,7 +143,7 @@ export function holdTable(database: DatabaseSync): HoldTable {
       return row && parse(row)
     },
     take: async (id) => take().get(id) as Pick<HoldRow, 'id' | 'document'> | undefined,
-    madeUntil: async (ms) => madeUntil().all(ms).map(parse),
+    listCreatedUntil: async (ms) => madeUntil().all(ms).map(parse),
     ownersIn: async ({ budgetId, period, windowStartMs }) =>
       ownersIn()
         .all(budgetId, period, windowStartMs)
@@ -155,15 +158,15 @@ export function holdTable(database: DatabaseSync): HoldTable {
 export function quotaTable(database: DatabaseSync): QuotaTable {
   const columns = `id, scope_kind AS scopeKind, scope_ref AS scopeRef, requests_per_minute AS requestsPerMinute,
     tokens_per_minute AS tokensPerMinute, concurrent, updated_at_ms AS updatedAtMs`
-  const put = lazily(
+  const put = lazyStatement(
     database,
     `INSERT OR REPLACE INTO quotas (id, scope_kind, scope_ref, requests_per_minute, tokens_per_minute, concurrent,
        updated_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)`,
   )
-  const get = lazily(database, `SELECT ${columns} FROM quotas WHERE id = ?`)
-  const list = lazily(database, `SELECT ${columns} FROM quotas ORDER BY id`)
-  const remove = lazily(database, 'DELETE FROM quotas WHERE id = ?')
-  const applying = lazily(
+  const get = lazyStatement(database, `SELECT ${columns} FROM quotas WHERE id = ?`)
+  const list = lazyStatement(database, `SELECT ${columns} FROM quotas ORDER BY id`)
+  const remove = lazyStatement(database, 'DELETE FROM quotas WHERE id = ?')
+  const applying = lazyStatement(
     database,
     `SELECT ${columns} FROM quotas WHERE (scope_kind = 'provider' AND scope_ref = ?)
        OR (scope_kind = 'session' AND scope_ref = ?) ORDER BY id`,
@@ -189,15 +192,15 @@ export function quotaTable(database: DatabaseSync): QuotaTable {
 }
 
 export function quotaUseTable(database: DatabaseSync): QuotaUseTable {
-  const add = lazily(
+  const add = lazyStatement(
     database,
     'INSERT INTO quota_uses (hold_id, provider_id, session_id, at_ms, tokens) VALUES (?, ?, ?, ?, ?)',
   )
-  const forget = lazily(database, 'DELETE FROM quota_uses WHERE at_ms <= ?')
-  const correct = lazily(database, 'UPDATE quota_uses SET tokens = ? WHERE hold_id = ?')
-  const each = (select: string): Record<QuotaScope, ReturnType<typeof lazily>> => ({
-    provider: lazily(database, `${select} FROM quota_uses WHERE provider_id = ? AND at_ms > ?`),
-    session: lazily(database, `${select} FROM quota_uses WHERE session_id = ? AND at_ms > ?`),
+  const forget = lazyStatement(database, 'DELETE FROM quota_uses WHERE at_ms <= ?')
+  const correct = lazyStatement(database, 'UPDATE quota_uses SET tokens = ? WHERE hold_id = ?')
+  const each = (select: string): Record<QuotaScope, ReturnType<typeof lazyStatement>> => ({
+    provider: lazyStatement(database, `${select} FROM quota_uses WHERE provider_id = ? AND at_ms > ?`),
+    session: lazyStatement(database, `${select} FROM quota_uses WHERE session_id = ? AND at_ms > ?`),
   })
   const count = each(`SELECT count(*) AS requests, min(coalesce(sum(tokens), 0), ${MOST}) AS tokens`)
   const list = each('SELECT at_ms AS atMs, tokens')

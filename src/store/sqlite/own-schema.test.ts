@@ -21,11 +21,11 @@ async function tamper(sql: string): Promise<void> {
   database.exec(sql)
 }
 
-/** Rows without end, as the view that takes the place of a table. */
+/** Replaces a table with a view that returns endless rows. */
 const ENDLESS = `ALTER TABLE receipts RENAME TO hidden;
   CREATE VIEW receipts AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n AS seq FROM c`
 
-describe('a database with a schema that is not Craik’s', () => {
+describe('a database with a foreign schema', () => {
   it.each([
     [
       'a view in the place of a table',
@@ -64,7 +64,7 @@ describe('a database with a schema that is not Craik’s', () => {
       'damaged',
     ],
     ['the version of an earlier one', 'PRAGMA user_version = 1', 'it has a'],
-  ])('is refused, and not touched: %s', async (_, sql, message) => {
+  ])('is refused and not changed: %s', async (_, sql, message) => {
     await tamper(sql)
     const before = readFileSync(home.database)
     const opening = openDatabase(home)
@@ -73,7 +73,7 @@ describe('a database with a schema that is not Craik’s', () => {
     expect(readFileSync(home.database).equals(before)).toBe(true)
   })
 
-  it('is refused when only its write-ahead log says so', async () => {
+  it('is refused even when only its write-ahead log contains the change', async () => {
     const created = await openDatabase(home)
     using writer = new DatabaseSync(home.database)
     writer.exec('PRAGMA wal_autocheckpoint = 0; CREATE VIEW v AS SELECT 1')
@@ -83,7 +83,7 @@ describe('a database with a schema that is not Craik’s', () => {
 })
 
 describe('a database with Craik’s schema', () => {
-  it.each(MIGRATIONS.map(({ version }) => version))('opens when it is of version %i', async (version) => {
+  it.each(MIGRATIONS.map(({ version }) => version))('opens with version %i', async (version) => {
     const created = await openDatabase(home)
     created.close()
     const path = join(home.state, 'earlier')
@@ -100,13 +100,13 @@ describe('a database with Craik’s schema', () => {
     opened.close()
   })
 
-  it('opens when a trigger or an index is missing, so that what somebody changed is found by verifying', async () => {
+  it('opens when a trigger or an index is missing, so that verification can report changed rows', async () => {
     await tamper('DROP TRIGGER receipts_never_change; DROP INDEX receipts_begin')
     const opened = await openDatabase(home)
     opened.close()
   })
 
-  it('opens when other columns are in a table, as an earlier build may have made it', async () => {
+  it('opens when a table has other columns, because an earlier build may have created it', async () => {
     await tamper('ALTER TABLE commands ADD COLUMN more TEXT')
     const opened = await openDatabase(home)
     opened.close()

@@ -1,13 +1,13 @@
 /**
- * Refuses a database whose schema is not Craik's. SQLite reads with the schema of the file: a view in the place of a table
- * can compute rows without end, and nothing interrupts a query of this process.
+ * Refuses a database whose schema is not Craik's. SQLite executes the schema in the file. A view in place of a table
+ * can compute endless rows, and nothing interrupts a query in this process.
  */
 import { DatabaseSync } from 'node:sqlite'
 import { CraikError } from '../../errors.ts'
 import { memoize } from '../../lib/memoize.ts'
 import { MIGRATIONS, VERSIONS_TABLE } from '../migrations.ts'
 
-/** Longer than any of ours, so that a longer one differs and is not read whole. */
+/** Longer than any of Craik's names, so that a longer name differs without being read completely. */
 const MAX_NAME = 100
 const MAX_HEAD = 400
 
@@ -18,8 +18,9 @@ interface SchemaObject {
 }
 
 /**
- * Each object has the type, name and table of one that the migrations up to `version` make; some may be missing. Columns and
- * bodies may differ, so that homes of earlier builds open, but only our columns may be computed.
+ * Each object must have the type, name and table of an object that the migrations up to `version` create. Some can be
+ * missing. Columns and bodies can differ, so that homes of earlier builds open. Only Craik's own columns can be
+ * computed ones.
  */
 export function requireOwnSchema(database: DatabaseSync, version: number): void {
   const own = ownSchemaAt(String(version))
@@ -37,10 +38,10 @@ interface OwnSchema {
   readonly computed: ReadonlySet<string>
 }
 
-/** Every opening asks twice, and making it takes 2 ms. */
+/** Cached, because every opening needs the schema twice and creating it takes 2 ms. */
 const ownSchemaAt = memoize((version) => makeOwnSchema(Number(version)), MIGRATIONS.length)
 
-/** By making it: only SQLite can tell what a step of the migrations makes. */
+/** Creates the schema in memory, because only SQLite can determine the result of a migration. */
 function makeOwnSchema(version: number): OwnSchema {
   using database = new DatabaseSync(':memory:')
   database.exec(VERSIONS_TABLE)
@@ -49,7 +50,10 @@ function makeOwnSchema(version: number): OwnSchema {
   return { heads, computed: new Set(findGeneratedColumns(database)) }
 }
 
-/** Only when all tables are known to be real ones: to list the columns of a virtual table, SQLite runs its module. */
+/**
+ * Call this only when all tables are known to be real ones. To list the columns of a virtual table, SQLite runs its
+ * module.
+ */
 function* findGeneratedColumns(database: DatabaseSync): Iterable<string> {
   const rows = database
     .prepare(
@@ -73,11 +77,11 @@ function keyOf({ type, name }: SchemaObject): string {
 }
 
 /**
- * Up to the columns of a table or index, or the body of a trigger. It tells a virtual table from a table, and a trigger that
- * refuses a change from one that follows every insert.
+ * Returns the statement up to the columns of a table or index, or up to the body of a trigger. This distinguishes a
+ * virtual table from a table, and a trigger that refuses a change from one that runs after every insert.
  */
 function headOf({ type, sql }: SchemaObject): string {
-  // An index that SQLite makes for a constraint has none.
+  // An index that SQLite creates for a constraint has no statement.
   const [head = ''] = (sql ?? '').split(type === 'trigger' ? /\bBEGIN\b/i : '(', 1)
   // A table that was renamed and renamed back has its name in quotation marks.
   return head.replaceAll('"', '').replace(/\s+/g, ' ').trim()
@@ -92,7 +96,7 @@ function article(kind: string): string {
   return kind === 'index' ? `an ${kind}` : `a ${kind}`
 }
 
-/** The name is a stranger's, and terminals obey what some characters say. */
+/** The name can come from another user, and some characters control the terminal. */
 function quote(name: string): string {
   return JSON.stringify(name.replace(/[^\x20-\x7e]/g, '?'))
 }

@@ -1,18 +1,18 @@
-/** What was switched on about providers. */
+/** The table of provider settings. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { ProviderSettingRow, ProviderSettingTable } from '../store.ts'
-import { lazily } from './statement.ts'
+import { lazyStatement } from './statement.ts'
 
 export function providerSettingTable(database: DatabaseSync): ProviderSettingTable {
   const columns = `provider_id AS providerId, enabled, base_url AS baseUrl, model,
     updated_at_ms AS updatedAtMs`
-  const put = lazily(
+  const put = lazyStatement(
     database,
     `INSERT OR REPLACE INTO provider_settings (provider_id, enabled, base_url, model, updated_at_ms)
      VALUES (?, ?, ?, ?, ?)`,
   )
-  const get = lazily(database, `SELECT ${columns} FROM provider_settings WHERE provider_id = ?`)
-  const list = lazily(database, `SELECT ${columns} FROM provider_settings ORDER BY provider_id`)
+  const get = lazyStatement(database, `SELECT ${columns} FROM provider_settings WHERE provider_id = ?`)
+  const list = lazyStatement(database, `SELECT ${columns} FROM provider_settings ORDER BY provider_id`)
   const parse = (row: Record<string, unknown>): ProviderSettingRow => ({
     ...(row as unknown as ProviderSettingRow),
     enabled: row.enabled === 1,

@@ -1,4 +1,4 @@
-/** Receipts, the tree over them, what is open, and the keys they were sealed with. */
+/** The tables of receipts, their Merkle tree, the open receipts, and the keys that sealed the log. */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type {
   CheckpointRow,
@@ -12,7 +12,7 @@ import type {
   ReceiptTable,
   TreeTable,
 } from '../store.ts'
-import { lazily } from './statement.ts'
+import { lazyStatement } from './statement.ts'
 
 const COLUMNS = `seq, id, kind, phase, status, session_id AS sessionId, task_id AS taskId, run_id AS runId,
   handoff_id AS handoffId, policy_envelope_id AS policyEnvelopeId, begin_id AS beginId, at_ms AS atMs, leaf, line`
@@ -29,7 +29,7 @@ const FILTERS: Record<keyof ReceiptFilter, string> = {
   untilMs: 'at_ms < ?',
 }
 
-/** Filters that `receipt_links` knows, by the column they are about. */
+/** The filters that `receipt_links` supports, with their columns. */
 const LINKS = {
   sessionId: 'session_id',
   taskId: 'task_id',
@@ -51,7 +51,7 @@ const FIRST_UNINDEXED = `SELECT min(seq) AS seq FROM (${Object.values(LINKS)
   )
   .join(' UNION ALL ')})`
 
-/** Indexed up to the newest checkpoint; what is newer is few enough to look through. */
+/** Links are indexed up to the newest checkpoint. The newer receipts are few enough to scan. */
 const BY_LINK = `(seq IN (SELECT seq FROM receipt_links WHERE link = ?)
   OR seq >= (SELECT coalesce(max(size), 0) FROM checkpoints))`
 
@@ -59,20 +59,20 @@ const BY_LINK = `(seq IN (SELECT seq FROM receipt_links WHERE link = ?)
 const SEQUENCE_TAKEN = 1555
 
 export function receiptTable(database: DatabaseSync): ReceiptTable {
-  const insert = lazily(
+  const insert = lazyStatement(
     database,
     `INSERT INTO receipts (seq, id, kind, phase, status, session_id, task_id, run_id, handoff_id,
        policy_envelope_id, begin_id, at_ms, leaf, line) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
-  const last = lazily(
+  const last = lazyStatement(
     database,
     `SELECT seq, leaf, at_ms AS atMs, (SELECT kid FROM log_keys ORDER BY from_seq DESC LIMIT 1) AS kid
      FROM receipts ORDER BY seq DESC LIMIT 1`,
   )
-  const byId = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE id = ?`)
-  const byBegin = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE begin_id = ?`)
-  const indexLinks = lazily(database, INDEX_LINKS)
-  const scan = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE seq >= ? ORDER BY seq LIMIT ?`)
+  const byId = lazyStatement(database, `SELECT ${COLUMNS} FROM receipts WHERE id = ?`)
+  const byBegin = lazyStatement(database, `SELECT ${COLUMNS} FROM receipts WHERE begin_id = ?`)
+  const indexLinks = lazyStatement(database, INDEX_LINKS)
+  const scan = lazyStatement(database, `SELECT ${COLUMNS} FROM receipts WHERE seq >= ? ORDER BY seq LIMIT ?`)
   return {
     async insert(row) {
       try {
@@ -131,16 +131,19 @@ export function receiptTable(database: DatabaseSync): ReceiptTable {
 }
 
 export function treeTable(database: DatabaseSync): TreeTable {
-  const leaves = lazily(database, 'SELECT leaf FROM receipts WHERE seq >= ? AND seq < ? ORDER BY seq')
-  const node = lazily(database, 'SELECT hash FROM tree_nodes WHERE level = ? AND position = ?')
-  const putNode = lazily(database, 'INSERT INTO tree_nodes (level, position, hash) VALUES (?, ?, ?)')
-  const put = lazily(database, 'INSERT INTO checkpoints (size, root, note, at_ms) VALUES (?, ?, ?, ?)')
-  const last = lazily(
+  const leaves = lazyStatement(database, 'SELECT leaf FROM receipts WHERE seq >= ? AND seq < ? ORDER BY seq')
+  const node = lazyStatement(database, 'SELECT hash FROM tree_nodes WHERE level = ? AND position = ?')
+  const putNode = lazyStatement(database, 'INSERT INTO tree_nodes (level, position, hash) VALUES (?, ?, ?)')
+  const put = lazyStatement(database, 'INSERT INTO checkpoints (size, root, note, at_ms) VALUES (?, ?, ?, ?)')
+  const last = lazyStatement(
     database,
     'SELECT size, root, note, at_ms AS atMs FROM checkpoints ORDER BY size DESC LIMIT 1',
   )
-  const one = lazily(database, 'SELECT size, root, note, at_ms AS atMs FROM checkpoints WHERE size = ?')
-  const range = lazily(
+  const one = lazyStatement(
+    database,
+    'SELECT size, root, note, at_ms AS atMs FROM checkpoints WHERE size = ?',
+  )
+  const range = lazyStatement(
     database,
     'SELECT size, root, note, at_ms AS atMs FROM checkpoints WHERE size > ? AND size <= ? ORDER BY size',
   )
@@ -163,12 +166,12 @@ export function treeTable(database: DatabaseSync): TreeTable {
 }
 
 export function openReceiptTable(database: DatabaseSync): OpenReceiptTable {
-  const add = lazily(
+  const add = lazyStatement(
     database,
     'INSERT INTO open_receipts (id, boot_id, pid, started_at, pid_namespace) VALUES (?, ?, ?, ?, ?)',
   )
-  const remove = lazily(database, 'DELETE FROM open_receipts WHERE id = ?')
-  const list = lazily(
+  const remove = lazyStatement(database, 'DELETE FROM open_receipts WHERE id = ?')
+  const list = lazyStatement(
     database,
     'SELECT id, boot_id, pid, started_at, pid_namespace FROM open_receipts ORDER BY id',
   )
@@ -193,8 +196,11 @@ export function openReceiptTable(database: DatabaseSync): OpenReceiptTable {
 }
 
 export function logKeyTable(database: DatabaseSync): LogKeyTable {
-  const add = lazily(database, 'INSERT INTO log_keys (kid, origin, vkey, from_seq) VALUES (?, ?, ?, ?)')
-  const list = lazily(
+  const add = lazyStatement(
+    database,
+    'INSERT INTO log_keys (kid, origin, vkey, from_seq) VALUES (?, ?, ?, ?)',
+  )
+  const list = lazyStatement(
     database,
     'SELECT kid, origin, vkey, from_seq AS fromSeq FROM log_keys ORDER BY from_seq',
   )

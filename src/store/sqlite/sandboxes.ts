@@ -1,4 +1,4 @@
-/** Sandboxes, their jobs and the counts of their boundaries over one connection. */
+/** The tables of sandboxes, their jobs and the counters of their boundaries, over one connection. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Owner } from '../../lib/owner.ts'
 import type {
@@ -9,10 +9,10 @@ import type {
   SandboxTable,
 } from '../sandbox-tables.ts'
 import { createSealedTable } from './agents.ts'
-import { lazily } from './statement.ts'
+import { lazyStatement } from './statement.ts'
 
 export function sandboxTable(database: DatabaseSync): SandboxTable {
-  const holds = lazily(
+  const holds = lazyStatement(
     database,
     `SELECT EXISTS (SELECT 1 FROM sandbox_jobs
                     WHERE begin_id = ?1 AND state = 'open' AND sandbox_id IN (SELECT id FROM sandboxes))
@@ -27,42 +27,45 @@ export function sandboxTable(database: DatabaseSync): SandboxTable {
 export function sandboxJobTable(database: DatabaseSync): SandboxJobTable {
   const columns = `sandbox_id AS sandboxId, job_id AS jobId, begin_id AS beginId, document, seal, state, owner, adopted,
     created_at_ms AS createdAtMs, operator`
-  const insert = lazily(
+  const insert = lazyStatement(
     database,
     `INSERT INTO sandbox_jobs (sandbox_id, job_id, begin_id, document, seal, state, owner, adopted, created_at_ms)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sandbox_id, job_id) DO NOTHING`,
   )
-  const get = lazily(database, `SELECT ${columns} FROM sandbox_jobs WHERE sandbox_id = ? AND job_id = ?`)
-  const open = lazily(
+  const get = lazyStatement(
+    database,
+    `SELECT ${columns} FROM sandbox_jobs WHERE sandbox_id = ? AND job_id = ?`,
+  )
+  const open = lazyStatement(
     database,
     `SELECT ${columns} FROM sandbox_jobs WHERE sandbox_id = ? AND state = 'open' ORDER BY created_at_ms, job_id`,
   )
-  const scan = lazily(
+  const scan = lazyStatement(
     database,
     `SELECT ${columns} FROM sandbox_jobs WHERE (sandbox_id, job_id) > (?, ?) ORDER BY sandbox_id, job_id LIMIT ?`,
   )
-  const end = lazily(
+  const end = lazyStatement(
     database,
     `UPDATE sandbox_jobs SET state = 'ended' WHERE sandbox_id = ? AND job_id = ? AND state = 'open'`,
   )
-  const update = lazily(
+  const update = lazyStatement(
     database,
     'UPDATE sandbox_jobs SET document = ?, seal = ? WHERE sandbox_id = ? AND job_id = ?',
   )
-  const adopt = lazily(
+  const adopt = lazyStatement(
     database,
     `UPDATE sandbox_jobs SET owner = ?, adopted = 1 WHERE sandbox_id = ? AND job_id = ? AND state = 'open'`,
   )
-  const newestOld = lazily(
+  const newestOld = lazyStatement(
     database,
     `SELECT job_id AS jobId FROM sandbox_jobs WHERE sandbox_id = ? AND state = 'ended'
      ORDER BY job_id DESC LIMIT 1 OFFSET ?`,
   )
-  const removeUpTo = lazily(
+  const removeUpTo = lazyStatement(
     database,
     `DELETE FROM sandbox_jobs WHERE sandbox_id = ? AND state = 'ended' AND job_id <= ?`,
   )
-  const removeAll = lazily(database, 'DELETE FROM sandbox_jobs WHERE sandbox_id = ?')
+  const removeAll = lazyStatement(database, 'DELETE FROM sandbox_jobs WHERE sandbox_id = ?')
   return {
     async insert({ sandboxId, jobId, beginId, document, seal, state, owner, adopted, createdAtMs }) {
       const done = insert().run(
@@ -109,7 +112,7 @@ function jobRow(row: unknown): SandboxJobRow | undefined {
   return { ...stored, owner: ownerIn(stored.owner), adopted: stored.adopted === 1 }
 }
 
-/** One row that was written by somebody else must not hide the others. */
+/** A row that another program wrote must not hide the other rows. */
 function ownerIn(text: string): Owner | null {
   try {
     const { bootId, pid, startedAt, pidNamespace } = JSON.parse(text) as Partial<Owner>
@@ -126,23 +129,26 @@ function ownerIn(text: string): Owner | null {
 
 export function boundaryEpochTable(database: DatabaseSync): BoundaryEpochTable {
   const columns = 'sandbox_id AS sandboxId, epoch, counts, closed, updated_at_ms AS updatedAtMs'
-  const put = lazily(
+  const put = lazyStatement(
     database,
     `INSERT INTO boundary_epochs (sandbox_id, epoch, counts, closed, updated_at_ms) VALUES (?, ?, ?, 0, ?)
      ON CONFLICT (sandbox_id, epoch) DO UPDATE SET counts = excluded.counts, updated_at_ms = excluded.updated_at_ms
      WHERE closed = 0`,
   )
-  const get = lazily(database, `SELECT ${columns} FROM boundary_epochs WHERE sandbox_id = ? AND epoch = ?`)
-  const close = lazily(
+  const get = lazyStatement(
+    database,
+    `SELECT ${columns} FROM boundary_epochs WHERE sandbox_id = ? AND epoch = ?`,
+  )
+  const close = lazyStatement(
     database,
     'UPDATE boundary_epochs SET closed = 1 WHERE sandbox_id = ? AND epoch = ? AND closed = 0',
   )
-  const open = lazily(
+  const open = lazyStatement(
     database,
     `SELECT ${columns} FROM boundary_epochs WHERE closed = 0 AND sandbox_id = coalesce(?, sandbox_id)
      ORDER BY sandbox_id, epoch`,
   )
-  const removeAll = lazily(database, 'DELETE FROM boundary_epochs WHERE sandbox_id = ?')
+  const removeAll = lazyStatement(database, 'DELETE FROM boundary_epochs WHERE sandbox_id = ?')
   return {
     put: async ({ sandboxId, epoch, counts, updatedAtMs }) =>
       put().run(sandboxId, epoch, counts, updatedAtMs).changes === 1,

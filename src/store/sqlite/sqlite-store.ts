@@ -1,4 +1,4 @@
-/** The embedded store: reads on a snapshot of its own, writes in the writer thread. */
+/** The embedded store. Reads use their own snapshot, and writes run in the writer thread. */
 import { existsSync } from 'node:fs'
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
@@ -7,16 +7,16 @@ import { CraikError } from '../../errors.ts'
 import type { Home } from '../home.ts'
 import type { Procedure, Store, Tables } from '../store.ts'
 import { openDatabase, translateError } from './database.ts'
-import { lazily } from './statement.ts'
-import { tablesOver } from './tables.ts'
+import { lazyStatement } from './statement.ts'
+import { createTables } from './tables.ts'
 import type { FromWriter, ToWriter, WriterAnswer, WriterCall } from './writer-messages.ts'
 
-/** `writer` is the module that the writer thread runs: the composition root decides what it knows. */
+/** `writer` is the module that the writer thread runs. The composition root chooses it, and with it the procedures. */
 export async function openSqliteStore(home: Home, writer: URL): Promise<Store> {
   const database = await openDatabase(home)
-  const tables = tablesOver(database)
-  const begin = lazily(database, 'BEGIN')
-  const end = lazily(database, 'ROLLBACK')
+  const tables = createTables(database)
+  const begin = lazyStatement(database, 'BEGIN')
+  const end = lazyStatement(database, 'ROLLBACK')
   const thread = new WriterClient(home, writer)
   let reading: Promise<unknown> = Promise.resolve()
   let closed: Promise<void> | undefined
@@ -26,10 +26,10 @@ export async function openSqliteStore(home: Home, writer: URL): Promise<Store> {
       begin().run()
       return await work(tables)
     } catch (error) {
-      // What the work itself throws is its own; only the database's errors are ours to translate.
+      // An error of `work` itself passes unchanged. Only errors of the database are translated.
       throw (error as { errcode?: number }).errcode === undefined ? error : translateError(error, home.state)
     } finally {
-      // There is nothing to commit, and on a damaged database committing fails once more.
+      // A rollback, because there is nothing to commit, and a commit would fail again on a damaged database.
       if (database.isTransaction) end().run()
     }
   }
@@ -66,10 +66,10 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-/** A long turn hands over what it has so far, so that both threads work at the same time. */
+/** After this many calls in one turn, the client sends what it has, so that both threads work at the same time. */
 const FLUSH_AT = 32
 
-/** The main thread's end: calls made in one turn of the event loop travel in one message. */
+/** The main thread's side of the writer. Calls in one turn of the event loop share one message. */
 class WriterClient {
   readonly #home: Home
   readonly #module: URL
@@ -146,7 +146,7 @@ class WriterClient {
     else waiting?.resolve(answer.value)
   }
 
-  /** The thread is gone: everything that waits on it is told. */
+  /** The thread has ended, so every waiting call fails. */
   #fail(error: CraikError): void {
     this.#failure ??= error
     for (const waiting of this.#waiting.values()) waiting.reject(this.#failure)
@@ -155,10 +155,10 @@ class WriterClient {
   }
 }
 
-/** A thread has a compile cache only when its environment names one; it uses that of its process. */
+/** A thread has a compile cache only when its environment names one. It gets the cache of its process. */
 function threadEnvironment(): NodeJS.ProcessEnv {
   const cache = getCompileCacheDir()
-  // Node adds the folder of its own version by itself.
+  // Node appends the folder of its own version.
   return cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: dirname(cache) }
 }
 

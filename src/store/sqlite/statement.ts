@@ -1,7 +1,7 @@
-/** A statement that is prepared when it is first used: opening the store stays cheap. */
+/** Prepares a statement at its first use, so that the store opens fast. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 
-export function lazily(database: DatabaseSync, sql: string): () => StatementSync {
+export function lazyStatement(database: DatabaseSync, sql: string): () => StatementSync {
   let statement: StatementSync | undefined
   return () => {
     statement ??= database.prepare(sql)

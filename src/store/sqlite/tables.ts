@@ -16,7 +16,7 @@ import { providerSettingTable } from './providers.ts'
 import { logKeyTable, openReceiptTable, receiptTable, treeTable } from './receipts.ts'
 import { boundaryEpochTable, sandboxJobTable, sandboxTable } from './sandboxes.ts'
 
-export function tablesOver(database: DatabaseSync): Tables {
+export function createTables(database: DatabaseSync): Tables {
   return {
     receipts: receiptTable(database),
     tree: treeTable(database),
@@ -42,7 +42,7 @@ export function tablesOver(database: DatabaseSync): Tables {
     sandboxJobs: sandboxJobTable(database),
     boundaryEpochs: boundaryEpochTable(database),
     snapshots: createSealedTable<'name'>(database, 'snapshots'),
-    warmPlaces: createSealedTable<never>(database, 'warm_places'),
+    warmInstances: createSealedTable<never>(database, 'warm_places'),
     promptRuns: createSealedTable<'status' | 'sandbox_id'>(database, 'prompt_runs'),
     egressRules: createSealedTable<'operator' | 'scope'>(database, 'egress_rules'),
   }

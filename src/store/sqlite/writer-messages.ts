@@ -1,4 +1,4 @@
-/** What crosses between the main thread and the writer thread. */
+/** The messages between the main thread and the writer thread. */
 import type { ErrorCode } from '../../errors.ts'
 
 export interface WriterCall {

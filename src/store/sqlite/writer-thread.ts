@@ -1,6 +1,6 @@
 /**
- * The writer thread's loop. All that is waiting shares one `BEGIN IMMEDIATE … COMMIT`, so that many callers pay
- * for one disk flush. If one fails, the others are done again without it.
+ * The loop of the writer thread. All waiting calls share one `BEGIN IMMEDIATE … COMMIT`, so that many callers pay for
+ * one disk flush. If one call fails, the others run again without it.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
@@ -9,23 +9,23 @@ import { CraikError } from '../../errors.ts'
 import type { Procedures } from '../store.ts'
 import { cacheRows } from './cached-rows.ts'
 import { translateError } from './database.ts'
-import { tablesOver } from './tables.ts'
+import { createTables } from './tables.ts'
 import type { FromWriter, ToWriter, WriterAnswer, WriterCall } from './writer-messages.ts'
 
-/** Procedures that the thread runs by itself. */
+/** The procedures that the thread runs by itself. */
 export interface Maintenance {
   readonly atStart: string
   readonly atClose: string
-  /** Runs once, this long after a write, unless it ran meanwhile. */
+  /** Runs this long after a write. Further writes during the delay share this run. */
   readonly afterWrite: { readonly procedure: string; readonly delayMs: number }
 }
 
-/** The number of calls that nobody waits for. */
+/** The number of a call whose result is not awaited. */
 const HOUSEKEEPING = -1
-/** More than this in one transaction would make the first caller wait for the last. */
+/** With more calls in one transaction, the first caller would wait too long for the last. */
 const MAX_BATCH = 512
 /** How long a batch waits for another process's transaction. */
-const LOCK_PATIENCE_MS = 30_000
+const LOCK_TIMEOUT_MS = 30_000
 
 export async function serveWriter(
   port: MessagePort,
@@ -35,7 +35,7 @@ export async function serveWriter(
   housekeeping: Maintenance,
 ): Promise<void> {
   database.exec('PRAGMA busy_timeout = 0')
-  const rows = cacheRows(database, tablesOver(database))
+  const rows = cacheRows(database, createTables(database))
   let { tables } = rows
   const begin = database.prepare('BEGIN IMMEDIATE')
   const end = database.prepare('COMMIT')
@@ -47,7 +47,7 @@ export async function serveWriter(
 
   const take = (message: ToWriter): void => {
     if (message.close) closing = true
-    // One by one: as arguments, a very large message would overflow the stack.
+    // One by one, because a very large message would overflow the stack if passed as arguments.
     else for (const call of message.calls) queue.push(call)
   }
   const pump = async (): Promise<void> => {
@@ -60,7 +60,7 @@ export async function serveWriter(
       port.postMessage({ answers } satisfies FromWriter)
       if (calls.some((call) => call.n !== HOUSEKEEPING))
         timer ??= setTimeout(later, housekeeping.afterWrite.delayMs)
-      // The timer gets its turn also when something is always waiting.
+      // This lets the timer run even when there are always waiting calls.
       await setImmediate()
     }
   }
@@ -92,18 +92,22 @@ export async function serveWriter(
     return body(tables, call.input as never)
   }
 
-  /** All in one transaction; when one fails, each again in its own, so that it fails alone. */
+  /**
+   * Runs all calls in one transaction. If one fails, each runs again in its own transaction, so that only that one
+   * fails.
+   */
   const commit = async (calls: readonly WriterCall[]): Promise<WriterAnswer[]> => {
     try {
-      return await together(calls)
+      return await runBatch(calls)
     } catch (error) {
-      if (calls.length === 1) return [{ n: calls[0]!.n, error: plainError(translateError(error, folder)) }]
+      if (calls.length === 1)
+        return [{ n: calls[0]!.n, error: serializeError(translateError(error, folder)) }]
       const answers: WriterAnswer[] = []
       for (const call of calls) answers.push(...(await commit([call])))
       return answers
     }
   }
-  const together = async (calls: readonly WriterCall[]): Promise<WriterAnswer[]> => {
+  const runBatch = async (calls: readonly WriterCall[]): Promise<WriterAnswer[]> => {
     const answers: WriterAnswer[] = []
     beginImmediate(begin)
     try {
@@ -112,9 +116,9 @@ export async function serveWriter(
       end.run()
       return answers
     } catch (error) {
-      // A full disk ends the transaction by itself.
+      // A full disk rolls back the transaction by itself.
       if (database.isTransaction) undo.run()
-      rows.undone()
+      rows.onRollback()
       tables = { ...tables }
       throw error
     }
@@ -128,9 +132,9 @@ export async function serveWriter(
   start()
 }
 
-/** SQLite's own waiting sleeps up to 100 ms at a time; short random naps are fairer between processes. */
+/** SQLite's own busy handler sleeps up to 100 ms at a time. Short random waits are fairer between processes. */
 function beginImmediate(begin: StatementSync): void {
-  const deadline = performance.now() + LOCK_PATIENCE_MS
+  const deadline = performance.now() + LOCK_TIMEOUT_MS
   let nap: Int32Array | undefined
   for (;;) {
     try {
@@ -145,8 +149,8 @@ function beginImmediate(begin: StatementSync): void {
   }
 }
 
-/** Errors cross the thread as data. */
-export function plainError(error: CraikError): NonNullable<WriterAnswer['error']> {
+/** Converts an error to plain data, because errors cannot cross threads as objects. */
+export function serializeError(error: CraikError): NonNullable<WriterAnswer['error']> {
   return {
     code: error.code,
     message: error.message,

@@ -1,4 +1,6 @@
-/** Exports: once for each conversation, up to date, and never over what their owner did. */
+/**
+ * Tests that an export writes each conversation once, keeps it up to date, and never overwrites the user's own changes.
+ */
 import {
   chmodSync,
   existsSync,
@@ -17,7 +19,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { TranscriptSource } from '../source.ts'
-import { type Exchange, jsonl, LINES, memoryHome, PATHS, SESSION, TWO } from '../transcripts.fixture.ts'
+import {
+  jsonl,
+  LINES,
+  memoryHome,
+  PATHS,
+  SESSION,
+  type TranscriptExchange,
+  TWO,
+} from '../transcripts.fixture.ts'
 import { type ExportOptions, excludeSessions, exportNew } from './export-new.ts'
 
 let folder: string
@@ -30,8 +40,8 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-const MORE: Exchange = { prompt: 'and then?', answer: 'Nothing more.' }
-const home = (exchanges: readonly Exchange[] = TWO, path = PATHS.kimi): TranscriptSource =>
+const MORE: TranscriptExchange = { prompt: 'and then?', answer: 'Nothing more.' }
+const home = (exchanges: readonly TranscriptExchange[] = TWO, path = PATHS.kimi): TranscriptSource =>
   memoryHome({ [path]: jsonl(LINES.kimi(exchanges)) })
 
 async function run(source: TranscriptSource, more: Partial<ExportOptions> = {}) {
@@ -41,14 +51,14 @@ async function run(source: TranscriptSource, more: Partial<ExportOptions> = {}) 
 }
 const FILE = 'conversations/2026-11-15T09-12-44Z/why-does-the-parser-test-fail.md'
 const read = (path = FILE) => readFileSync(join(inbox, path), 'utf8')
-/** Names of what is no folder, behind no link. */
+/** Returns the names of all files without following links. */
 const files = (below = inbox): string[] =>
   readdirSync(below, { withFileTypes: true }).flatMap((entry) =>
     entry.isDirectory() ? files(join(below, entry.name)) : [entry.name],
   )
 
 describe('an export', () => {
-  it('writes a conversation for its owner alone, once', async () => {
+  it('writes a conversation once, readable only by its owner', async () => {
     expect(await run(home())).toEqual([['written', FILE]])
     expect(read()).toContain('\n## user\n\nwhy does the parser test fail?\n')
     expect(read().match(/^## (?:user|assistant)$/gm)).toHaveLength(4)
@@ -59,20 +69,20 @@ describe('an export', () => {
     expect(files()).toHaveLength(1)
   })
 
-  it('brings it up to date in place when the conversation went on', async () => {
+  it('updates the file in place when the conversation continued', async () => {
     await run(home())
     expect(await run(home([...TWO, MORE]))).toEqual([['updated', FILE]])
     expect(read()).toContain('Nothing more.')
     expect(files()).toHaveLength(1)
   })
 
-  it('leaves out a session of Craik’s own, by its id alone, until somebody goes on in it', async () => {
-    const asks = (session: string, ...more: Exchange[]) => ({
+  it('leaves out Craik’s own session by its id alone, until the user continues it', async () => {
+    const asks = (session: string, ...more: TranscriptExchange[]) => ({
       [PATHS.kimi.replace(`session_${SESSION}`, session)]: jsonl(LINES.kimi([TWO[0]!, ...more])),
     })
     excludeSessions({ records, scope: 'sbx_1' }, 'kimi', 'own')
     expect(await run(memoryHome({ ...asks('own'), ...asks('typed') }))).toEqual([['written', FILE]])
-    // Of another place, or another program, it is another session.
+    // With another scope or another program, it is another session.
     excludeSessions({ records, scope: 'sbx_2' }, 'kimi', 'elsewhere')
     excludeSessions({ records, scope: 'sbx_1' }, 'codex', 'elsewhere')
     expect(await run(memoryHome(asks('elsewhere')))).toHaveLength(1)
@@ -80,7 +90,7 @@ describe('an export', () => {
     expect(files()).toHaveLength(3)
   })
 
-  it('never writes over a file that was edited', async () => {
+  it('never overwrites a file that was edited', async () => {
     await run(home())
     writeFileSync(join(inbox, FILE), `${read()}\nmy own note\n`)
     expect(await run(home([...TWO, MORE]))).toEqual([['edited', FILE]])
@@ -94,14 +104,14 @@ describe('an export', () => {
     ['deleted', () => rmSync(join(inbox, FILE))],
     ['deleted with its folder', () => rmSync(join(inbox, 'conversations'), { recursive: true })],
     ['deleted with all of the inbox', () => rmSync(inbox, { recursive: true })],
-  ])('never makes a file again that was %s', async (_, take) => {
+  ])('never creates a file again that was %s', async (_, take) => {
     await run(home())
     take()
     expect(await run(home([...TWO, MORE]))).toEqual([['gone', FILE]])
     expect(existsSync(join(inbox, FILE))).toBe(false)
   })
 
-  it('leaves alone what its owner put in the place of a file', async () => {
+  it('does not touch what the user put in place of a file', async () => {
     await run(home())
     renameSync(join(inbox, FILE), join(inbox, 'mine.md'))
     symlinkSync(join(inbox, 'mine.md'), join(inbox, FILE))
@@ -110,7 +120,7 @@ describe('an export', () => {
     expect(readFileSync(join(inbox, 'mine.md'), 'utf8')).toBe(before)
   })
 
-  it('gives conversations that begin alike names of their own', async () => {
+  it('gives different names to conversations with the same beginning', async () => {
     const other = PATHS.kimi.replace('7c9e6679', '8c9e6679')
     const text = jsonl(LINES.kimi(TWO))
     const both = memoryHome({ [PATHS.kimi]: text, [other]: text })
@@ -120,14 +130,14 @@ describe('an export', () => {
     ])
   })
 
-  it('never writes over a file that it did not write', async () => {
+  it('never overwrites a file that it did not write', async () => {
     mkdirSync(join(inbox, FILE, '..'), { recursive: true, mode: 0o700 })
     writeFileSync(join(inbox, FILE), 'my own\n')
     expect(await run(home())).toEqual([['written', FILE.replace('.md', '-2.md')]])
     expect(read()).toBe('my own\n')
   })
 
-  it('of another sandbox with the same session touches nothing of the first one', async () => {
+  it('of another sandbox with the same session does not touch the first one’s file', async () => {
     await run(home(), { sandbox: 'sbx_1' })
     const before = read()
     const forged = home([{ prompt: TWO[0]!.prompt, answer: 'forged' }])
@@ -137,7 +147,7 @@ describe('an export', () => {
     expect(read()).toBe(before)
   })
 
-  it('whose records are lost takes what it wrote for its own, and what was edited for its owner’s', async () => {
+  it('without its records recognizes its own files, and leaves edited files to the user', async () => {
     await run(home())
     rmSync(records, { recursive: true })
     expect(await run(home())).toEqual([['unchanged', FILE]])
@@ -149,7 +159,7 @@ describe('an export', () => {
     expect(files()).toHaveLength(1)
   })
 
-  it('whose records are damaged writes nothing', async () => {
+  it('with damaged records writes nothing', async () => {
     await run(home())
     for (const name of readdirSync(records).filter((name) => name.startsWith('conversation-')))
       writeFileSync(join(records, name), '{')
@@ -197,15 +207,18 @@ describe('an inbox', () => {
     expect([written, before]).toEqual([[], before])
   })
 
-  it('in a folder that is not there is not made up', async () => {
+  it('in a missing folder is not created', async () => {
     await expect(run(home(), { inbox: join(folder, 'no/inbox') })).rejects.toMatchObject({
       code: 'not_found',
     })
   })
 })
 
-describe('what was interrupted', () => {
-  /** The record of the only conversation, as it is between the intent and the file. */
+describe('an interrupted export', () => {
+  /**
+   * Returns the path of the record of the only conversation. The tests set it to its state between the intent and the
+   * file.
+   */
   const record = () => join(records, readdirSync(records).find((name) => name.startsWith('conversation-'))!)
   const rewrite = (change: object) => {
     const before = JSON.parse(readFileSync(record(), 'utf8')) as object
@@ -215,7 +228,7 @@ describe('what was interrupted', () => {
     return before as { digest: string }
   }
 
-  it('before the file was there is written, under the same name', async () => {
+  it('before the file existed writes it under the same name', async () => {
     await run(home())
     const { digest } = rewrite({ digest: null, next: 'a'.repeat(64) })
     expect(digest).toMatch(/^[0-9a-f]{64}$/)
@@ -224,7 +237,7 @@ describe('what was interrupted', () => {
     expect(files()).toHaveLength(1)
   })
 
-  it('after the file was there is known for its own, and goes on', async () => {
+  it('after the file existed recognizes it and continues', async () => {
     await run(home())
     const { digest } = rewrite({ digest: null })
     rewrite({ digest: null, next: digest })
@@ -232,7 +245,7 @@ describe('what was interrupted', () => {
     expect(read()).toContain('Nothing more.')
   })
 
-  it('between two versions is known for its own, whichever of them it is', async () => {
+  it('between two versions recognizes the file, whichever version it has', async () => {
     await run(home())
     const { digest } = rewrite({})
     rewrite({ digest, next: 'b'.repeat(64) })
@@ -242,7 +255,7 @@ describe('what was interrupted', () => {
     expect(await run(home([...TWO, MORE]))).toEqual([['unchanged', FILE]])
   })
 
-  it('leaves nothing unfinished in the inbox for good', async () => {
+  it('leaves no temporary files in the inbox', async () => {
     await run(home())
     const left = join(inbox, FILE, '..', `.why.md.${'a1'.repeat(8)}.tmp`)
     const own = join(inbox, FILE, '..', '.my-own.tmp')
@@ -252,14 +265,14 @@ describe('what was interrupted', () => {
   })
 })
 
-describe('two exports at once', () => {
+describe('simultaneous exports', () => {
   it('write each conversation once', async () => {
     const both = await Promise.all([run(home()), run(home()), run(home([...TWO, MORE]))])
     expect(both.flat().filter(([outcome]) => outcome === 'written')).toHaveLength(1)
     expect(files()).toHaveLength(1)
   })
 
-  it('of one place do not wait for each other for ever, and those of others not at all', async () => {
+  it('of one scope wait for a limited time only, and those of other scopes do not wait at all', async () => {
     let release = () => {}
     const held = new Promise<void>((done) => {
       release = done

@@ -1,6 +1,6 @@
 /**
- * Writes each conversation of a home to the inbox once, and brings what it wrote up to date when the conversation went on. It
- * can be called again and again, by a person and by what saves every few minutes, and be killed at any moment.
+ * Writes each conversation of a home to the inbox once, and updates the file when the conversation continued. The user
+ * and the periodic save call it repeatedly. It can be killed at any moment.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
@@ -17,15 +17,15 @@ import { ExportRecords } from './export-records.ts'
 import { Inbox } from './inbox.ts'
 
 export interface ExportOptions extends FindOptions {
-  /** The user's folder; `conversations/` is made in it. */
+  /** The user's folder. The export creates `conversations/` in it. */
   readonly inbox: string
-  /** Of Craik's own, private: what was written, and the lock. */
+  /** Craik's own, private folder with the records of written files and the locks. */
   readonly records: string
-  /** What the source is, so that no other one can touch what was written for it: a sandbox's id, or a folder. */
+  /** Identifies the source, so that no other source can change its files: a sandbox's id, or a folder. */
   readonly scope: string
-  /** The sandbox that it is, if it is one. */
+  /** The sandbox, when the source is one. */
   readonly sandbox?: string
-  /** How long another export is waited for. */
+  /** How long the export waits for another one. */
   readonly timeoutMs?: number
 }
 
@@ -33,23 +33,23 @@ export interface ExportedTranscripts {
   readonly path: string
   readonly conversation: Pick<Conversation, 'harness' | 'id'> & { readonly turns: number }
   /**
-   * `edited`, `gone`: its owner changed or took away what was written, so it is theirs. `unknown`: what was written cannot
-   * be told any more.
+   * `edited`, `gone`: the user changed or removed the file, so Craik no longer writes it. `unknown`: the record of the
+   * written file is damaged.
    */
   readonly outcome: 'written' | 'updated' | 'unchanged' | 'edited' | 'gone' | 'unknown'
 }
 
 const PATIENCE_MS = 60_000
 const POLL_MS = 100
-/** Of one run: what an agent writes is bounded by its own disk, and this is the user's. */
+/** The limits for one run. The disk of a sandbox limits what its agent writes, but the inbox is on the user's disk. */
 const MAX_NEW = 2000
 const MAX_NEW_BYTES = 1024 * 1024 * 1024
-/** Conversations that began in the same second with the same words. */
+/** The most conversations that started in the same second with the same words. */
 const MAX_SAME = 1000
 
 export async function exportNew(options: ExportOptions): Promise<ExportedTranscripts[]> {
   ensurePrivateFolder(options.records, 'folder of exported transcripts')
-  // A sandbox that never comes to an end holds up its own exports and no others.
+  // Each source has its own lock, so that a sandbox whose export never ends delays no other export.
   const lock = await waitForLock(options, `lock-${sha256(options.scope).slice(0, 40)}`)
   try {
     const inbox = await Inbox.open(options.inbox)
@@ -64,15 +64,15 @@ export async function exportNew(options: ExportOptions): Promise<ExportedTranscr
 }
 
 /**
- * A session in which Craik itself asks something, by the id that the agent gave it: it is not exported, unless somebody goes on
- * in it. To be called before anything is said there.
+ * Excludes a session that Craik itself prompts, by the agent's id of the session. It is not exported unless the user
+ * continues it. Must be called before the first prompt.
  */
 export function excludeSessions(
   { records, scope }: Pick<ExportOptions, 'records' | 'scope'>,
   harness: string,
   session: string,
 ): void {
-  new ExportRecords(records).setOwn([scope, harness, idIn(session, session)])
+  new ExportRecords(records).markCraikSession([scope, harness, idIn(session, session)])
 }
 
 async function waitForLock(
@@ -112,9 +112,9 @@ class Export {
         this.#hasProblem = true
         options.onProblem?.(path, problem)
       },
-      onPassedOver: (passed) => {
+      onSkipped: (passed) => {
         this.#hasProblem = true
-        options.onPassedOver?.(passed)
+        options.onSkipped?.(passed)
       },
     }
     this.#inbox = inbox
@@ -184,7 +184,7 @@ class Export {
     const path = this.#inbox.pathOf(folder, name)
     const found = await this.#inbox.find(folder, name)
     if (found === 'missing') {
-      // Killed before it was there: nobody can have taken it away.
+      // The export was killed before the file existed, so the user cannot have removed it.
       const isBegun = digest === null && next !== null
       if (!isBegun) return finish(path, 'gone')
       this.#records.write(key, { folder, name, digest: null, next: work.digest })
@@ -203,7 +203,10 @@ class Export {
     return finish(path, found.digest === work.digest ? 'unchanged' : 'updated')
   }
 
-  /** Under the first name that nothing has. A file that is of this very conversation is one that records were lost of. */
+  /**
+   * Creates the file under the first free name. A file that already contains this conversation is one whose record was
+   * lost.
+   */
   async #create(
     key: readonly string[],
     { text, digest }: Work,
@@ -213,7 +216,7 @@ class Export {
       const name = `${slug}${same === 1 ? '' : `-${same}`}.md`
       const path = this.#inbox.pathOf(folder, name)
       const found = await this.#inbox.find(folder, name)
-      // When its folder is none, making the file says so.
+      // If the folder cannot be entered, creating the file reports the reason.
       if (found === 'missing' || found === 'elsewhere') {
         this.#records.write(key, { folder, name, digest: null, next: digest })
         if (!(await this.#inbox.create(folder, name, text))) continue
@@ -235,7 +238,7 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-/** The lines of the front matter that say which conversation it is. */
+/** Returns the lines of the front matter that identify the conversation. */
 function identityOf(text: string): string {
   const [, front = ''] = /^---\n([\s\S]{0,4000}?)\n---\n/.exec(text) ?? []
   return front

@@ -1,6 +1,6 @@
 /**
- * What was written to the inbox, remembered outside of it: so that a file that its owner moved, edited or deleted is known for
- * one, also when the whole inbox is gone. One small file for each conversation, replaced as a whole.
+ * Records outside the inbox what was written to it. So Craik recognizes a file that the user moved, edited or deleted,
+ * even when the whole inbox is gone. Each conversation has a small record file, which is replaced as a whole.
  */
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -16,9 +16,9 @@ const exportRecord = z.object({
   version: z.literal(1),
   folder: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/),
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,80}\.md$/),
-  /** Of what was written last; null: nothing was, or it is not ours to write. */
+  /** The digest of the last written text. Null when nothing was written, or when the file is the user's. */
   digest: digest.nullable(),
-  /** Of what is about to be written: whoever is killed meanwhile left either. */
+  /** The digest of the text that is about to be written. If the writer was killed, the file can have either digest. */
   next: digest.nullable(),
 })
 export type ExportRecord = z.infer<typeof exportRecord>
@@ -29,13 +29,13 @@ const stampRecord = z.object({ version: z.literal(1), stamp: z.string().max(200)
 export class ExportRecords {
   readonly #folder: string
 
-  /** The folder is made when it is not there. */
+  /** Creates the folder when it does not exist. */
   constructor(folder: string) {
     ensurePrivateFolder(folder, 'folder of exported transcripts')
     this.#folder = folder
   }
 
-  /** Undefined: it was never exported. `damaged`: nobody knows what was written. */
+  /** Returns undefined when it was never exported, and `damaged` when it is unknown what was written. */
   read(key: readonly string[]): ExportRecord | 'damaged' | undefined {
     return this.#read(exportRecord, 'conversation', key)
   }
@@ -44,8 +44,8 @@ export class ExportRecords {
     this.#write('conversation', key, { version: 1, ...record } satisfies ExportRecord)
   }
 
-  /** Craik itself asked: nobody wants to keep it. */
-  setOwn(key: readonly string[]): void {
+  /** Marks a session that Craik itself prompted, because the user does not need it. */
+  markCraikSession(key: readonly string[]): void {
     this.#write('own', key, { version: 1 })
   }
 
@@ -54,7 +54,7 @@ export class ExportRecords {
     return found !== undefined && found !== 'damaged'
   }
 
-  /** What a file was like when all in it was exported. */
+  /** Returns the stamp that a file had when everything in it was exported. */
   stamp(key: readonly string[]): string | undefined {
     const found = this.#read(stampRecord, 'file', key)
     return found === 'damaged' ? undefined : found?.stamp
@@ -74,7 +74,7 @@ export class ExportRecords {
     try {
       return schema.parse(JSON.parse(readPrivateFile(path, MAX_BYTES, 'record of an export').toString()))
     } catch (error) {
-      // Somebody else's file, or one that somebody else can write, is no record to go by.
+      // A file that another user owns or can write cannot serve as a record.
       if (error instanceof CraikError && error.code === 'key_exposed') throw error
       return 'damaged'
     }

@@ -1,6 +1,6 @@
 /**
- * The user's own folder that conversations are written to. Each part of the way is entered by name and never through a link;
- * a file gets its name when it is whole; what is there already is read before it is replaced.
+ * The user's folder for conversations. Each folder on the way is entered by name and never through a link. A file gets
+ * its name when it is complete. An existing file is read before it is replaced.
  */
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -8,18 +8,18 @@ import { lstat, open, readdir, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { createPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
 import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
-import { asExport, enterOwn, openInbox } from './own-folder.ts'
+import { enterOwn, openInbox, toExportError } from './own-folder.ts'
 
 const FOLDER = 'conversations'
-/** Of a file that was not whole when its writer was killed. */
+/** Matches the name of an incomplete file whose writer was killed. */
 const LEFT_OVER = /^\.[a-z0-9-]{1,90}\.md\.[0-9a-f]{16}\.tmp$/
-/** More than any conversation takes. */
+/** More than any conversation needs. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024
 const HEAD_BYTES = 4096
 
 export interface InboxFile {
   readonly digest: string
-  /** The beginning, to see whose it is. */
+  /** The beginning of the file, which identifies its conversation. */
   readonly head: string
 }
 
@@ -47,8 +47,8 @@ export class Inbox {
   }
 
   /**
-   * What has that name: nothing, a regular file, or something else that is left alone. `elsewhere`: what should be its folder
-   * is none.
+   * Returns what has this name: nothing, a regular file, or something else that Craik does not touch (`odd`).
+   * `elsewhere` means that its folder cannot be entered.
    */
   async find(folder: string, name: string): Promise<InboxFile | 'missing' | 'odd' | 'elsewhere'> {
     const found = await lstat(this.#conversations.at(folder)).catch(() => undefined)
@@ -62,12 +62,12 @@ export class Inbox {
     }
   }
 
-  /** False when something has that name by now. */
+  /** Returns false when the name is already taken. */
   create(folder: string, name: string, text: string): Promise<boolean> {
     return this.#within(folder, (held) => createPrivateFile(held.at(name), text, 'transcript'))
   }
 
-  /** In place of what was found under that name. */
+  /** Replaces the file that was found under this name. */
   replace(folder: string, name: string, text: string): Promise<void> {
     return this.#within(folder, (held) => writePrivateFile(held.at(name), text, 'transcript'))
   }
@@ -83,7 +83,7 @@ export class Inbox {
         if (LEFT_OVER.test(name)) await rm(held.at(name), { force: true })
       return work(held)
     } catch (error) {
-      throw asExport(error, this.path)
+      throw toExportError(error, this.path)
     } finally {
       await held.close()
     }

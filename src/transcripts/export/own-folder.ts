@@ -1,6 +1,6 @@
 /**
- * Folders of the user's that are written to: entered by name and never through a link, made when they are not there, and
- * refused when somebody else can write to them.
+ * Opens the user's folders for writing. They are entered by name and never through a link, and created when they do not
+ * exist. A folder of another user, or one that all users can write to, is refused.
  */
 import { lstat, mkdir } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
@@ -8,7 +8,7 @@ import { CraikError } from '../../errors.ts'
 import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
 
-/** The inbox itself; closed by the caller. */
+/** Opens the inbox itself. The caller closes it. */
 export async function openInbox(typed: string): Promise<OpenFolder> {
   const path = resolve(typed)
   const parent = await OpenFolder.open(dirname(path)).catch((cause) => {
@@ -24,10 +24,13 @@ export async function openInbox(typed: string): Promise<OpenFolder> {
   }
 }
 
-/** Made when it is not there. A link, or a folder that others can write to, is none to write to. */
+/**
+ * Creates the folder when it does not exist. Refuses a link, another user's folder, and a folder that all users can
+ * write to.
+ */
 export async function enterOwn(parent: OpenFolder, name: string, shown: string): Promise<OpenFolder> {
   await mkdir(parent.at(name), 0o700).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw asExport(error, shown)
+    if (error.code !== 'EEXIST') throw toExportError(error, shown)
   })
   const found = await lstat(parent.at(name)).catch(() => undefined)
   const refuse = (problem: string, hint: string) =>
@@ -41,12 +44,12 @@ export async function enterOwn(parent: OpenFolder, name: string, shown: string):
   if ((found.mode & 0o002) !== 0)
     throw refuse('all users can write to it', `change its permissions:  chmod o-w ${quoteArgument(shown)}`)
   return parent.enter(name).catch((error) => {
-    throw asExport(error, shown)
+    throw toExportError(error, shown)
   })
 }
 
-/** As what could not be written says it. */
-export function asExport(error: unknown, shown: string): unknown {
+/** Converts an error to one that names the path that could not be written. */
+export function toExportError(error: unknown, shown: string): unknown {
   if (error instanceof CraikError && error.code !== 'home_unwritable') return error
   const cause = error instanceof CraikError ? error.cause : error
   const { code = 'unknown error' } = (cause ?? {}) as NodeJS.ErrnoException

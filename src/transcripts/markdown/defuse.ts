@@ -1,17 +1,23 @@
 /**
- * Markdown of a message that stays in its section: no heading of the first or second level, no HTML, no front matter, no
- * block of code that never ends, no picture that is fetched when somebody looks at it.
+ * Rewrites the Markdown of a message so that it stays in its section. The result has no headings of the first or second
+ * level, no HTML, no front matter, no code block without an end, and no image that is fetched when the file is viewed.
  */
 
-/** What may stand before a block on its line: indentation, quotes, list items. Some take any blank for a blank. */
+/**
+ * The possible text before a block on its line: indentation, quotes and list items. Some parsers accept any white space
+ * as a blank.
+ */
 const CONTAINERS = /^(?:\s|>|[-*+](?=\s)|\d{1,9}[.)](?=\s))*/
 const HEADING = /^(#{1,6})(?=\s|$)/
-/** Makes a heading of the line before it, or begins front matter. */
+/** A line that makes a heading of the line before it, or starts front matter. */
 const UNDERLINE = /^(?:-+|=+)\s*$/
 const FENCE = /^([ \t]*)(`{3,}|~{3,})([^\n]*)$/
-/** Of blocks, too, a line that looks like the beginning of a section is moved, so that sections can be counted by line. */
+/**
+ * A line that looks like the start of a section. It is indented in code blocks too, so that sections can be counted by
+ * line.
+ */
 const SECTION = /^(?=## (?:user|assistant)[ \t]*$)/gm
-/** Sections are of the second level, so that headings inside begin below. */
+/** Sections have headings of the second level, so the headings in a message start below it. */
 const LEVELS_DOWN = 2
 
 export function defuse(text: string): string {
@@ -31,21 +37,21 @@ export function defuse(text: string): string {
   return out.join('\n')
 }
 
-/** A block of code that nothing in it can end. */
+/** Returns a code block that nothing in it can end. */
 export function fenceCode(code: string, language = ''): string {
   const longest = (code.match(/`+/g) ?? []).reduce((most, { length }) => Math.max(most, length), 2)
   const fence = '`'.repeat(longest + 1)
   return `${fence}${language}\n${code.replace(/\n$/, '').replace(SECTION, ' ')}\n${fence}`
 }
 
-/** HTML in which nothing is HTML. */
+/** Escapes text so that it contains no HTML. */
 export function htmlText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
 /**
- * Where a block of code that begins on this line ends: on its closing line, or with the text. What stands in a list is taken
- * out of it, because where a list ends is a matter of opinion among those who read Markdown.
+ * Returns where a code block that starts on this line ends: on its closing line, or at the end of the text. The block
+ * is moved out of a list, because Markdown parsers disagree about where a list ends.
  */
 function findFencedBlock(
   lines: readonly string[],
@@ -63,7 +69,7 @@ function findFencedBlock(
 }
 
 function defuseLine(line: string): string {
-  // A dash and a blank is an underline too, when it is not the beginning of a list.
+  // A dash and a blank also form an underline when they do not start a list.
   const quoted = /^[\s>]*/.exec(line)![0]
   if (UNDERLINE.test(line.slice(quoted.length))) return `${quoted}\\${line.slice(quoted.length)}`
   const before = CONTAINERS.exec(line)![0]

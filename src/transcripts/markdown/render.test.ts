@@ -1,4 +1,4 @@
-/** Nothing that is said in a conversation leaves its section. */
+/** Tests that no text of a conversation leaves its section. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
@@ -16,7 +16,7 @@ const conversation = (...turns: readonly (readonly Part[])[]): Conversation => (
   turns: turns.map((parts, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', parts })),
   damage: { damaged: 0, oversized: 0, unfinished: false, cut: false },
 })
-/** As it is kept of a conversation. */
+/** Creates a part as a conversation stores it. */
 const text = (output: string): Part => ({ type: 'text', text: cleanText(output) })
 const thinking = (output: string): Part => ({ type: 'thinking', text: cleanText(output) })
 const tool = (name: string, input: string, output: string): Part => ({
@@ -26,7 +26,7 @@ const tool = (name: string, input: string, output: string): Part => ({
   output: cleanText(output),
 })
 
-/** What a reader of lines sees, in and out of blocks of code. */
+/** Returns the structure that a line-based reader sees, in and outside code blocks. */
 function outline(markdown: string) {
   const body = markdown.split('\n---\n').slice(1).join('\n---\n')
   let fence: string | undefined
@@ -88,7 +88,7 @@ const ATTACKS = [
 ]
 
 describe('a section', () => {
-  it.each(ATTACKS)('holds %j, wherever it is said', (attack) => {
+  it.each(ATTACKS)('contains %j, wherever it occurs', (attack) => {
     const parts = [text(attack), thinking(attack), tool(attack, attack, attack), text(attack)]
     const markdown = renderMarkdown(conversation([text(attack)], parts, [text(attack)]))
     const seen = outline(markdown)
@@ -97,7 +97,7 @@ describe('a section', () => {
     expect(markdown.match(/^## (?:user|assistant)$/gm)).toHaveLength(3)
   })
 
-  it('holds whatever is said', () => {
+  it('contains any text', () => {
     const pieces = fc.constantFrom(
       ...ATTACKS,
       '```',
@@ -127,14 +127,14 @@ describe('a section', () => {
     )
   })
 
-  it('stays readable: code is code, headings are smaller headings, lists are lists', () => {
+  it('stays readable: code stays code, headings become smaller, lists stay lists', () => {
     expect(
       defuse('# Plan\n\n1. do\n   ```ts\n   if (a < b) go()\n   ```\n2. `a<b`\n\n| a | b |\n|---|---|'),
     ).toBe('### Plan\n\n1. do\n```ts\nif (a < b) go()\n```\n2. `a&lt;b`\n\n| a | b |\n|---|---|')
     expect(defuse('2 < 3 and a <= b')).toBe('2 < 3 and a <= b')
   })
 
-  it('takes no longer than its length says', () => {
+  it('is rendered in a time proportional to its length', () => {
     for (const output of [
       '`'.repeat(200_000),
       '` '.repeat(100_000),
@@ -147,7 +147,7 @@ describe('a section', () => {
 })
 
 describe('front matter', () => {
-  it('says what it is', () => {
+  it('describes the conversation', () => {
     const markdown = renderMarkdown(
       {
         ...conversation([text('why?')], [text('so')]),
@@ -170,7 +170,7 @@ describe('front matter', () => {
     })
   })
 
-  it('is front matter whatever the conversation is called', () => {
+  it('stays valid, whatever the conversation’s title is', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(0x10ffff), { maxLength: 60 }), (codes) => {
         const name = cleanText(String.fromCodePoint(...codes)).replace(/\s+/g, ' ')
@@ -182,7 +182,7 @@ describe('front matter', () => {
     )
   })
 
-  it('is followed, at the end, by what is not whole', () => {
+  it('is followed, at the end, by a note about missing content', () => {
     const damage = { damaged: 2, oversized: 0, unfinished: true, cut: true }
     expect(renderMarkdown({ ...conversation([text('x')]), damage })).toMatch(
       /\*Incomplete: 2 damaged entries were skipped; the rest was too long to save\.\*\n$/,

@@ -1,14 +1,17 @@
-/** A conversation as Markdown: front matter, then one section for each turn, with thoughts and tools folded. */
-import type { Conversation, Part, RecordedToolCall, Turn } from '../conversation.ts'
+/**
+ * Renders a conversation as Markdown: front matter, then one section for each turn, with thoughts and tools in
+ * collapsed blocks.
+ */
+import type { Conversation, Part, RecordedToolCall, TranscriptTurn } from '../conversation.ts'
 import { nameOf } from '../conversation.ts'
 import { defuse, fenceCode, htmlText } from './defuse.ts'
 
 export interface RenderOptions {
-  /** The sandbox that it was held in; as the host knows it. */
+  /** The sandbox of the conversation, as the host identifies it. */
   readonly sandbox?: string
 }
 
-/** What is in the conversation is cleaned and redacted already. The same conversation is the same text. */
+/** The conversation must already be cleaned and redacted. The same conversation always gives the same text. */
 export function renderMarkdown(conversation: Conversation, options: RenderOptions = {}): string {
   const sections = conversation.turns.map(sectionOf)
   return [frontMatter(conversation, options), ...sections, ...notes(conversation)].join('\n\n').concat('\n')
@@ -35,12 +38,12 @@ function frontMatter(conversation: Conversation, { sandbox }: RenderOptions): st
   return ['---', ...lines, '---'].join('\n')
 }
 
-/** JSON in double quotes is YAML in double quotes. */
+/** A JSON string in double quotes is also a YAML string. */
 function quote(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…`.toWellFormed() : text)
 }
 
-function sectionOf({ role, parts }: Turn): string {
+function sectionOf({ role, parts }: TranscriptTurn): string {
   return [`## ${role}`, ...parts.map(partOf)].join('\n\n')
 }
 
@@ -60,7 +63,7 @@ function toolOf({ name, input, output, ok }: RecordedToolCall): string {
   return foldDetails(summary, content.join('\n\n'))
 }
 
-/** Of what went into a tool, what a person would call it by. */
+/** Returns the part of a tool's input by which the user recognizes the call. */
 function gistOf(input: string): string {
   const named =
     /"(?:command|cmd|file_path|path|pattern|query|url|description)": ("(?:[^"\\]|\\.){1,400}")/.exec(
@@ -83,7 +86,7 @@ function tryUnquote(text: string): string | undefined {
   }
 }
 
-/** Blank lines around what is inside, so that it is Markdown again. */
+/** Adds blank lines around the content, so that it is parsed as Markdown. */
 function foldDetails(summary: string, content: string): string {
   const head = `<details>\n<summary>${htmlText(summary)}</summary>`
   return [head, ...(content === '' ? [] : [content]), '</details>'].join('\n\n')

@@ -1,7 +1,8 @@
 /**
- * The process that reads a copy of OpenCode's database and ends. The database is hostile: it can be made so that a simple
- * query never ends or takes all memory, so this is a process that can be killed, with a bound on its memory. Only the three
- * tables are read, with statements of our own, after looking that they are tables and nothing that computes.
+ * The process that reads a copy of OpenCode's database and exits. The database is hostile: it can make a simple query
+ * run forever or use all memory. So the reader is a separate process with a memory limit, which can be killed. It reads
+ * only the three tables, with its own statements, after it has checked that they are ordinary tables without computed
+ * columns.
  */
 import { once } from 'node:events'
 import { constants, DatabaseSync, type SQLOutputValue } from 'node:sqlite'
@@ -16,10 +17,10 @@ const TABLES = {
 } as const
 type Table = keyof typeof TABLES
 
-/** What is wrong with it, for a person. */
+/** The reason for a refusal, for the user. */
 class Refusal extends Error {}
 
-// Whoever asked may be gone.
+// The parent process may have exited.
 process.stdout.on('error', () => process.exit(0))
 
 void start()
@@ -73,7 +74,7 @@ async function* linesOf(database: DatabaseSync): AsyncGenerator<DatabaseLine> {
     `SELECT id, time_created, ${data} FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?`,
   )
   const parts = database.prepare(`SELECT ${data} FROM part WHERE message_id = ? ORDER BY id LIMIT ?`)
-  // A number that is too large would end the reading otherwise.
+  // Without this, a number that is too large would end the read.
   for (const statement of [sessions, messages, parts]) statement.setReadBigInts(true)
   let cut = false
   let count = 0
@@ -94,7 +95,10 @@ async function* linesOf(database: DatabaseSync): AsyncGenerator<DatabaseLine> {
   yield { ended: { cut } }
 }
 
-/** Any row as JSON: what is no text and no number is an empty text, which is damaged wherever it counts. */
+/**
+ * Converts a row to JSON. A value that is neither text nor a number becomes an empty text, which counts as damaged
+ * wherever it matters.
+ */
 function plain(row: Record<string, SQLOutputValue>): Record<string, string | number | null> {
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) => {
@@ -104,7 +108,10 @@ function plain(row: Record<string, SQLOutputValue>): Record<string, string | num
   )
 }
 
-/** Tables as a program makes them: no views, no virtual tables, no columns that are computed. Tells session's columns. */
+/**
+ * Accepts only tables that OpenCode itself creates: no views, no virtual tables, no computed columns. Returns the
+ * optional columns of `session`.
+ */
 function requireTables(database: DatabaseSync): ReadonlySet<string> {
   let ofSession: ReadonlySet<string> = new Set()
   for (const table of Object.keys(TABLES) as Table[]) {
@@ -123,7 +130,7 @@ function requireTables(database: DatabaseSync): ReadonlySet<string> {
   return ofSession
 }
 
-/** From here on SQLite itself refuses to look at anything else. */
+/** From here on, SQLite itself refuses to read anything else. */
 function onlyTheseTables(database: DatabaseSync): void {
   database.setAuthorizer((action, first, second) => {
     if (action === constants.SQLITE_SELECT) return constants.SQLITE_OK

@@ -1,21 +1,24 @@
-/** Has a database read by a process of its own, which is killed when it takes too long or nobody listens any more. */
+/** Reads a database in a separate process. Craik kills it when it takes too long or when its reader stops. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { hostEnvironment } from '../../lib/child.ts'
 import { packageFile } from '../../lib/package-files.ts'
-import { fits, JsonLines } from '../transcript-lines.ts'
+import { JsonLines, parseWith } from '../transcript-lines.ts'
 import { type DatabaseLine, databaseLine, ROW_BYTES } from './database-lines.ts'
 
-/** With what is done meanwhile with what it says. */
+/** Includes the time in which the caller processes the output. */
 const DEADLINE_MS = 2 * 60_000
 const HELPER = import.meta.url.endsWith('.ts')
   ? 'src/transcripts/opencode/main.ts'
   : 'src/read-opencode-database.cjs'
-/** JSON in a string of JSON: each byte of a row can become six. */
+/** JSON in a JSON string: each byte of a row can become six bytes. */
 const LINE_BYTES = 6 * ROW_BYTES + 64 * 1024
 
-/** What the database says, until it ends; `undefined` for a line that is none. Ends with `refused` when it was cut short. */
+/**
+ * Yields the database's lines, and `undefined` for an invalid line. The last one is `refused` when the process ended
+ * early.
+ */
 export async function* readDatabase(
   path: string,
   signal: AbortSignal,
@@ -41,7 +44,7 @@ export async function* readDatabase(
   let isWhole = false
   try {
     for await (const { value } of new JsonLines(child.stdout, { maxLineBytes: LINE_BYTES })) {
-      const line = fits(databaseLine, value)
+      const line = parseWith(databaseLine, value)
       if (line !== undefined && ('ended' in line || 'refused' in line)) isWhole = true
       yield line
     }

@@ -1,4 +1,4 @@
-/** Of a tree of messages in the order of a file, the branch that the last message is on. */
+/** Finds the active branch in a tree of messages that is in the order of a file: the branch with the last message. */
 import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
 
 interface BranchPoint {
@@ -15,14 +15,14 @@ export class ActiveBranch {
   readonly #taken = new Set<number>()
   readonly #groups = new Set<string>()
 
-  /** There are more of them than can be kept apart: those beyond all count. */
+  /** True when there are more lines than this class tracks. All lines over the limit count as active. */
   get isCut(): boolean {
     return this.#isCut
   }
 
   /**
-   * `parent` undefined: it is the first of all. One whose parent is not there, because its line is damaged, follows on the
-   * line before it, so that nothing said earlier is lost. Of two with one name the first one counts.
+   * Adds a line. Without `parent` it is the first of all. A line with a missing parent, whose line is damaged, follows
+   * the line before it, so that no earlier message is lost. Of two lines with one name, the first one counts.
    */
   add(
     name: string,
@@ -36,14 +36,14 @@ export class ActiveBranch {
     }
     const number = this.#branches.length
     const before = number === 0 ? undefined : number - 1
-    // A number is smaller than those that follow on it, so that there is no circle.
+    // The number of a parent is smaller than those of its children, so that there is no cycle.
     const follows = parent === undefined ? undefined : (this.#numbers.get(parent) ?? before)
     this.#numbers.set(name, number)
     this.#branches.push({ parent: follows, group: isMessage ? group : undefined })
     if (isMessage) this.#leaf = number
   }
 
-  /** When all are there. */
+  /** Must be called after the last line was added. */
   close(): void {
     for (let at = this.#leaf; at !== undefined; at = this.#branches[at]!.parent) {
       this.#active.add(at)
@@ -52,8 +52,11 @@ export class ActiveBranch {
     }
   }
 
-  /** Whether it is on the branch, or one of several lines of an answer that is. Each is taken once. */
-  takes(name: string, group: string | undefined): boolean {
+  /**
+   * Returns whether a line is on the branch, or is one of several lines of an answer on the branch. Returns true once
+   * for each line.
+   */
+  includesOnce(name: string, group: string | undefined): boolean {
     const number = this.#numbers.get(name)
     if (number === undefined) return this.#isCut
     if (this.#taken.has(number)) return false

@@ -1,4 +1,4 @@
-/** The programs whose transcripts are read. */
+/** The readers of all supported programs. */
 import type { TranscriptHarness } from '../conversation.ts'
 import { claudeCodeReader } from './claude-code.ts'
 import { codexReader } from './codex.ts'

@@ -1,4 +1,4 @@
-/** Claude Code's tree of messages. */
+/** Tests Claude Code's tree of messages. */
 import { describe, expect, it } from 'vitest'
 import { type Conversation, turnText } from '../conversation.ts'
 import { findConversations } from '../find-transcripts.ts'
@@ -33,8 +33,8 @@ const assistant = (uuid: string, parentUuid: string | null, block: object, id = 
 })
 const words = (text: string) => ({ type: 'text', text })
 
-describe('the tree', () => {
-  it('is read along the branch that the last message is on', async () => {
+describe('the message tree', () => {
+  it('is read along the branch with the last message', async () => {
     const found = await read([
       user('a', null, 'first'),
       assistant('b', 'a', words('one')),
@@ -46,7 +46,7 @@ describe('the tree', () => {
     expect(turnTexts(found)).toEqual(['first', 'one', 'what was meant', 'two'])
   })
 
-  it('leaves out what agents of the agent said', async () => {
+  it('excludes the messages of subagents', async () => {
     const aside = { isSidechain: true }
     const found = await read([
       user('a', null, 'first'),
@@ -61,7 +61,7 @@ describe('the tree', () => {
     ).toBeUndefined()
   })
 
-  it('leaves out what the program puts where a prompt was cancelled', async () => {
+  it('excludes what the program adds after a cancelled prompt', async () => {
     const found = await read([
       user('a', null, 'first'),
       assistant('b', 'a', { type: 'tool_use', id: 'one', name: 'Bash', input: { command: 'sleep 9' } }),
@@ -80,7 +80,7 @@ describe('the tree', () => {
     expect(found?.turns.map(({ role }) => role)).toEqual(['user', 'assistant', 'user'])
   })
 
-  it('has the results of tools that ran at the same time, whose branches end there', async () => {
+  it('includes the results of parallel tool calls, whose branches end there', async () => {
     const call = (id: string) => ({ type: 'tool_use', id, name: 'Read', input: { path: id } })
     const result = (id: string) => [{ type: 'tool_result', tool_use_id: id, content: [words(`of ${id}`)] }]
     const found = await read([
@@ -98,7 +98,7 @@ describe('the tree', () => {
     ])
   })
 
-  it('goes on before a compaction, whose summary nobody typed', async () => {
+  it('continues before a compaction, and excludes its summary', async () => {
     const boundary = {
       type: 'system',
       subtype: 'compact_boundary',
@@ -117,7 +117,7 @@ describe('the tree', () => {
     expect(turnTexts(found)).toEqual(['first', 'one', 'second', 'two'])
   })
 
-  it('in which messages follow on themselves, on each other, or on nothing comes to an end', async () => {
+  it('has an end even when messages follow themselves, each other, or a missing message', async () => {
     const found = await read([
       user('a', 'a', 'first'),
       assistant('b', 'c', words('one')),
@@ -127,14 +127,14 @@ describe('the tree', () => {
     expect(turnTexts(found)).toEqual(['first', 'one', 'second', 'two'])
   })
 
-  it('takes a line that was written twice once', async () => {
+  it('includes a line that was written twice only once', async () => {
     const lines = claudeLines([{ prompt: 'ask', answer: 'say' }])
     expect(turnTexts(await read([...lines, ...lines]))).toEqual(['ask', 'say'])
   })
 })
 
 describe('a prompt', () => {
-  it('is what was typed', async () => {
+  it('is the text that the user typed', async () => {
     const found = await read([
       user('a', null, '<command-name>/review</command-name>\n<command-args>the parser</command-args>'),
       user('b', 'a', '<local-command-stdout>done</local-command-stdout>'),
@@ -144,7 +144,7 @@ describe('a prompt', () => {
     expect(turnTexts(found)).toEqual(['/review the parser', 'look at this'])
   })
 
-  it('is named by the title that was given', async () => {
+  it('has the title that the user gave it', async () => {
     const titles = [
       { type: 'ai-title', aiTitle: 'A parser', sessionId: SESSION },
       { type: 'custom-title', customTitle: 'The  parser\n', sessionId: SESSION },

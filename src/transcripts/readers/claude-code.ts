@@ -1,12 +1,12 @@
 /**
- * Claude Code: one file of lines for each session, in which messages name their parents. A prompt that was rewound and typed
- * anew leaves a branch behind; what is read is the branch that the last message is on. So the file is read twice: first who
- * follows whom, then what was said.
+ * Reads Claude Code's transcripts: one file of lines for each session, in which messages name their parents. When the
+ * user rewinds and types a prompt again, the old branch stays in the file. The branch with the last message counts. So
+ * the file is read twice: first for the order of the messages, then for their content.
  */
 import { z } from 'zod'
 import type { TranscriptEntry } from '../transcript-entries.ts'
 import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
-import { anything, fits, type JsonLines } from '../transcript-lines.ts'
+import { anything, type JsonLines, parseWith } from '../transcript-lines.ts'
 import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { ActiveBranch } from './active-branch.ts'
 import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
@@ -44,7 +44,7 @@ const message = z.object({
 })
 type Message = z.infer<typeof message>
 
-/** Any line that has a place in the tree: attachments and boundaries of compaction are links between messages. */
+/** Any line in the tree. Attachments and compaction boundaries also link messages. */
 const node = z.object({
   type: text,
   uuid: text.max(200),
@@ -65,7 +65,7 @@ const title = z.object({
 })
 const TITLES: ReadonlySet<unknown> = new Set(title.shape.type.options)
 
-/** So it calls what it says in place of the model, and so it fills the gap that a prompt leaves which was cancelled. */
+/** The model name of messages that the program writes itself, for example after a cancelled prompt. */
 const SYNTHETIC = '<synthetic>'
 const NOTHING_TO_SAY = 'No response requested.'
 const INTERRUPTED = /^\[Request interrupted by user(?: for tool use)?\]$/
@@ -74,20 +74,20 @@ export const claudeCodeReader: TranscriptReader = {
   harness: 'claude-code',
   folder: '.claude/projects',
   depth: 1,
-  // Agents of agents have files of their own.
+  // Subagents have their own files.
   matches: (path) => /^[^/]+\/(?!agent-)[^/]+\.jsonl$/.test(path),
   async *read(source, file) {
     yield { type: 'begin', id: stemOf(file.path, '.jsonl') }
     const first = transcriptLines(source, file)
     const branch = await activeBranch(first)
-    // What was appended in between is for the next time.
+    // Lines that were added since the first read are left for the next time.
     const lines = transcriptLines(source, file, first.bytes)
     const usage = new Usage()
     for await (const { value } of lines) {
       const type = (value as { type?: unknown } | null)?.type
       if (TITLES.has(type)) yield* titleOf(value)
       if (type !== 'user' && type !== 'assistant') continue
-      const reply = fits(message, value)
+      const reply = parseWith(message, value)
       if (reply === undefined) lines.countDamaged()
       else yield* entriesOf(reply, branch, usage)
     }
@@ -99,10 +99,10 @@ export const claudeCodeReader: TranscriptReader = {
 async function activeBranch(lines: JsonLines): Promise<ActiveBranch> {
   const branch = new ActiveBranch()
   for await (const { value } of lines) {
-    const found = fits(node, value)
+    const found = parseWith(node, value)
     if (found === undefined || found.isSidechain) continue
     const isMessage = found.type === 'user' || found.type === 'assistant'
-    // A compaction begins a new tree, and says what went before.
+    // A compaction starts a new tree, and names the message before it.
     const parent = found.parentUuid ?? found.logicalParentUuid ?? undefined
     branch.add(found.uuid, parent, { isMessage, group: found.message?.id })
   }
@@ -111,7 +111,7 @@ async function activeBranch(lines: JsonLines): Promise<ActiveBranch> {
 }
 
 function* titleOf(value: unknown): Generator<TranscriptEntry> {
-  const found = fits(title, value)
+  const found = parseWith(title, value)
   const name = nameIn(found?.customTitle ?? found?.aiTitle ?? found?.summary)
   if (name !== undefined) yield { type: 'facts', title: name }
 }
@@ -122,11 +122,11 @@ function* entriesOf(reply: Message, branch: ActiveBranch, usage: Usage): Generat
   const { content, id, model } = reply.message
   const blocks =
     typeof content === 'string' ? [{ type: 'text', text: content } as Block] : parseBlocks(content)
-  // Tools that ran at the same time have results on branches of their own.
+  // The results of parallel tool calls are on their own branches.
   for (const { type, tool_use_id: callId, content: output, is_error: failed } of blocks)
     if (type === 'tool_result' && callId !== undefined)
       yield { type: 'result', callId, output: plainText(output), ok: failed !== true }
-  if (!branch.takes(reply.uuid, id)) return
+  if (!branch.includesOnce(reply.uuid, id)) return
   yield { type: 'facts', cwd: nameIn(reply.cwd), startedAtMs: atMs }
   if (reply.type === 'user') {
     if (reply.isMeta || reply.isCompactSummary || reply.isVisibleInTranscriptOnly) return
@@ -150,12 +150,12 @@ function* entriesOf(reply: Message, branch: ActiveBranch, usage: Usage): Generat
 
 function parseBlocks(content: readonly unknown[]): Block[] {
   return content.flatMap((one) => {
-    const found = fits(block, one)
+    const found = parseWith(block, one)
     return found === undefined ? [] : [found]
   })
 }
 
-/** What a person typed, of what the program wraps around it. */
+/** Returns the text that the user typed, without the program's additions. */
 function extractPrompt(prompt: string): string {
   if (/^\s*<(?:system-reminder|local-command-(?:stdout|stderr|caveat))>/.test(prompt)) return ''
   if (INTERRUPTED.test(prompt)) return ''
@@ -165,7 +165,7 @@ function extractPrompt(prompt: string): string {
   return `${command[1]} ${words}`.trim()
 }
 
-/** The content of a result: text, or a list of blocks of which some are text. */
+/** Returns the text of a result, which is a text or a list of blocks of which some are text. */
 function plainText(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
@@ -174,7 +174,7 @@ function plainText(content: unknown): string {
     .join('\n')
 }
 
-/** One answer of the model is several lines, each with the figures of the whole. */
+/** Sums up the token usage. One answer of the model has several lines, each with the usage of the whole answer. */
 class Usage {
   #last: { id: string; input: number; output: number } | undefined
   #input = 0

@@ -1,8 +1,11 @@
-/** Codex: one file of lines for each session; what the model was told and answered are its `response_item`s. */
+/**
+ * Reads Codex's transcripts: one file of lines for each session. The `response_item` lines contain the model's input
+ * and answers.
+ */
 import { z } from 'zod'
 import type { TranscriptEntry } from '../transcript-entries.ts'
 import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
-import { anything, fits } from '../transcript-lines.ts'
+import { anything, parseWith } from '../transcript-lines.ts'
 import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
@@ -20,7 +23,7 @@ const kinds = z
 
 const callOutput = z.union([text, pieces, z.looseObject({ content: text })])
 
-/** One schema for each kind of item that is part of a conversation. */
+/** One schema for each kind of item in a conversation. */
 const item = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('message'),
@@ -43,7 +46,7 @@ const item = z.discriminatedUnion('type', [
 type Item = z.infer<typeof item>
 const KNOWN: ReadonlySet<unknown> = new Set(item.options.flatMap(({ shape }) => [...shape.type.values]))
 
-/** What the program tells the model in the user's name. */
+/** Text that the program sends to the model in the user's name. */
 const NOT_TYPED =
   /^\s*(?:<(?:environment_context|user_instructions|turn_aborted|subagent_notification|skill|permissions instructions)>|# AGENTS\.md instructions for )/
 
@@ -60,12 +63,12 @@ export const codexReader: TranscriptReader = {
       begun = true
     }
     for await (const { value } of lines) {
-      const found = fits(line, value)
+      const found = parseWith(line, value)
       if (found === undefined) lines.countDamaged()
       else if (found.type === 'session_meta') {
-        // A session that was forked holds the beginning of the other one too.
+        // A forked session also contains the beginning of the other session.
         if (!begun) {
-          const facts = fits(meta, found.payload)
+          const facts = parseWith(meta, found.payload)
           yield* begin(facts?.id)
           if (facts !== undefined) yield* metaEntries(facts)
         }
@@ -75,7 +78,7 @@ export const codexReader: TranscriptReader = {
           yield { type: 'facts', model: nameIn(found.payload.model), cwd: nameIn(found.payload.cwd) }
         else if (found.type === 'event_msg') yield* eventEntries(found.payload)
         else if (found.type === 'response_item' && KNOWN.has(found.payload.type)) {
-          const known = fits(item, found.payload)
+          const known = parseWith(item, found.payload)
           if (known === undefined) lines.countDamaged()
           else yield* itemEntries(known, timeOf(found.timestamp))
         }
@@ -87,7 +90,7 @@ export const codexReader: TranscriptReader = {
 
 function* metaEntries(facts: z.infer<typeof meta>): Generator<TranscriptEntry> {
   yield { type: 'facts', startedAtMs: timeOf(facts.timestamp), cwd: nameIn(facts.cwd) }
-  // `cli`, `exec` and the like are words; an agent that another one started has more to say.
+  // Ordinary sources, such as `cli` or `exec`, are strings. The source of a subagent is an object.
   const { source } = facts
   if (typeof source === 'object' && source !== null && 'subagent' in source) yield { type: 'discard' }
 }
@@ -104,9 +107,9 @@ const counted = z.object({
 })
 
 function* eventEntries(payload: unknown): Generator<TranscriptEntry> {
-  const back = fits(rolledBack, payload)
+  const back = parseWith(rolledBack, payload)
   if (back !== undefined) yield { type: 'undo', count: back.num_turns }
-  const total = fits(counted, payload)?.info.total_token_usage
+  const total = parseWith(counted, payload)?.info.total_token_usage
   if (total !== undefined)
     yield {
       type: 'facts',
@@ -160,7 +163,7 @@ function call(callId: string, name: string, input: unknown, atMs: number | undef
   return { type: 'call', atMs, callId, name, input }
 }
 
-/** JSON in a string, unless a model wrote it wrong. */
+/** The arguments are JSON in a string, unless the model wrote invalid JSON. */
 function argumentsOf(output: string): unknown {
   try {
     return JSON.parse(output)
@@ -170,7 +173,7 @@ function argumentsOf(output: string): unknown {
 }
 
 function textIn(one: unknown): string {
-  return fits(piece, one)?.text ?? ''
+  return parseWith(piece, one)?.text ?? ''
 }
 
 function outputOf(output: z.infer<typeof callOutput>): string {

@@ -1,13 +1,13 @@
 /**
- * Gemini: one file of lines for each session. A message is written again, under its id, when a tool has answered, and the last
- * one counts; `$set` replaces facts, or all messages at once (with copies that say less than what they are of), `$rewindTo`
- * takes back.
+ * Reads Gemini's transcripts: one file of lines for each session. The program writes a message again, under its id,
+ * when a tool has answered, and the last version counts. `$set` replaces facts, or all messages at once with copies
+ * that contain less than the originals. `$rewindTo` removes a message and all after it.
  */
 import { z } from 'zod'
 import type { TranscriptSource } from '../source.ts'
 import type { TranscriptEntry } from '../transcript-entries.ts'
 import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
-import { anything, fits } from '../transcript-lines.ts'
+import { anything, parseWith } from '../transcript-lines.ts'
 import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
@@ -52,7 +52,7 @@ const update = z.object({
 })
 const rewind = z.object({ $rewindTo: text })
 
-/** What the program tells the model in the user's name. */
+/** Text that the program sends to the model in the user's name. */
 const NOT_TYPED = /^\s*<(?:session_context|state_snapshot|system-reminder)>/
 
 export const geminiReader: TranscriptReader = {
@@ -69,8 +69,8 @@ export const geminiReader: TranscriptReader = {
       const taken = messages.take(value, bytes)
       if (taken === 'damaged') lines.countDamaged()
       if (taken !== 'none') continue
-      const head = fits(header, value)
-      const title = nameIn(fits(update, value)?.$set.summary)
+      const head = parseWith(header, value)
+      const title = nameIn(parseWith(update, value)?.$set.summary)
       if (head !== undefined) {
         id = head.sessionId
         facts.push({ type: 'facts', startedAtMs: timeOf(head.startTime) })
@@ -86,7 +86,7 @@ export const geminiReader: TranscriptReader = {
   },
 }
 
-/** Beside its chats the program keeps the name of the folder that they are about. */
+/** Returns the name of the project folder, which the program stores next to its chats. */
 async function projectRoot(source: TranscriptSource, path: string): Promise<string | undefined> {
   const pieces: Uint8Array[] = []
   const name = `${path.split('/').slice(0, -2).join('/')}/.project_root`
@@ -95,9 +95,9 @@ async function projectRoot(source: TranscriptSource, path: string): Promise<stri
 }
 
 class Messages {
-  /** In their order. */
+  /** The current messages in their order. */
   #current = new Map<string, Message>()
-  /** Each as it was last written by itself. */
+  /** The last version of each message that was written on a line of its own. */
   readonly #known = new Map<string, Message>()
   #bytes = 0
   isCut = false
@@ -107,10 +107,10 @@ class Messages {
     if ('$rewindTo' in value) return this.#rewind(value)
     if ('$set' in value) return this.#set(value)
     if (!('id' in value) || !('type' in value)) return 'none'
-    const reply = fits(message, value)
+    const reply = parseWith(message, value)
     if (reply === undefined) return 'damaged'
     this.#bytes += bytes
-    // Far more than what is kept of a conversation: what is written again and again counts each time.
+    // Far above the limit for a conversation, because every version of a message counts.
     if (this.#bytes > 4 * TRANSCRIPT_LIMITS.conversationChars || this.#known.size >= TRANSCRIPT_LIMITS.lines)
       this.isCut = true
     else {
@@ -136,20 +136,20 @@ class Messages {
   }
 
   #set(value: object): 'taken' | 'damaged' | 'none' {
-    const found = fits(update, value)
+    const found = parseWith(update, value)
     if (found === undefined) return 'damaged'
     const { messages } = found.$set
     if (messages === undefined) return 'none'
-    const copies = messages.flatMap((one) => fits(message, one) ?? [])
+    const copies = messages.flatMap((one) => parseWith(message, one) ?? [])
     this.#current = new Map(copies.map((copy) => [copy.id, this.#known.get(copy.id) ?? copy]))
     return copies.length < messages.length ? 'damaged' : 'taken'
   }
 
   #rewind(value: object): 'taken' | 'damaged' {
-    const found = fits(rewind, value)
+    const found = parseWith(rewind, value)
     if (found === undefined) return 'damaged'
     const ids = [...this.#current.keys()]
-    // As the program has it: back to before this one, and to nothing when there is none of that name.
+    // Does the same as the program: keeps the messages before this one, and none when the id is unknown.
     const stored = ids.slice(0, Math.max(0, ids.indexOf(found.$rewindTo)))
     this.#current = new Map(stored.map((id) => [id, this.#current.get(id)!]))
     return 'taken'
@@ -193,10 +193,10 @@ const responses = list(
   z.object({ functionResponse: z.object({ response: z.looseObject({ output: text.optional() }) }) }),
 )
 
-/** What it showed the user, otherwise what it told the model. */
+/** Returns the text that the program showed the user, or else the text that it sent to the model. */
 function outputOf({ resultDisplay, result }: z.infer<typeof toolCall>): string | undefined {
   if (typeof resultDisplay === 'string') return resultDisplay
-  const reported = fits(responses, result)
+  const reported = parseWith(responses, result)
   if (reported === undefined) return undefined
   return reported.map(({ functionResponse }) => functionResponse.response.output ?? '').join('\n')
 }

@@ -1,8 +1,10 @@
-/** Kimi: one file of lines for each agent of a session, of which `main` is the one that the user speaks with. */
+/**
+ * Reads Kimi's transcripts: one file of lines for each agent of a session. `main` is the agent that the user talks to.
+ */
 import { z } from 'zod'
 import type { TranscriptEntry } from '../transcript-entries.ts'
 import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
-import { anything, fits } from '../transcript-lines.ts'
+import { anything, parseWith } from '../transcript-lines.ts'
 import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import { damageOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
@@ -64,7 +66,7 @@ export const kimiReader: TranscriptReader = {
   },
 }
 
-/** Undefined: it is not what its name says. */
+/** Returns undefined when the line does not match its type. */
 function entriesOf(
   value: unknown,
   usage: { inputTokens: number; outputTokens: number },
@@ -75,18 +77,18 @@ function entriesOf(
     case 'metadata':
       return [{ type: 'facts', startedAtMs: timeOf(record.created_at) }]
     case 'profile.bind':
-      return [{ type: 'facts', cwd: nameIn(fits(disclosed, value)?.environmentDisclosure.cwd) }]
+      return [{ type: 'facts', cwd: nameIn(parseWith(disclosed, value)?.environmentDisclosure.cwd) }]
     case 'llm.request':
       return [{ type: 'facts', model: nameIn(record.model) }]
     case 'usage.record': {
-      const found = fits(used, value)?.usage ?? {}
+      const found = parseWith(used, value)?.usage ?? {}
       for (const name of ['inputOther', 'inputCacheRead', 'inputCacheCreation'])
         usage.inputTokens += parseTokens(found[name])
       usage.outputTokens += parseTokens(found.output)
       return []
     }
     case 'context.undo': {
-      const found = fits(undo, value)
+      const found = parseWith(undo, value)
       return found && [{ type: 'undo', count: found.count }]
     }
     case 'context.append_message':
@@ -99,20 +101,20 @@ function entriesOf(
 }
 
 function promptEntries(value: unknown): TranscriptEntry[] | undefined {
-  const found = fits(prompt, value)
+  const found = parseWith(prompt, value)
   if (found === undefined) return undefined
   const { role, content, origin } = found.message
-  // What the program adds says where it comes from.
+  // Messages that the program adds have another origin.
   const isTyped = origin === undefined || origin.kind === 'user' || origin.trigger === 'user-slash'
   if (role !== 'user' || !isTyped) return []
   return [{ type: 'user', atMs: timeOf(found.time), text: plainText(content) }]
 }
 
 function stepEntries(value: unknown): TranscriptEntry[] | undefined {
-  const found = fits(step, value)
+  const found = parseWith(step, value)
   if (found === undefined) return undefined
   if (!KNOWN.has(found.event.type)) return []
-  const known = fits(event, found.event)
+  const known = parseWith(event, found.event)
   if (known === undefined) return undefined
   const atMs = timeOf(found.time)
   if (known.type === 'tool.call')
@@ -128,5 +130,5 @@ function stepEntries(value: unknown): TranscriptEntry[] | undefined {
 
 function plainText(content: string | readonly unknown[]): string {
   if (typeof content === 'string') return content
-  return content.map((one) => fits(piece, one)?.text ?? '').join('\n\n')
+  return content.map((one) => parseWith(piece, one)?.text ?? '').join('\n\n')
 }

@@ -1,4 +1,4 @@
-/** What is particular to Codex, Gemini and Kimi: taking back, writing again, and agents of agents. */
+/** Tests the special cases of Codex, Gemini and Kimi: undone turns, repeated messages and subagents. */
 import { describe, expect, it } from 'vitest'
 import { type Conversation, turnText } from '../conversation.ts'
 import { findConversations } from '../find-transcripts.ts'
@@ -26,14 +26,14 @@ describe('codex', () => {
   const message = (role: string, ...texts: string[]) =>
     item({ type: 'message', role, content: texts.map((text) => ({ type: 'input_text', text })) })
 
-  it('takes back turns that were rolled back', async () => {
+  it('removes turns that were rolled back', async () => {
     const back = { type: 'event_msg', payload: { type: 'thread_rolled_back', num_turns: 1 } }
     expect(turnTexts(await read('codex', [...lines, back]))).toEqual(FIRST)
     const far = { type: 'event_msg', payload: { type: 'thread_rolled_back', num_turns: 9 } }
     expect(await read('codex', [...lines, far])).toBeUndefined()
   })
 
-  it('of an older version leaves out what it tells the model in the user’s name', async () => {
+  it('of an older version excludes text that it sends to the model in the user’s name', async () => {
     const [meta] = lines
     const found = await read('codex', [
       meta!,
@@ -44,7 +44,7 @@ describe('codex', () => {
     expect(turnTexts(found)).toEqual(['what is <environment_context>?', 'a block'])
   })
 
-  it('has tools of every kind', async () => {
+  it('includes tools of every kind', async () => {
     const found = await read('codex', [
       ...lines,
       item({ type: 'custom_tool_call', call_id: 'c', name: 'apply_patch', input: '*** Begin' }),
@@ -64,7 +64,7 @@ describe('codex', () => {
     expect(found!.damage.damaged).toBe(0)
   })
 
-  it('of an agent that another one started is no conversation of the user’s', async () => {
+  it('excludes the session of a subagent', async () => {
     const [meta, ...rest] = lines as [{ payload: object }, ...object[]]
     const sub = { ...meta, payload: { ...meta.payload, source: { subagent: 'review' } } }
     expect(await read('codex', [sub, ...rest])).toBeUndefined()
@@ -75,7 +75,7 @@ describe('gemini', () => {
   const lines = LINES.gemini(TWO)
   const prompt = (id: string, text: string) => ({ id, type: 'user', content: [{ text }] })
 
-  it('that was resumed is one conversation, with what its own copies leave out', async () => {
+  it('reads a resumed session as one conversation, with content that its own copies omit', async () => {
     const copies = [
       prompt('prompt-0', TWO[0]!.prompt),
       {
@@ -97,12 +97,12 @@ describe('gemini', () => {
     expect(found!.turns[1]!.parts[2]).toMatchObject({ output: 'one test failed' })
   })
 
-  it('goes back to before a message, and to nothing when there is none of that name', async () => {
+  it('rewinds to before a message, and to nothing when the message is unknown', async () => {
     expect(turnTexts(await read('gemini', [...lines, { $rewindTo: 'prompt-1' }]))).toEqual(FIRST)
     expect(await read('gemini', [...lines, { $rewindTo: 'nowhere' }])).toBeUndefined()
   })
 
-  it('of an agent that another one started is no conversation of the user’s', async () => {
+  it('excludes the session of a subagent', async () => {
     const [head, ...rest] = lines
     expect(await read('gemini', [{ ...head, kind: 'subagent' }, ...rest])).toBeUndefined()
   })
@@ -111,11 +111,11 @@ describe('gemini', () => {
 describe('kimi', () => {
   const lines = LINES.kimi(TWO)
 
-  it('takes back prompts that were undone', async () => {
+  it('removes prompts that were undone', async () => {
     expect(turnTexts(await read('kimi', [...lines, { type: 'context.undo', count: 1 }]))).toEqual(FIRST)
   })
 
-  it('has what a tool answered in pieces', async () => {
+  it('includes the output of a tool that is in pieces', async () => {
     const event = (more: object) => ({ type: 'context.append_loop_event', event: more })
     const found = await read('kimi', [
       ...lines,
@@ -129,7 +129,7 @@ describe('kimi', () => {
     expect(found!.turns.at(-1)!.parts.at(-1)).toMatchObject({ name: 'Read', output: 'a\n\n' })
   })
 
-  it('of other agents than the main one is no conversation of the user’s', async () => {
+  it('excludes agents other than the main one', async () => {
     expect(await read('kimi', lines, PATHS.kimi.replace('main', 'coder-1'))).toBeUndefined()
   })
 })

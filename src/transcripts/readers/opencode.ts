@@ -1,4 +1,4 @@
-/** OpenCode: one SQLite database for all sessions, read from a copy. */
+/** Reads OpenCode's transcripts from a copy of its SQLite database, which contains all sessions. */
 import { mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { readDatabase } from '../opencode/subprocess.ts'
 import type { TranscriptFile, TranscriptSource } from '../source.ts'
 import type { TranscriptEntry } from '../transcript-entries.ts'
 import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
-import { anything, fits } from '../transcript-lines.ts'
+import { anything, parseWith } from '../transcript-lines.ts'
 import { nameIn, parseTokens, timeOf } from '../transcript-values.ts'
 import type { TranscriptReader } from './reader.ts'
 
@@ -33,12 +33,12 @@ export const opencodeReader: TranscriptReader = {
   },
 }
 
-/** How often a database that was tidied up while it was copied is copied again. */
+/** The number of attempts to copy a database that OpenCode rewrites during the copy. */
 const TRIES = 3
 
 /**
- * The database with its log. When the database itself was not written to in between, the two fit together: what the log
- * gets meanwhile is whole or not there. True: it is longer than what is read.
+ * Copies the database and its log. If the database file itself did not change during the copy, the two match: a later
+ * entry of the log is complete or missing. Returns true when the database is longer than the limit.
  */
 async function copyDatabase(source: TranscriptSource, file: TranscriptFile, to: string): Promise<boolean> {
   let before = file
@@ -53,7 +53,8 @@ async function copyDatabase(source: TranscriptSource, file: TranscriptFile, to: 
 }
 
 async function find(source: TranscriptSource, path: string): Promise<TranscriptFile | undefined> {
-  for await (const one of source.list(FOLDER, 0)) if (one.path === path && one.unfit === undefined) return one
+  for await (const one of source.list(FOLDER, 0))
+    if (one.path === path && one.unreadableReason === undefined) return one
   return undefined
 }
 
@@ -120,17 +121,17 @@ type InSession = Extract<DatabaseLine, { message: unknown } | { part: unknown }>
 
 class Session {
   readonly #row: SessionRow
-  /** From this message on everything was taken back. */
+  /** The first of the messages that were reverted. */
   readonly #revertedFrom: string | undefined
   #isReverted = false
   readonly #usage = { inputTokens: 0, outputTokens: 0 }
   #message: { readonly role: 'user' | 'assistant'; readonly atMs: number | undefined } | undefined
-  /** A prompt is one turn, of however many parts. */
+  /** A prompt is one turn, however many parts it has. */
   #prompt: string[] = []
 
   constructor(row: SessionRow) {
     this.#row = row
-    const revert = fits(z.object({ messageID: text }), parseJson(row.revert))
+    const revert = parseWith(z.object({ messageID: text }), parseJson(row.revert))
     this.#revertedFrom = revert?.messageID
   }
 
@@ -154,7 +155,7 @@ class Session {
     this.#message = undefined
     if (this.#isReverted) return
     if (data === null) return yield { type: 'damage', damage: { oversized: 1 } }
-    const found = fits(messageData, parseJson(data))
+    const found = parseWith(messageData, parseJson(data))
     if (found === undefined) return yield { type: 'damage', damage: { damaged: 1 } }
     this.#message = { role: found.role, atMs: timeOf(time_created) }
     const model = nameIn(found.modelID)
@@ -164,7 +165,7 @@ class Session {
     this.#usage.outputTokens += parseTokens(output)
   }
 
-  /** A row that cannot be read may have been a message: what follows is not part of the one before. */
+  /** A row that cannot be read may have been a message, so the next parts do not belong to the message before it. */
   skip(): void {
     this.#message = undefined
   }
@@ -181,12 +182,12 @@ class Session {
     const value = parseJson(data)
     if (typeof value !== 'object' || value === null) return yield { type: 'damage', damage: { damaged: 1 } }
     if (!KNOWN.has((value as { readonly type?: unknown }).type)) return
-    const found = fits(partData, value)
+    const found = parseWith(partData, value)
     if (found === undefined) return yield { type: 'damage', damage: { damaged: 1 } }
     const { role, atMs } = this.#message
     if (found.type === 'tool') return yield* toolEntries(found, atMs)
     if (found.type === 'reasoning') return yield { type: 'thinking', atMs, text: found.text }
-    // What the program adds in the user's name.
+    // Text that the program adds in the user's name.
     if (found.synthetic === true || found.ignored === true) return
     if (role === 'user') this.#prompt.push(found.text)
     else yield { type: 'text', atMs, text: found.text }

@@ -1,4 +1,4 @@
-/** What reads the transcripts of one program. */
+/** The reader of one program's transcripts. */
 import type { TranscriptHarness } from '../conversation.ts'
 import type { TranscriptFile, TranscriptSource } from '../source.ts'
 import type { TranscriptEntry } from '../transcript-entries.ts'
@@ -11,18 +11,21 @@ interface ReadOptions {
 
 export interface TranscriptReader {
   readonly harness: TranscriptHarness
-  /** Where it keeps them, relative to the home, and how many folders deep below that. */
+  /** The folder of the transcripts, relative to the home, and the number of folder levels below it. */
   readonly folder: string
   readonly depth: number
-  /** Whether a file is a transcript; `path` is relative to the folder. */
+  /** Returns whether a file is a transcript. `path` is relative to the folder. */
   matches(path: string): boolean
-  /** Files that change together with a transcript, relative to the home: when one of them is another, so is it. */
+  /**
+   * Returns the files that change together with a transcript, relative to the home. A change to one of them is a change
+   * to the transcript.
+   */
   companions?(path: string): readonly string[]
-  /** Never throws because of what is in the file. */
+  /** Never throws because of a file's content. */
   read(source: TranscriptSource, file: TranscriptFile, options: ReadOptions): AsyncIterable<TranscriptEntry>
 }
 
-/** The lines of a file, up to the limit of its length, or to that of the time before. */
+/** Reads the lines of a file, up to the size limit or to the length of an earlier read. */
 export function transcriptLines(
   source: TranscriptSource,
   { path }: TranscriptFile,
@@ -31,13 +34,13 @@ export function transcriptLines(
   return new JsonLines(source.read(path, maxBytes), { maxLineBytes: TRANSCRIPT_LIMITS.lineBytes })
 }
 
-/** Told after the last line. */
+/** Returns the damage of a file. Must be called after the last line. */
 export function damageOf(lines: JsonLines, file: TranscriptFile, isCut = false): TranscriptEntry {
   const cut = isCut || file.bytes > TRANSCRIPT_LIMITS.fileBytes
   return { type: 'damage', damage: { ...lines.damage, cut } }
 }
 
-/** `folder/2f….jsonl` → `2f…`. */
+/** Returns `2f…` for `folder/2f….jsonl`. */
 export function stemOf(path: string, ending: string): string {
   return path.slice(path.lastIndexOf('/') + 1, -ending.length)
 }

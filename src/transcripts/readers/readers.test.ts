@@ -1,10 +1,21 @@
-/** What the four programs write line by line becomes one and the same conversation, whatever happened to the file. */
+/**
+ * Tests that the line-based transcripts of four programs become the same conversation, whatever happened to the file.
+ */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Conversation, type TranscriptHarness, turnText } from '../conversation.ts'
 import { findConversations } from '../find-transcripts.ts'
 import { TRANSCRIPT_LIMITS } from '../transcript-limits.ts'
-import { all, type Exchange, FOLDER, jsonl, LINES, memoryHome, PATHS, TWO } from '../transcripts.fixture.ts'
+import {
+  all,
+  FOLDER,
+  jsonl,
+  LINES,
+  memoryHome,
+  PATHS,
+  type TranscriptExchange,
+  TWO,
+} from '../transcripts.fixture.ts'
 
 type LineHarness = keyof typeof LINES
 const HARNESSES = Object.keys(LINES) as LineHarness[]
@@ -19,7 +30,7 @@ async function conversationsOf(
   return all(findConversations({ source, signal, redact: (text) => text, harnesses: [harness] }))
 }
 
-/** What was said, turn by turn. */
+/** Returns the text of each turn. */
 const describeTurns = (conversation: Conversation | undefined) =>
   (conversation?.turns ?? []).map((turn) => `${turn.role}: ${turnText(turn)}`)
 
@@ -33,7 +44,7 @@ const SPOKEN = [
 describe.each(HARNESSES)('%s', (harness) => {
   const content = jsonl(LINES[harness](TWO))
 
-  it('is read into turns, with thoughts and tools where they came, and nothing that the program added', async () => {
+  it('is read into turns, with thoughts and tools in order, and without text that the program added', async () => {
     const more = { '.gemini/tmp/workspace/.project_root': FOLDER }
     const [found, ...others] = await conversationsOf(harness, content, more)
     expect(others).toEqual([])
@@ -49,13 +60,13 @@ describe.each(HARNESSES)('%s', (harness) => {
     expect(tool.type === 'tool' && tool.input).toContain('npm test -- parser')
   })
 
-  it('tells a tool that failed', async () => {
+  it('reports a failed tool', async () => {
     const tool = { runs: 'false', output: 'it failed', failed: true }
     const [found] = await conversationsOf(harness, jsonl(LINES[harness]([{ ...TWO[0]!, tool }])))
     expect(found!.turns[1]!.parts[2]).toMatchObject({ ok: false, output: 'it failed' })
   })
 
-  it('is read up to a last line that is not whole yet', async () => {
+  it('is read up to an incomplete last line', async () => {
     const lines = content.trimEnd().split('\n')
     const cut = `${lines.slice(0, -1).join('\n')}\n${lines.at(-1)!.slice(0, 20)}`
     const [found] = await conversationsOf(harness, cut)
@@ -63,7 +74,7 @@ describe.each(HARNESSES)('%s', (harness) => {
     expect(describeTurns(found).slice(0, 3)).toEqual(SPOKEN.slice(0, 3))
   })
 
-  it('cut off at any byte never throws, and loses nothing of the turns before', async () => {
+  it('truncated at any byte never throws, and loses no earlier turn', async () => {
     const bytes = Buffer.from(content)
     await fc.assert(
       fc.asyncProperty(fc.nat(bytes.length), async (length) => {
@@ -76,8 +87,11 @@ describe.each(HARNESSES)('%s', (harness) => {
     )
   })
 
-  it('with lines that are damaged in any way never throws, counts them, and keeps what others say', async () => {
-    const many: Exchange[] = Array.from({ length: 6 }, (_, i) => ({ prompt: `ask ${i}`, answer: `say ${i}` }))
+  it('with lines that are damaged in any way never throws, and keeps all other lines', async () => {
+    const many: TranscriptExchange[] = Array.from({ length: 6 }, (_, i) => ({
+      prompt: `ask ${i}`,
+      answer: `say ${i}`,
+    }))
     const lines = jsonl(LINES[harness](many)).trimEnd().split('\n')
     const damage = fc.oneof(
       fc.constantFrom(
@@ -112,8 +126,11 @@ describe.each(HARNESSES)('%s', (harness) => {
     )
   })
 
-  it('with a line lost loses at most what that line says', async () => {
-    const many: Exchange[] = Array.from({ length: 5 }, (_, i) => ({ prompt: `ask ${i}`, answer: `say ${i}` }))
+  it('with a missing line loses at most the content of that line', async () => {
+    const many: TranscriptExchange[] = Array.from({ length: 5 }, (_, i) => ({
+      prompt: `ask ${i}`,
+      answer: `say ${i}`,
+    }))
     const lines = LINES[harness](many)
     for (const i of lines.keys()) {
       const [found] = await conversationsOf(harness, jsonl(lines.toSpliced(i, 1)))
@@ -123,15 +140,15 @@ describe.each(HARNESSES)('%s', (harness) => {
     }
   })
 
-  it('passes over a line that is too long to be read', async () => {
+  it('skips a line that is too long to read', async () => {
     const long = `{"type":"x","x":"${'y'.repeat(TRANSCRIPT_LIMITS.lineBytes)}"}\n`
     const [found] = await conversationsOf(harness, long + content)
     expect(describeTurns(found)).toEqual(SPOKEN)
     expect(found!.damage.oversized).toBe(1)
   })
 
-  it('of ten thousand turns is read whole', async () => {
-    const many: Exchange[] = Array.from({ length: 5000 }, (_, i) => ({
+  it('with ten thousand turns is read completely', async () => {
+    const many: TranscriptExchange[] = Array.from({ length: 5000 }, (_, i) => ({
       prompt: `ask ${i}`,
       answer: `say ${i}`,
     }))
@@ -140,7 +157,7 @@ describe.each(HARNESSES)('%s', (harness) => {
     expect(describeTurns(found).at(-1)).toBe('assistant: say 4999')
   })
 
-  it('whose tool input is nested without end is read all the same', async () => {
+  it('with deeply nested tool input is still read', async () => {
     const deep = '['.repeat(50_000) + ']'.repeat(50_000)
     const [found] = await conversationsOf(harness, content.replace('"npm test -- parser"', deep))
     expect(describeTurns(found)).toEqual(SPOKEN)

@@ -1,4 +1,4 @@
-/** Folders in and out: what was carried both ways is what it was. */
+/** Copies of folders into and out of a sandbox are identical to their source. */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -18,8 +18,8 @@ import { tarIn, tarOut } from '../../../src/sdk/transfer.ts'
 import { type GetInstance, newJobId } from './instance.ts'
 
 export function copyContract(getInstance: GetInstance): void {
-  describe('a tree', () => {
-    it('of 1,000 files with links, modes and odd names comes back as it went in', async () => {
+  describe('a folder tree', () => {
+    it('of 1,000 files with links, modes and odd names is identical after a copy in and out', async () => {
       const { home, client, box } = getInstance()
       const [from, to] = [home.path('tree'), home.path('tree-back')]
       plant(from)
@@ -32,7 +32,7 @@ export function copyContract(getInstance: GetInstance): void {
       const unpacking = spawn('tar', ['-C', to, '-x', '-p', '--no-same-owner'], {
         stdio: ['pipe', 'ignore', 'inherit'],
       })
-      // It may leave before all is written: after the end of an archive there is padding.
+      // `tar` may exit before it has read everything, because an archive ends with padding.
       unpacking.stdin.on('error', () => {})
       const unpacked = new Promise((done) => unpacking.once('close', done))
       const left = await tarOut(client, box.id, 'tree', {
@@ -42,14 +42,14 @@ export function copyContract(getInstance: GetInstance): void {
       unpacking.stdin.end()
       expect(await unpacked).toBe(0)
       expect(left).toMatchObject({ lostBytes: 0, result: { outcome: 'exited', exitCode: 0 } })
-      // What was carried out may be wrapped in the folder's own name.
+      // The archive may contain the folder itself.
       const back = readdirSync(to).length === 1 ? join(to, 'tree') : to
       expect(manifest(back)).toEqual(manifest(from))
       const counted = await box.exec(['sh', '-c', 'find tree -type f | wc -l'])
       expect(counted.stdout).toBe('1003\n')
     })
 
-    it('that is no archive is refused, and leaves nothing half done behind', async () => {
+    it('from invalid archive data is refused, and leaves no partial files', async () => {
       const { client, box } = getInstance()
       const junk = Readable.from([Buffer.alloc(4096, 'no archive at all')], { objectMode: false })
       const { result } = await tarIn(client, box.id, 'junk', junk, { jobId: newJobId() })
@@ -57,7 +57,7 @@ export function copyContract(getInstance: GetInstance): void {
       expect((await box.exec(['sh', '-c', 'ls -A junk 2>/dev/null'])).stdout).toBe('')
     })
 
-    it('of a folder that is not there says so', async () => {
+    it('of a missing folder is reported as a failure', async () => {
       const { client, box } = getInstance()
       const { result } = await tarOut(client, box.id, 'nonesuch', { jobId: newJobId() })
       expect(result).not.toMatchObject({ outcome: 'exited', exitCode: 0 })
@@ -78,7 +78,7 @@ function plant(folder: string): void {
   chmodSync(join(folder, 'private'), 0o700)
 }
 
-/** Each name with its kind, mode and content. */
+/** Maps each name to its kind, mode and content. */
 function manifest(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   return Object.fromEntries(

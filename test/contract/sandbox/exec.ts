@@ -1,9 +1,9 @@
-/** Commands: what they are given, what they say, how they end, and that each runs once. */
+/** Commands: their input, output and end, and that each one runs once. */
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
-import { expectAnswers, type GetInstance, newJobId, runWhole, sha256, until } from './instance.ts'
+import { expectRunsCommands, type GetInstance, newJobId, runWhole, sha256, waitUntil } from './instance.ts'
 
 type ExecBody = Omit<Extract<JobRequestBody, { readonly kind: 'exec' }>, 'kind'>
 
@@ -15,7 +15,7 @@ export function execContract(getInstance: GetInstance): void {
   }
 
   describe('exec', () => {
-    it('gives a program its arguments exactly as they are', async () => {
+    it('passes a program its arguments unchanged', async () => {
       const odd = [
         '',
         ' ',
@@ -45,7 +45,7 @@ export function execContract(getInstance: GetInstance): void {
       await fc.assert(property, { numRuns: 15, examples: [[odd]] })
     })
 
-    it('runs in the workspace, or in the folder that was named', async () => {
+    it('runs in the workspace, or in the given folder', async () => {
       await run(['mkdir', '-p', 'sub folder'])
       const folderOf = async (cwd?: string) =>
         (await run(['pwd'], cwd === undefined ? {} : { cwd })).stdout.toString()
@@ -56,7 +56,7 @@ export function execContract(getInstance: GetInstance): void {
       expect(result).toMatchObject({ outcome: 'not_started', exitCode: null, error: expect.any(String) })
     })
 
-    it('has an environment of its own, and what was added to it', async () => {
+    it('has its own environment, plus the given variables', async () => {
       const env = { A: 'b c', EMPTY: '', LINES_OF: 'one\ntwo', SIGN: 'a=b', LANG: 'de_DE.UTF-8' }
       const { stdout } = await run(['env', '-0'], { env })
       const entries = stdout.toString().split('\0').filter(Boolean)
@@ -65,28 +65,31 @@ export function execContract(getInstance: GetInstance): void {
       expect(Object.keys(all).filter((name) => name.startsWith('CRAIK'))).toEqual([])
     })
 
-    it.each([0, 1, 10 * 1024 * 1024])('carries %i bytes in and the same out', async (size) => {
-      const input = randomBytes(size)
-      const { result, stdout } = await run(['cat'], { input })
-      expect(result).toMatchObject({ exitCode: 0, stdinBytes: size, stdoutBytes: size, stderrBytes: 0 })
-      expect(sha256(stdout)).toBe(sha256(input))
-    })
+    it.each([0, 1, 10 * 1024 * 1024])(
+      'copies %i bytes unchanged from its input to its output',
+      async (size) => {
+        const input = randomBytes(size)
+        const { result, stdout } = await run(['cat'], { input })
+        expect(result).toMatchObject({ exitCode: 0, stdinBytes: size, stdoutBytes: size, stderrBytes: 0 })
+        expect(sha256(stdout)).toBe(sha256(input))
+      },
+    )
 
-    it('reads nothing when it was given nothing', async () => {
+    it('reads nothing when there is no input', async () => {
       expect((await run(['wc', '-c'])).stdout.toString()).toBe('0\n')
     })
 
-    it('may end without reading its input', async () => {
+    it('can exit without reading its input', async () => {
       const { result } = await run(['sh', '-c', 'exit 3'], { input: randomBytes(2 * 1024 * 1024) })
       expect(result).toMatchObject({ outcome: 'exited', exitCode: 3 })
     })
 
-    it('keeps the two outputs apart', async () => {
+    it('separates both output streams', async () => {
       const { stdout, stderr } = await run(['sh', '-c', 'for i in 1 2 3; do echo o$i; echo e$i >&2; done'])
       expect([stdout.toString(), stderr.toString()]).toEqual(['o1\no2\no3\n', 'e1\ne2\ne3\n'])
     })
 
-    it('has its real exit code', async () => {
+    it('reports the real exit code', async () => {
       const codes = Array.from({ length: 256 }, (_, code) => code)
       const seen: (number | null)[] = []
       const one = async () => {
@@ -98,14 +101,14 @@ export function execContract(getInstance: GetInstance): void {
     })
 
     it.each(['HUP', 'INT', 'QUIT', 'KILL', 'USR1', 'TERM', 'SEGV'])(
-      'ended by SIG%s says so',
+      'reports the end by SIG%s',
       async (name) => {
         const { result } = await run(['sh', '-c', `ulimit -c 0; kill -${name} $$; sleep 60`])
         expect(result).toMatchObject({ outcome: 'signalled', exitCode: null, signal: `SIG${name}` })
       },
     )
 
-    it('is ended with all that it started when its time is over', async () => {
+    it('is killed with all its child processes at its timeout', async () => {
       const { result, stdout } = await run(['sh', '-c', 'echo $$; sleep 987 & sleep 987'], {
         timeout_ms: 700,
       })
@@ -115,12 +118,12 @@ export function execContract(getInstance: GetInstance): void {
         (await getInstance().client.sandboxes.processes(getInstance().box.id)).filter(
           ({ name }) => name === 'sleep',
         )
-      // What was killed has ended; whoever waits for it may not have looked yet.
+      // The killed processes have ended, but their parent may not have reaped them yet.
       expect((await sleeping()).filter(({ state }) => state !== 'Z')).toEqual([])
       await expect.poll(sleeping, { timeout: 10_000 }).toEqual([])
     })
 
-    it('is ended when it says more than it may', async () => {
+    it('is killed when its output exceeds the limit', async () => {
       const { result, stdout, stderr } = await run(['sh', '-c', 'yes & yes >&2'], { max_output_bytes: 5000 })
       expect(result).toMatchObject({ outcome: 'output_limit' })
       expect(stdout.length + stderr.length).toBe(5000)
@@ -131,7 +134,7 @@ export function execContract(getInstance: GetInstance): void {
       [['/no/such/program'], 'ENOENT'],
       [['/etc/passwd'], 'EACCES'],
       [['true', 'x'.repeat(200_000)], 'E2BIG'],
-    ])('that cannot be started says why', async (argv, error) => {
+    ])('reports why a program could not start', async (argv, error) => {
       expect((await run(argv)).result).toMatchObject({ outcome: 'not_started', exitCode: null, error })
     })
 
@@ -150,17 +153,17 @@ export function execContract(getInstance: GetInstance): void {
       const refused = runWhole(getInstance(), { kind: 'exec', ...spec }, { jobId })
       await expect(refused).rejects.toMatchObject({ code: expect.stringMatching(/^(usage|too_large)$/) })
       await expect(client.jobs.get(box.id, jobId)).rejects.toMatchObject({ code: 'not_found' })
-      await expectAnswers(box)
+      await expectRunsCommands(box)
     })
   })
 
-  describe('an id', () => {
+  describe('a job id', () => {
     const counting = (file: string): JobRequestBody => ({
       kind: 'exec',
       argv: ['sh', '-c', `echo ran >> ${file}; sleep 0.3; cat ${file}`],
     })
 
-    it('asked for again gives what the first gave, and runs nothing', async () => {
+    it('that is repeated gives the result of the first request, and runs nothing', async () => {
       const jobId = newJobId()
       const first = await runWhole(getInstance(), counting('again'), { jobId })
       const second = await runWhole(getInstance(), counting('again'), { jobId })
@@ -169,7 +172,7 @@ export function execContract(getInstance: GetInstance): void {
       expect((await run(['cat', 'again'])).stdout.toString()).toBe('ran\n')
     })
 
-    it('asked for by many at once runs once, and each hears all of it', async () => {
+    it('in many requests at once runs one job, and each request gets its whole output', async () => {
       const jobId = newJobId()
       const all = await Promise.all(
         Array.from({ length: 10 }, () => runWhole(getInstance(), counting('at-once'), { jobId })),
@@ -186,7 +189,7 @@ export function execContract(getInstance: GetInstance): void {
       expect((await run(['test', '-e', 'other'])).result.exitCode).toBe(1)
     })
 
-    it('cancelled ends what runs, and is forgotten', async () => {
+    it('that is cancelled ends the job, and the job is forgotten', async () => {
       const { client, box } = getInstance()
       const jobId = newJobId()
       const running = runWhole(
@@ -197,7 +200,7 @@ export function execContract(getInstance: GetInstance): void {
       running.catch(() => {})
       const isRunning = async () =>
         (await client.sandboxes.processes(box.id)).some(({ job, name }) => job === jobId && name === 'sleep')
-      await until(isRunning)
+      await waitUntil(isRunning)
       await client.jobs.cancel(box.id, jobId)
       expect((await running).result.outcome).toBe('cancelled')
       expect(await isRunning()).toBe(false)

@@ -1,4 +1,4 @@
-/** Files: read, written, listed, moved, removed and watched, one by one. */
+/** Single files: read, written, listed, moved, removed and watched. */
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
@@ -23,14 +23,14 @@ export function fileContract(getInstance: GetInstance): void {
   const shell = (script: string) => getInstance().box.exec(['sh', '-c', script])
 
   describe('files', () => {
-    it.each([0, 1, 5 * 1024 * 1024 + 17])('of %i bytes are carried in and out as they are', async (size) => {
+    it.each([0, 1, 5 * 1024 * 1024 + 17])('of %i bytes are copied in and out unchanged', async (size) => {
       const bytes = randomBytes(size)
       await put('carried', bytes, 0o750)
       expect((await get('carried')).equals(bytes)).toBe(true)
       expect((await shell('stat -c "%a %s" carried')).stdout).toBe(`750 ${size}\n`)
     })
 
-    it('are read in any part', async () => {
+    it('can be read in any part', async () => {
       const bytes = randomBytes(300_000)
       await put('ranged', bytes)
       const range = fc.record({ offset: fc.nat(300_000), length: fc.nat(310_000) })
@@ -43,7 +43,7 @@ export function fileContract(getInstance: GetInstance): void {
       await expect(get('ranged', { offset: 300_001 })).rejects.toMatchObject({ code: 'usage' })
     })
 
-    it('replace what was there, whole, and have any name', async () => {
+    it('replace an existing file as a whole, and can have any name', async () => {
       const name = 'näme with\nnewline 😀'
       await put(name, Buffer.from('a longer first version'))
       await put(name, Buffer.from('second'))
@@ -51,7 +51,7 @@ export function fileContract(getInstance: GetInstance): void {
       expect((await getInstance().box.exec(['cat', name])).stdout).toBe('second')
     })
 
-    it('that are not there, or in no folder, or are none, are refused', async () => {
+    it('are refused when they are missing, in a missing folder, or no regular files', async () => {
       await shell('mkdir -p a-folder; mkfifo a-pipe')
       await expect(get('nonesuch')).rejects.toMatchObject({ code: 'not_found' })
       await expect(put('nonesuch/file', Buffer.from('x'))).rejects.toMatchObject({ code: 'not_found' })
@@ -61,8 +61,8 @@ export function fileContract(getInstance: GetInstance): void {
       await expect(put('/usr/file', Buffer.from('x'))).rejects.toMatchObject({ code: 'refused_inside' })
     })
 
-    it('are told apart by their kind', async () => {
-      // It is killed, so that what it made stays.
+    it('are distinguished by their kind', async () => {
+      // The process is killed, so that its socket file stays.
       const socket = `require('net').createServer().listen('kinds/socket', () => process.kill(process.pid, 'SIGKILL'))`
       await shell('mkdir kinds; cd kinds; echo 12345 > file; mkdir folder; ln -s nowhere link; mkfifo fifo')
       await getInstance().box.exec([NODE_INSIDE, '-e', socket])
@@ -81,7 +81,7 @@ export function fileContract(getInstance: GetInstance): void {
       await expect(stat('kinds/none')).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    it('are listed in pages, each once, in order', async () => {
+    it('are listed in pages, each one once and in order', async () => {
       await shell('mkdir many; cd many; for i in $(seq -w 250); do : > f$i; done')
       const { client, box } = getInstance()
       const names: string[] = []
@@ -97,12 +97,12 @@ export function fileContract(getInstance: GetInstance): void {
       expect(names).toEqual(Array.from({ length: 250 }, (_, n) => `f${String(n + 1).padStart(3, '0')}`))
     })
 
-    it('are moved, removed and made', async () => {
+    it('can be moved, removed and created', async () => {
       const { client, box } = getInstance()
       await client.files.mkdir(box.id, 'made/deep/down', { parents: true })
       await put('made/deep/down/file', Buffer.from('moved'))
       await client.files.move(box.id, 'made/deep/down/file', 'made/file')
-      // Onto another file system.
+      // Moves it to another file system.
       await client.files.move(box.id, 'made/file', '/tmp/moved-file')
       expect((await get('/tmp/moved-file')).toString()).toBe('moved')
       await expect(client.files.remove(box.id, 'made')).rejects.toMatchObject({ code: 'conflict' })
@@ -113,7 +113,7 @@ export function fileContract(getInstance: GetInstance): void {
       await expect(client.files.move(box.id, 'made', 'b')).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    it('are watched: what happens is told in order', async () => {
+    it('can be watched, with their changes in order', async () => {
       const { client, box } = getInstance()
       await client.files.mkdir(box.id, 'watched')
       const controller = new AbortController()
@@ -124,7 +124,7 @@ export function fileContract(getInstance: GetInstance): void {
         reported.push(value as WatchBody)
         return value as WatchBody
       }
-      // A watch begins by saying where it stands.
+      // The first event of a watch states its starting point.
       expect(await next()).toMatchObject({ type: 'gap' })
       await shell('cd watched; mkdir sub; sleep 0.2; echo a > sub/file; sleep 0.2; rm sub/file')
       while (!reported.some(({ type, path }) => type === 'removed' && path.endsWith('sub/file'))) await next()

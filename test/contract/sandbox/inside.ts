@@ -1,24 +1,24 @@
-/** What runs inside and what it uses, as the inside tells it and as the host sees it. */
+/** The processes and metrics of a sandbox, as the sandbox reports them and as the host observes them. */
 import { describe, expect, it } from 'vitest'
-import { type GetInstance, newJobId, runWhole, until } from './instance.ts'
+import { type GetInstance, newJobId, runWhole, waitUntil } from './instance.ts'
 
-export function insideContract(getInstance: GetInstance): void {
+export function processContract(getInstance: GetInstance): void {
   describe('processes', () => {
-    it('are listed with the job that they belong to, and can be signalled', async () => {
+    it('are listed with their job, and can receive signals', async () => {
       const { client, box } = getInstance()
       const jobId = newJobId()
       const argv = ['sh', '-c', 'sleep 984; echo "it ended: $?"']
       const running = runWhole(getInstance(), { kind: 'exec', argv }, { jobId })
       const sleeping = async () =>
         (await client.sandboxes.processes(box.id)).find(({ job, name }) => job === jobId && name === 'sleep')
-      await until(async () => (await sleeping()) !== undefined)
+      await waitUntil(async () => (await sleeping()) !== undefined)
       const { pid, parent, memory_bytes } = (await sleeping())!
       expect([pid, parent, memory_bytes].every((number) => number > 0)).toBe(true)
       await client.sandboxes.signalProcess(box.id, pid, 'SIGKILL')
       expect((await running).stdout.toString()).toBe('it ended: 137\n')
     })
 
-    it('that are not there cannot be signalled', async () => {
+    it('that do not exist cannot receive signals', async () => {
       const { client, box } = getInstance()
       const signalling = client.sandboxes.signalProcess(box.id, 4_000_000, 'SIGTERM')
       await expect(signalling).rejects.toMatchObject({ code: 'not_found' })
@@ -26,21 +26,21 @@ export function insideContract(getInstance: GetInstance): void {
       await expect(nonsense).rejects.toMatchObject({ code: 'usage' })
     })
 
-    it('that lost their parents are reaped', async () => {
+    it('without a parent are reaped', async () => {
       const { client, box } = getInstance()
       await box.exec(['sh', '-c', 'for i in 1 2 3 4 5; do (sh -c "sleep 0.1" &) ; done'])
-      await until(async () => {
+      await waitUntil(async () => {
         const all = await client.sandboxes.processes(box.id)
         return all.every(({ state, name }) => !state.startsWith('Z') && name !== 'sleep')
       })
     })
 
-    it('of a job get its signals as a group', async () => {
+    it('of a job receive its signals as a group', async () => {
       const { client, box } = getInstance()
       const jobId = newJobId()
       const argv = ['sh', '-c', 'trap "echo caught; exit 4" USR1; echo up; while :; do sleep 0.05; done']
       const running = runWhole(getInstance(), { kind: 'exec', argv }, { jobId })
-      await until(async () => {
+      await waitUntil(async () => {
         const job = await client.jobs.get(box.id, jobId).catch(() => undefined)
         return (job?.position ?? 0) > 0
       })
@@ -50,8 +50,8 @@ export function insideContract(getInstance: GetInstance): void {
     })
   })
 
-  describe('figures', () => {
-    it('say what is used, what was asked for, and how that is held', async () => {
+  describe('metrics', () => {
+    it('report usage, limits and how each limit is enforced', async () => {
       const { client, box } = getInstance()
       const { observed, claimed, limits, enforced } = await client.sandboxes.stats(box.id)
       expect(claimed).toMatchObject({
@@ -66,11 +66,11 @@ export function insideContract(getInstance: GetInstance): void {
       expect(enforced).toEqual(box.body.enforced)
     })
 
-    it('go up when something is used', async () => {
+    it('increase with usage', async () => {
       const { client, box } = getInstance()
       const usedBytes = async () => (await client.sandboxes.stats(box.id)).claimed.disk_used_bytes
-      // A disk that is not its own is used by others too, who may free as much at the same moment.
-      await until(async () => {
+      // Others share a disk that is not the sandbox's own, and can free the same amount at the same moment.
+      await waitUntil(async () => {
         const before = await usedBytes()
         await box.exec(['sh', '-c', 'head -c 20000000 /dev/urandom > used'])
         const after = await usedBytes()

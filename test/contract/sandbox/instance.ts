@@ -1,4 +1,6 @@
-/** What a part of the sandbox contract is given: a home, a live sandbox in it, and ways to run things there. */
+/**
+ * The parameters of each part of the sandbox contract: a home, a live sandbox in it, and functions to run jobs there.
+ */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,13 +17,13 @@ import type { LiveSandbox, SandboxHome } from '../../sandbox-home.ts'
 export interface ContractInstance {
   readonly home: SandboxHome
   readonly client: ApiClient
-  /** Shared by all parts that need nothing special of a sandbox. */
+  /** Shared by all parts that need no special sandbox. */
   readonly box: LiveSandbox
 }
 
 export type GetInstance = () => ContractInstance
 
-/** The program that every sandbox has, whatever else is in it. */
+/** A program that exists in every sandbox. */
 export const NODE_INSIDE = '/opt/craik/node'
 
 export const newJobId = (): string => newId('job', Date.now())
@@ -31,7 +33,7 @@ export const sha256 = (bytes: Buffer): string => createHash('sha256').update(byt
 export interface RunOptions {
   readonly jobId?: string
   readonly stdin?: Buffer
-  /** Which sandbox; the shared one when nothing is said. */
+  /** The sandbox to use (default: the shared one). */
   readonly sandbox?: LiveSandbox
 }
 
@@ -40,7 +42,7 @@ export interface Ran extends JobEnd {
   readonly stderr: Buffer
 }
 
-/** Runs a job to its end and keeps all that it wrote. */
+/** Runs a job to its end and collects its output. */
 export async function runWhole(
   instance: ContractInstance,
   spec: JobRequestBody,
@@ -58,7 +60,7 @@ export async function runWhole(
   return { ...end, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr) }
 }
 
-/** Starts a job and does not stay with it. */
+/** Starts a job and detaches from it. */
 export async function startDetached(
   instance: ContractInstance,
   spec: JobRequestBody,
@@ -76,25 +78,25 @@ export async function startDetached(
   await following.catch(() => {})
 }
 
-export async function untilEnded(instance: ContractInstance, jobId: string): Promise<void> {
-  await until(async () => (await instance.client.jobs.get(instance.box.id, jobId)).state === 'ended')
+export async function waitForJobEnd(instance: ContractInstance, jobId: string): Promise<void> {
+  await waitUntil(async () => (await instance.client.jobs.get(instance.box.id, jobId)).state === 'ended')
 }
 
-export interface Heard {
-  /** Those of the log, with the position after each. */
+export interface OutputPart {
+  /** The frames of the log, each with the position after it. */
   readonly frames: readonly (Frame & { readonly after: number })[]
   readonly gaps: readonly { readonly from: number; readonly to: number }[]
   readonly position: number
   readonly ended: boolean
 }
 
-/** Reads the output of a job from a position on, and leaves after so many frames. */
-export async function hear(
+/** Reads the output of a job from a position, and stops after this many frames. */
+export async function readOutput(
   { client, box }: ContractInstance,
   jobId: string,
   after: number,
   maxFrames = Number.POSITIVE_INFINITY,
-): Promise<Heard> {
+): Promise<OutputPart> {
   const path = jobPath(box.id, jobId, `/output${query({ after })}`)
   const response = await client.link.send({ method: 'GET', path })
   const frames: (Frame & { after: number })[] = []
@@ -119,20 +121,20 @@ export async function hear(
   return { frames, gaps, position, ended }
 }
 
-/** Less than a test may take, so that it says what did not happen. */
-const PATIENCE_MS = 150_000
+/** Shorter than a test's timeout, so that the error names the condition. */
+const TIMEOUT_MS = 150_000
 const POLL_MS = 50
 
-/** Waits for something that happens by itself. */
-export async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  const endsMs = performance.now() + PATIENCE_MS
+/** Waits for a condition. */
+export async function waitUntil(isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  const endsMs = performance.now() + TIMEOUT_MS
   while (!(await isTrue())) {
     if (performance.now() > endsMs) throw new Error(`it did not happen: ${isTrue}`)
     await sleep(POLL_MS)
   }
 }
 
-/** It still runs commands. */
-export async function expectAnswers(box: LiveSandbox): Promise<void> {
+/** Checks that the sandbox still runs commands. */
+export async function expectRunsCommands(box: LiveSandbox): Promise<void> {
   expect(await box.exec(['echo', 'here'])).toMatchObject({ code: 0, stdout: 'here\n' })
 }

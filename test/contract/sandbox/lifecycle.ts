@@ -1,4 +1,4 @@
-/** A sandbox that is stopped keeps what it wrote and what it may do; one that is paused stands still. */
+/** A stopped sandbox keeps its files and permissions. A paused sandbox is frozen. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { LiveSandbox } from '../../sandbox-home.ts'
 import type { GetInstance } from './instance.ts'
@@ -18,7 +18,7 @@ export function lifecycleContract(getInstance: GetInstance): void {
     })
     afterAll(() => box.delete())
 
-    it('keeps the disk, the environment and the limits, and refuses everything meanwhile', async () => {
+    it('keeps the disk, the environment and the limits, and refuses every operation meanwhile', async () => {
       const { client, home } = getInstance()
       await box.exec(['sh', '-c', 'umask 077; echo data > kept; ln -s /etc/passwd link; echo home > ~/there'])
       const before = await client.sandboxes.get(box.id)
@@ -35,7 +35,7 @@ export function lifecycleContract(getInstance: GetInstance): void {
           message: 'sandbox stopping is stopped; resume it first',
           hint: 'resume it:  craik sandbox resume stopping',
         })
-      // Again is the same.
+      // Stopping it again has no effect.
       expect(await client.sandboxes.stop(box.id)).toMatchObject({ state: 'stopped' })
       expect(await client.sandboxes.resume(box.id)).toMatchObject({ state: 'running', connected: true })
       expect(await client.sandboxes.resume(box.id)).toMatchObject({ state: 'running' })
@@ -57,7 +57,7 @@ export function lifecycleContract(getInstance: GetInstance): void {
       expect(found.stdout).toBe('600\ndata\nhome\n/etc/passwd\nyes\n')
     })
 
-    it('gives jobs time to end by themselves, and no more', async () => {
+    it('gives jobs only the grace period to end by themselves', async () => {
       const { client, home } = getInstance()
       const script = 'trap "echo graceful > graceful; exit 0" TERM; touch ready; while :; do sleep 0.1; done'
       const detach = (argv: string[]) =>
@@ -73,7 +73,7 @@ export function lifecycleContract(getInstance: GetInstance): void {
       ).toBe('0')
     })
 
-    it('stands still while it is paused, and goes on where it was; or says why it cannot', async () => {
+    it('freezes its processes while it is paused, and continues them afterwards, or reports why it cannot', async () => {
       const { client, home } = getInstance()
       await home.json([
         'sandbox',

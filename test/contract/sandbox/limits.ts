@@ -1,11 +1,11 @@
-/** A sandbox that uses all that it has: what runs in it suffers, the sandbox itself answers and says what happened. */
+/** A sandbox that exhausts its limits: its programs fail, but the sandbox itself still works and reports the cause. */
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EnforcedBody } from '../../../src/operator/api/bodies.ts'
 import { runJob } from '../../../src/sdk/run-job.ts'
 import { writeFile } from '../../../src/sdk/transfer.ts'
 import type { LiveSandbox } from '../../sandbox-home.ts'
-import { expectAnswers, type GetInstance, newJobId, runWhole, until } from './instance.ts'
+import { expectRunsCommands, type GetInstance, newJobId, runWhole, waitUntil } from './instance.ts'
 
 const PROCESSES = 64
 
@@ -26,14 +26,14 @@ export function limitContract(getInstance: GetInstance): void {
     })
     afterAll(() => box.delete())
 
-    it('says how each limit is held', () => {
+    it('reports how each limit is enforced', () => {
       expect(['cgroup', 'per-process']).toContain(enforced.memory)
       expect(['cgroup', 'sandbox']).toContain(enforced.processes)
       expect(['filesystem', 'not-enforced']).toContain(enforced.disk)
       expect(enforced.cpu).toBe('not-asked')
     })
 
-    it('survives a program that eats all memory', async () => {
+    it('survives a program that uses all memory', async () => {
       const { client } = getInstance()
       const { result } = await runWhole(
         getInstance(),
@@ -41,7 +41,7 @@ export function limitContract(getInstance: GetInstance): void {
         { sandbox: box },
       )
       expect(result).not.toMatchObject({ outcome: 'exited', exitCode: 0 })
-      await expectAnswers(box)
+      await expectRunsCommands(box)
       if (enforced.memory !== 'cgroup') return
       expect((await client.sandboxes.stats(box.id)).observed.out_of_memory_kills).toBeGreaterThan(0)
       const types: string[] = []
@@ -49,32 +49,32 @@ export function limitContract(getInstance: GetInstance): void {
       expect(types).toContain('out_of_memory')
     })
 
-    it('survives one that starts more and more others', async () => {
+    it('survives a fork bomb', async () => {
       const { client } = getInstance()
       const jobId = newJobId()
       const bomb = 'bomb() { bomb | bomb & }; bomb; sleep 981'
       const running = runJob(client, box.id, { kind: 'exec', argv: ['bash', '-c', bomb] }, { jobId })
       running.catch(() => {})
-      await until(async () => {
+      await waitUntil(async () => {
         const { observed, claimed } = await client.sandboxes.stats(box.id)
         const processes = observed.processes ?? claimed.processes
         expect(processes).toBeLessThanOrEqual(PROCESSES + 8)
         return processes >= PROCESSES / 2
       })
-      // It may have no process left for a command, and then it says so.
+      // The sandbox may have no process left for a command, and must report that.
       const refused = await box.exec(['true']).catch((error: { readonly code: string }) => error.code)
       if (typeof refused === 'string') expect(refused).toBe('limit_reached')
       expect((await client.sandboxes.processes(box.id)).length).toBeGreaterThan(1)
       await client.jobs.cancel(box.id, jobId)
-      await until(async () => {
+      await waitUntil(async () => {
         for (const { pid, name } of await client.sandboxes.processes(box.id))
           if (name === 'bash') await client.sandboxes.signalProcess(box.id, pid, 'SIGKILL').catch(() => {})
         return (await box.exec(['true']).catch(() => undefined))?.code === 0
       })
-      await expectAnswers(box)
+      await expectRunsCommands(box)
     })
 
-    it('survives a full disk, and says that it is full', async () => {
+    it('survives a full disk, and reports that it is full', async () => {
       const { client } = getInstance()
       const write = (path: string, size: number) =>
         writeFile(client, box.id, path, {
@@ -82,7 +82,7 @@ export function limitContract(getInstance: GetInstance): void {
           mode: 0o644,
           open: (offset) => Readable.from([Buffer.alloc(size - offset)], { objectMode: false }),
         })
-      // Where nothing holds it, filling it would fill the disk of whoever runs this.
+      // Without an enforced limit, the test would fill the disk of the host.
       if (enforced.disk !== 'filesystem') {
         expect(enforced.disk).toBe('not-enforced')
         return
@@ -90,7 +90,7 @@ export function limitContract(getInstance: GetInstance): void {
       const { code, stderr } = await box.exec(['sh', '-c', 'head -c 200000000 /dev/zero > full'])
       expect([code, stderr]).toEqual([1, expect.stringContaining('No space left')])
       await expect(write('more', 20_000_000)).rejects.toMatchObject({ code: 'limit_reached' })
-      // Output that has nowhere to go holds its program up, and nothing of it is lost.
+      // Output that cannot be stored blocks its program, and none of it is lost.
       const { result, stdout } = await runWhole(
         getInstance(),
         { kind: 'exec', argv: ['head', '-c', '5000000', '/dev/zero'] },
@@ -100,7 +100,7 @@ export function limitContract(getInstance: GetInstance): void {
       expect((await client.sandboxes.stats(box.id)).claimed.disk_free_bytes).toBeLessThan(10_000_000)
       await client.files.remove(box.id, 'full')
       await write('more', 20_000_000)
-      await expectAnswers(box)
+      await expectRunsCommands(box)
     })
   })
 }

@@ -1,15 +1,15 @@
-/** Ports inside, which are reached, and the network outside, which is not. */
+/** Ports in the sandbox, which the host can reach, and the host's network, which the sandbox cannot reach. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type GetInstance, NODE_INSIDE, newJobId, startDetached, until } from './instance.ts'
+import { type GetInstance, NODE_INSIDE, newJobId, startDetached, waitUntil } from './instance.ts'
 
 const [ECHO, COUNT, CLOSED] = [7001, 7002, 7003]
 
-/** One that gives back what it gets, and one that answers only when the other side has said all. */
+/** One server echoes its input. The other answers only after the client has ended its side. */
 const SERVERS = `
 const { createServer } = require('net')
 createServer({ allowHalfOpen: true }, (s) => s.on('error', () => {}).pipe(s)).listen(${ECHO}, '127.0.0.1')
@@ -28,15 +28,15 @@ export function networkContract(getInstance: GetInstance): void {
     return buffer(stream)
   }
 
-  describe('a port inside', () => {
+  describe('a port in the sandbox', () => {
     const jobId = newJobId()
     beforeAll(async () => {
       await startDetached(getInstance(), { kind: 'exec', argv: [NODE_INSIDE, '-e', SERVERS] }, jobId)
-      await until(async () => (await getInstance().box.exec(['test', '-e', 'servers-up'])).code === 0)
+      await waitUntil(async () => (await getInstance().box.exec(['test', '-e', 'servers-up'])).code === 0)
     })
     afterAll(() => getInstance().client.jobs.cancel(getInstance().box.id, jobId))
 
-    it('is reached in both directions', async () => {
+    it('transfers data in both directions', async () => {
       const stream = await connect(ECHO)
       stream.write('first')
       expect(String((await once(stream, 'data'))[0])).toBe('first')
@@ -46,12 +46,12 @@ export function networkContract(getInstance: GetInstance): void {
       expect((await buffer(stream)).length).toBe(0)
     })
 
-    it('is told that we said all, and can still answer', async () => {
+    it('receives the end of the client’s data, and can still answer', async () => {
       const answer = await exchange(await connect(COUNT), randomBytes(1_000_000))
       expect(answer.toString()).toBe('counted 1000000')
     })
 
-    it('is reached by 50 at once, each with its own bytes', async () => {
+    it('serves 50 connections at once, each with its own bytes', async () => {
       const talks = Array.from({ length: 50 }, async () => {
         const bytes = randomBytes(64 * 1024)
         return (await exchange(await connect(ECHO), bytes)).equals(bytes)
@@ -59,7 +59,7 @@ export function networkContract(getInstance: GetInstance): void {
       expect(await Promise.all(talks)).toEqual(Array(50).fill(true))
     })
 
-    it('is heard to the end by one that reads slowly', async () => {
+    it('loses nothing when the client reads slowly', async () => {
       const bytes = randomBytes(3_000_000)
       const stream = await connect(ECHO)
       stream.end(bytes)
@@ -71,7 +71,7 @@ export function networkContract(getInstance: GetInstance): void {
       expect(Buffer.concat(heard).equals(bytes)).toBe(true)
     })
 
-    it('on which nobody listens is refused, and says so', async () => {
+    it('on which nothing listens is refused with an error', async () => {
       await expect(connect(CLOSED)).rejects.toMatchObject({
         code: 'refused_inside',
         message: expect.stringContaining(`port ${CLOSED}`),
@@ -80,7 +80,7 @@ export function networkContract(getInstance: GetInstance): void {
   })
 
   describe('the network', () => {
-    it('is nothing but a loopback of its own', async () => {
+    it('has only its own loopback interface', async () => {
       const { stdout } = await getInstance().box.exec(['cat', '/proc/net/dev'])
       expect(stdout.split('\n').flatMap((line) => /^\s*(\S+):/.exec(line)?.[1] ?? [])).toEqual(['lo'])
       const attempt = (to: string) =>
@@ -93,7 +93,7 @@ export function networkContract(getInstance: GetInstance): void {
       }
     })
 
-    it('by its proxy is refused with a reason, and a receipt', async () => {
+    it('refuses a request to its proxy with a reason and a receipt', async () => {
       const script = `require('http').get({ host: '127.0.0.1', port: 8118, path: 'http://collector.example/x', headers: { host: 'collector.example' } }, (r) => r.pipe(process.stdout))`
       const { stdout } = await getInstance().box.exec([NODE_INSIDE, '-e', script])
       expect(stdout).toContain('blocked by craik')

@@ -1,9 +1,9 @@
-/** What every sandbox brings for a person and for git: a prompt, a history that ends, hooks of its own, variables it refuses. */
+/** The settings of every sandbox for its user and for git: a prompt, a shell history, git hooks, refused variables. */
 import { describe, expect, it } from 'vitest'
 import type { GetInstance } from './instance.ts'
 import { TerminalWindow } from './terminal-window.ts'
 
-/** A repository with a commit of somebody else's, and a place to push to, each in a folder of its own. */
+/** Creates a repository with a commit of another author, and a remote to push to, in a new folder. */
 const REPOSITORY = `
 set -e
 folder=$(mktemp -d ~/push-XXXXXX)
@@ -26,12 +26,12 @@ export function settingsContract(getInstance: GetInstance): void {
     ['a login shell', ['bash', '-l']],
     ['a shell in a shell', ['bash']],
   ])('%s', (_, argv) => {
-    it('says where one is, keeps its history with the sandbox, and finds what is installed in the home', async () => {
+    it('shows the sandbox and the folder in its prompt, keeps its history outside the home, and finds programs in the home', async () => {
       await using window = new TerminalWindow(getInstance(), argv, {
         env: { CRAIK_SANDBOX_NAME: 'octo-sandbox' },
       })
       await window.shows(' octo-sandbox ~/project $ ')
-      // Nothing is said before the prompt, but what a terminal is told.
+      // Before the prompt, only control sequences for the terminal appear.
       expect(window.text.replaceAll(/\x1b\[[?0-9]*[a-zA-Z]/g, '')).toBe(' octo-sandbox ~/project $ ')
       window.types('cd /; echo "<$HISTFILE>" "<$(echo $PATH | cut -d : -f 1)>"\r')
       await window.shows('</tmp/.bash_history> </workspace/home/.local/bin>')
@@ -50,7 +50,7 @@ export function settingsContract(getInstance: GetInstance): void {
     })
   })
 
-  it('a history that is linked is kept where the link leads', async () => {
+  it('a history file that is a link is kept at the target of the link', async () => {
     await getInstance().box.exec(['sh', '-c', 'mkdir -p ~/kept && ln -s kept/history ~/.bash_history'])
     try {
       await using window = new TerminalWindow(getInstance(), ['bash'])
@@ -65,7 +65,7 @@ export function settingsContract(getInstance: GetInstance): void {
   })
 
   describe('a push', () => {
-    it('of what somebody else wrote is refused, and says whose it is and what to type', async () => {
+    it('with commits of another author is refused, and names the author and the command to allow it', async () => {
       const { code, stderr } = await run('git push -q origin main')
       expect(code).toBe(1)
       expect(stderr).toMatch(/craik: not pushed: 1 of its commits is not by ada@example\.com/)
@@ -73,7 +73,7 @@ export function settingsContract(getInstance: GetInstance): void {
       expect(stderr).toContain('git config --global --add craik.allowedAuthor EMAIL')
     })
 
-    it('goes through when the author was set right, or is let pass', async () => {
+    it('succeeds when the author was corrected or is allowed', async () => {
       const mended = 'git commit -q --amend --no-edit --reset-author && git push -q origin main'
       expect(await run(mended)).toMatchObject({ code: 0, stderr: '' })
       const allowed = 'git config --add craik.allowedAuthor work@corp.example && git push -q origin main'
@@ -81,14 +81,14 @@ export function settingsContract(getInstance: GetInstance): void {
       expect(await run('git push -q origin main', { CRAIK_ALLOW_AUTHORS: '1' })).toMatchObject({ code: 0 })
     })
 
-    it('is looked at by a hook that nothing inside can change', async () => {
+    it('is checked by a hook that the sandbox cannot change', async () => {
       const { code, stderr } = await run('cd "$(git config core.hooksPath)" && pwd >&2 && echo >>pre-push')
       expect(code).not.toBe(0)
       expect(stderr).toContain('/opt/craik/git-hooks')
     })
   })
 
-  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('no command and no sandbox takes %s', async (name) => {
+  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('no command and no sandbox accepts %s', async (name) => {
     const refused = { code: 'refused_variable', message: expect.not.stringContaining('made-up-value') }
     const env = { [name]: 'made-up-value' }
     await expect(getInstance().box.exec(['true'], { env })).rejects.toMatchObject(refused)

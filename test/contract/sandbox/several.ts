@@ -1,12 +1,19 @@
-/** More than one sandbox: they do not see each other, have names of their own, and go without a trace. */
+/** Several sandboxes: they are isolated from each other, have unique names, and leave nothing after their deletion. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { expectAnswers, type GetInstance, NODE_INSIDE, newJobId, runWhole, until } from './instance.ts'
+import {
+  expectRunsCommands,
+  type GetInstance,
+  NODE_INSIDE,
+  newJobId,
+  runWhole,
+  waitUntil,
+} from './instance.ts'
 
 export function severalContract(getInstance: GetInstance): void {
   describe('two sandboxes', () => {
-    it('see nothing of each other', async () => {
+    it('cannot see each other', async () => {
       const { home, client, box } = getInstance()
       const other = await home.create(['--name', 'other'])
       await box.exec([
@@ -31,8 +38,8 @@ export function severalContract(getInstance: GetInstance): void {
         `require('net').connect(${to}).on('connect', () => process.exit(0)).on('error', (e) => { console.log(e.code); process.exit(1) })`
       const targets = ['{ host: "127.0.0.1", port: 7010 }', `'\\0contract'`]
       for (const to of targets) {
-        // It is there, for the one whose it is.
-        await until(async () => (await box.exec([NODE_INSIDE, '-e', reach(to)])).code === 0)
+        // The server is reachable in its own sandbox.
+        await waitUntil(async () => (await box.exec([NODE_INSIDE, '-e', reach(to)])).code === 0)
         expect((await other.exec([NODE_INSIDE, '-e', reach(to)])).stdout).toBe('ECONNREFUSED\n')
       }
       await expect(client.sandboxes.connectPort(other.id, 7010)).rejects.toMatchObject({
@@ -45,10 +52,10 @@ export function severalContract(getInstance: GetInstance): void {
       expect((await client.jobs.get(box.id, jobId)).state).toBe('running')
       await client.jobs.cancel(box.id, jobId)
       await client.sandboxes.delete(other.id)
-      await expectAnswers(box)
+      await expectRunsCommands(box)
     })
 
-    it('have different names, or the second is not made', async () => {
+    it('have different names, or the second is not created', async () => {
       const { home, client } = getInstance()
       const twin = await home.create(['--name', 'twin'])
       const { code, stderr } = await home.tryToCreate(['--name', 'twin'])
@@ -65,7 +72,7 @@ export function severalContract(getInstance: GetInstance): void {
   })
 
   describe('delete', () => {
-    it('ends what runs, and removes everything', async () => {
+    it('ends all processes, and removes everything', async () => {
       const { home, client, box } = getInstance()
       const going = await home.create(['--name', 'going'])
       const running = runWhole(getInstance(), { kind: 'exec', argv: ['sleep', '983'] }, { sandbox: going })
@@ -85,7 +92,7 @@ export function severalContract(getInstance: GetInstance): void {
       await expect(client.sandboxes.get(going.id)).rejects.toMatchObject({ code: 'not_found' })
       await expect(going.exec(['true'])).rejects.toMatchObject({ code: 'not_found' })
       await expect(going.delete()).rejects.toMatchObject({ code: 'not_found' })
-      await expectAnswers(box)
+      await expectRunsCommands(box)
     })
   })
 }

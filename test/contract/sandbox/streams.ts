@@ -1,4 +1,7 @@
-/** Streams that break off: output is read on from any frame, input is sent again from any byte, and memory stays bounded. */
+/**
+ * Interrupted streams: output can be read from any frame, input can be sent again from any byte, and memory stays
+ * bounded.
+ */
 import { createHash, randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
@@ -11,50 +14,52 @@ import { attachJob, runJob } from '../../../src/sdk/run-job.ts'
 import { jsonOf } from '../../../src/sdk/transport.ts'
 import { run as runOnHost } from '../../craik.ts'
 import {
-  expectAnswers,
+  expectRunsCommands,
   type GetInstance,
-  type Heard,
-  hear,
   newJobId,
+  type OutputPart,
+  readOutput,
   runWhole,
   sha256,
   startDetached,
-  until,
-  untilEnded,
+  waitForJobEnd,
+  waitUntil,
 } from './instance.ts'
 
 const MIB = 1024 * 1024
-/** More than all buffers on the way, and what is written is twice that and more: it would show if it were piled up. */
+/**
+ * More than all buffers on the way. The jobs write at least twice as much, so that unbounded buffering would exceed it.
+ */
 const GROWTH_BYTES = 100 * MIB
 const KEPT_BYTES = 200 * MIB
 const UNREAD_BYTES = 512 * MIB
-/** So often the same position: what writes is held up. */
+/** The output counts as blocked after this many checks with the same position. */
 const STILL_LOOKS = 10
 
 export function streamContract(getInstance: GetInstance): void {
   describe('output', () => {
-    it('read on from any frame is the rest of it', async () => {
+    it('from any frame is the rest of the output', async () => {
       const jobId = newJobId()
       const script = 'for i in $(seq 60); do echo "out $i"; echo "err $i" >&2; done; exit 9'
       await runWhole(getInstance(), { kind: 'exec', argv: ['sh', '-c', script] }, { jobId })
-      const whole = await hear(getInstance(), jobId, 0)
+      const whole = await readOutput(getInstance(), jobId, 0)
       expect(whole).toMatchObject({ ended: true, gaps: [] })
       const starts = [0, ...whole.frames.map(({ after }) => after)]
       const property = fc.asyncProperty(fc.nat(starts.length - 2), async (index) => {
-        const rest = await hear(getInstance(), jobId, starts[index]!)
+        const rest = await readOutput(getInstance(), jobId, starts[index]!)
         expect(rest.frames).toEqual(whole.frames.slice(index))
       })
       await fc.assert(property, { numRuns: 30, examples: [[0], [starts.length - 2]] })
     })
 
-    it('of a running command, left and taken up again and again, is heard once and whole', async () => {
+    it('of a running command arrives once and whole, across many interruptions', async () => {
       const jobId = newJobId()
       const script = 'i=0; while [ $i -lt 4000 ]; do echo $i; i=$((i+1)); done'
       await startDetached(getInstance(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
       const heard: Buffer[] = []
-      let at: Heard = { frames: [], gaps: [], position: 0, ended: false }
+      let at: OutputPart = { frames: [], gaps: [], position: 0, ended: false }
       for (let step = 1; !at.ended; step++) {
-        at = await hear(getInstance(), jobId, at.position, 1 + ((step * 7) % 400))
+        at = await readOutput(getInstance(), jobId, at.position, 1 + ((step * 7) % 400))
         expect(at.gaps).toEqual([])
         heard.push(...at.frames.filter(({ type }) => type === FRAME.stdout).map(({ payload }) => payload))
       }
@@ -62,21 +67,21 @@ export function streamContract(getInstance: GetInstance): void {
       expect(Buffer.concat(heard).toString()).toBe(numbers.join(''))
     })
 
-    it('from a position that it does not have is refused', async () => {
+    it('from an invalid position is refused', async () => {
       const jobId = newJobId()
       await runWhole(getInstance(), { kind: 'exec', argv: ['echo', 'x'.repeat(100)] }, { jobId })
       for (const after of [3, 10_000]) {
-        await expect(hear(getInstance(), jobId, after)).rejects.toMatchObject({ code: 'usage' })
+        await expect(readOutput(getInstance(), jobId, after)).rejects.toMatchObject({ code: 'usage' })
       }
-      await expectAnswers(getInstance().box)
+      await expectRunsCommands(getInstance().box)
     })
 
-    it('of a command that nobody follows is kept on the disk of the sandbox', async () => {
+    it('of a detached command is stored on the disk of the sandbox', async () => {
       const jobId = newJobId()
       const script = `seq 1 40000000 | head -c ${KEPT_BYTES}`
       const before = await supervisorBytes()
       await startDetached(getInstance(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
-      await untilEnded(getInstance(), jobId)
+      await waitForJobEnd(getInstance(), jobId)
       const hash = createHash('sha256')
       const { lostBytes, result } = await attachJob(getInstance().client, getInstance().box.id, {
         jobId,
@@ -91,7 +96,7 @@ export function streamContract(getInstance: GetInstance): void {
       await getInstance().client.jobs.cancel(getInstance().box.id, jobId)
     })
 
-    it('that nobody reads does not grow the supervisor', async () => {
+    it('without a reader does not increase the memory of the supervisor', async () => {
       const { client, box } = getInstance()
       const jobId = newJobId()
       const before = await supervisorBytes()
@@ -113,8 +118,9 @@ export function streamContract(getInstance: GetInstance): void {
       let peak = 0
       let position = 0
       let stillLooks = 0
-      // Until it has ended, or is held up: not while it has yet to begin, nor while it only waits for a processor.
-      await until(async () => {
+      // Waits until the job has ended or is blocked. Waiting for its start or for a processor does not count as
+      // blocked.
+      await waitUntil(async () => {
         peak = Math.max(peak, await supervisorBytes())
         const job = await client.jobs.get(box.id, jobId)
         stillLooks = job.position > 0 && job.position === position ? stillLooks + 1 : 0
@@ -125,7 +131,7 @@ export function streamContract(getInstance: GetInstance): void {
       expect(position).toBeGreaterThan(0)
       expect(peak - before).toBeLessThan(GROWTH_BYTES)
       await client.jobs.cancel(box.id, jobId)
-      await expectAnswers(box)
+      await expectRunsCommands(box)
     })
 
     const supervisorBytes = async () => (await getInstance().client.supervisor.status()).memory_bytes
@@ -144,7 +150,7 @@ export function streamContract(getInstance: GetInstance): void {
     }
     const cat: JobRequestBody = { kind: 'exec', argv: ['cat'], stdin: true }
 
-    it('sent again from any byte arrives once', async () => {
+    it('that is sent again from any byte arrives once', async () => {
       const piece = fc.record({ length: fc.nat(20_000), back: fc.nat(30_000) })
       const property = fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 8 }), async (pieces) => {
         const data = randomBytes(pieces.reduce((sum, { length }) => sum + length, 0))
@@ -164,7 +170,7 @@ export function streamContract(getInstance: GetInstance): void {
       await fc.assert(property, { numRuns: 8 })
     })
 
-    it('that skips bytes is refused, and so is more after its end', async () => {
+    it('that skips bytes is refused, and so is more input after its end', async () => {
       const jobId = newJobId()
       await startDetached(getInstance(), cat, jobId)
       expect(await send(jobId, 0, Buffer.from('abc'))).toBe(3)

@@ -1,4 +1,4 @@
-/** Somebody at a terminal inside: types, reads, leaves. */
+/** Simulates a user at a terminal in the sandbox, who types, reads and exits. */
 import { PassThrough } from 'node:stream'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
 import { type JobEnd, runJob } from '../../../src/sdk/run-job.ts'
@@ -37,7 +37,7 @@ export class TerminalWindow implements AsyncDisposable {
     this.ended.catch(() => {})
   }
 
-  /** Everything that was shown so far, one character for each byte. */
+  /** All output so far, one character for each byte. */
   get text(): string {
     return this.#text
   }
@@ -50,7 +50,7 @@ export class TerminalWindow implements AsyncDisposable {
     return this.#instance.client.jobs.resize(this.#instance.box.id, this.jobId, cols, rows)
   }
 
-  /** Waits until it was shown so often. */
+  /** Waits until a text appeared this many times. */
   shows(what: string, times = 1): Promise<void> {
     return new Promise((done, fail) => {
       const look = () => {

@@ -1,13 +1,13 @@
-/** Terminals: a person's programs work in them, and one that nobody looks at keeps its newest output. */
+/** Terminals: interactive programs work in them, and a terminal without a client keeps its newest output. */
 import { describe, expect, it } from 'vitest'
 import { FRAME } from '../../../src/lib/frames.ts'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
-import { type GetInstance, hear, newJobId, startDetached, untilEnded } from './instance.ts'
+import { type GetInstance, newJobId, readOutput, startDetached, waitForJobEnd } from './instance.ts'
 import { TerminalWindow } from './terminal-window.ts'
 
 export function terminalContract(getInstance: GetInstance): void {
   describe('a terminal', () => {
-    it('echoes what is typed, and ends with the code of its program', async () => {
+    it('echoes typed text, and ends with the exit code of its program', async () => {
       await using window = new TerminalWindow(getInstance(), ['sh'])
       window.types('echo "<$((20 + 22))>"\r')
       await window.shows('echo "<$((20 + 22))>"')
@@ -18,10 +18,10 @@ export function terminalContract(getInstance: GetInstance): void {
       expect(result).toMatchObject({ outcome: 'exited', exitCode: 5 })
     })
 
-    it('has the size that it was given, and is told when that changes', async () => {
+    it('has the requested size, and reports a change to its program', async () => {
       await using window = new TerminalWindow(getInstance(), ['sh'], { cols: 91, rows: 37 })
       window.types('trap "stty size; echo was-told" WINCH; stty size\r')
-      // Not before the shell is in front again: a signal to what ran there is none to it.
+      // Waits until the shell is in the foreground again, because only the foreground process gets the signal.
       await window.shows('37 91\r\n$ ')
       await window.resize(102, 40)
       window.types(':\r')
@@ -29,7 +29,7 @@ export function terminalContract(getInstance: GetInstance): void {
       expect(window.text).toContain('40 102')
     })
 
-    it('carries colours and every other byte as it is', async () => {
+    it('passes on colors and all other bytes unchanged', async () => {
       await using window = new TerminalWindow(getInstance(), [
         'sh',
         '-c',
@@ -40,7 +40,7 @@ export function terminalContract(getInstance: GetInstance): void {
       expect(window.text).toBe(`xterm-256color\n${sent}`)
     })
 
-    it('turns Ctrl-C into a signal to what runs in front, and Ctrl-D into the end', async () => {
+    it('turns Ctrl-C into a signal to the foreground process, and Ctrl-D into the end of input', async () => {
       await using window = new TerminalWindow(getInstance(), ['sh'])
       window.types('cat; echo "cat ended: $?"\r')
       window.types('ready\r')
@@ -52,7 +52,7 @@ export function terminalContract(getInstance: GetInstance): void {
       expect((await window.ended).result).toMatchObject({ outcome: 'exited' })
     })
 
-    it('runs vim: a file is written', async () => {
+    it('runs vim, which writes a file', async () => {
       await using window = new TerminalWindow(getInstance(), ['vi', 'by-vim.txt'])
       await window.shows('by-vim.txt')
       window.types('ihello from vim')
@@ -63,19 +63,19 @@ export function terminalContract(getInstance: GetInstance): void {
       expect((await getInstance().box.exec(['cat', 'by-vim.txt'])).stdout).toBe('hello from vim\n')
     })
 
-    it('runs top: it refreshes by itself', async () => {
+    it('runs top, which refreshes by itself', async () => {
       await using window = new TerminalWindow(getInstance(), ['top', '-d', '0.2'])
       await window.shows('load average', 4)
       window.types('q')
       expect((await window.ended).result).toMatchObject({ outcome: 'exited', exitCode: 0 })
     })
 
-    it('that nobody looks at drops its oldest output, and says what is missing', async () => {
+    it('without a client drops its oldest output, and reports the gap', async () => {
       const jobId = newJobId()
       const spec: JobRequestBody = { kind: 'terminal', argv: ['seq', '1', '600000'], cols: 80, rows: 24 }
       await startDetached(getInstance(), spec, jobId)
-      await untilEnded(getInstance(), jobId)
-      const { gaps, frames, ended } = await hear(getInstance(), jobId, 0)
+      await waitForJobEnd(getInstance(), jobId)
+      const { gaps, frames, ended } = await readOutput(getInstance(), jobId, 0)
       expect(ended).toBe(true)
       expect(gaps).toHaveLength(1)
       expect(gaps[0]).toMatchObject({ from: 0, to: expect.any(Number) })
@@ -87,7 +87,7 @@ export function terminalContract(getInstance: GetInstance): void {
       expect(lines).toEqual(Array.from({ length: 600_000 - first + 1 }, (_, n) => String(first + n)))
     })
 
-    it('is hung up when it is cancelled', async () => {
+    it('gets a hang-up signal when it is cancelled', async () => {
       const window = new TerminalWindow(getInstance(), ['sh', '-c', 'trap "" HUP INT; echo up; sleep 985'])
       await window.shows('up')
       await window[Symbol.asyncDispose]()

@@ -1,4 +1,4 @@
-/** Nothing without leave, nothing without a receipt, and no words of a command in any of them. */
+/** No operation without a grant, none without a receipt, and no part of a command in any receipt. */
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readFile, tarIn, tarOut, writeFile } from '../../../src/sdk/transfer.ts'
@@ -24,7 +24,7 @@ interface Grant {
 }
 
 const MARKER = 'never-in-a-receipt'
-/** Operations of the table that are counted at the boundary are at least so many when all of the contract ran. */
+/** The whole contract performs at least this many operations that the boundary counts. */
 const AT_LEAST = 100
 
 export function trustContract(getInstance: GetInstance): void {
@@ -110,7 +110,7 @@ export function trustContract(getInstance: GetInstance): void {
       expect(await box.exec(['sh', '-c', 'ls -A; test -w .'])).toMatchObject({ code: 0, stdout: '' })
     })
 
-    it('a sandbox is not even made', async () => {
+    it('a sandbox is not created', async () => {
       const { client } = getInstance()
       const count = (await client.sandboxes.list()).length
       await expect(client.sandboxes.create({ name: 'unasked' })).rejects.toMatchObject({ code: 'denied' })
@@ -118,7 +118,7 @@ export function trustContract(getInstance: GetInstance): void {
     })
   })
 
-  describe('the log, when all is done', () => {
+  describe('the log, after all tests', () => {
     beforeAll(async () => {
       const { home, box } = getInstance()
       const argv = ['sh', '-c', `echo ${MARKER}-argv; cat`, `${MARKER}-argument`]
@@ -132,7 +132,7 @@ export function trustContract(getInstance: GetInstance): void {
       await home.run(['supervisor', 'stop'])
     })
 
-    it('has one end for every beginning', async () => {
+    it('has one end for every begin', async () => {
       const all = await receipts()
       const begins = all.filter(({ phase }) => phase === 'begin').map(({ id }) => id)
       const ends = all.filter(({ phase }) => phase === 'end').map(({ begin_id }) => begin_id)
@@ -142,13 +142,13 @@ export function trustContract(getInstance: GetInstance): void {
         for (const name of names) expect(operations).toContain(`${capability} ${name}`)
     })
 
-    it('holds no word of any command, its environment, its input or its output', async () => {
+    it('contains no part of any command, its environment, its input or its output', async () => {
       expect(await exportLog()).not.toContain(MARKER)
       const { stdout } = await getInstance().home.run(['supervisor', 'logs', '--lines', '10000'])
       expect(stdout).not.toContain(MARKER)
     })
 
-    it('verifies, every decision is made again, and the boundary counted the same', async () => {
+    it('verifies, every decision can be recomputed, and the boundary counted the same operations', async () => {
       const { home } = getInstance()
       const { code, stdout, stderr } = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
       expect([code, stderr]).toEqual([0, ''])

@@ -1,10 +1,12 @@
-/** Volumes: what outlives a sandbox, belongs to one at a time, and gives nobody inside a way to the rest of the host. */
+/**
+ * Volumes: they outlive their sandbox, belong to one sandbox at a time, and give it no access to the rest of the host.
+ */
 import { chownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ERRORS } from '../../../src/errors.ts'
 import type { VolumeBody } from '../../../src/operator/api/bodies.ts'
-import { faultInVolumes } from '../../../src/sandboxes/volumes/verify-volumes.ts'
+import { findVolumeFault } from '../../../src/sandboxes/volumes/verify-volumes.ts'
 import { type LiveSandbox, USER_UID } from '../../sandbox-home.ts'
 import type { GetInstance } from './instance.ts'
 
@@ -18,7 +20,7 @@ export function volumeContract(getInstance: GetInstance): void {
   const remove = (...names: readonly string[]) => getInstance().home.json(['volume', 'delete', ...names])
 
   describe('a volume', () => {
-    it('is there again in the next sandbox, as its own, and never root’s', async () => {
+    it('is mounted in the next sandbox with that sandbox’s owner, never root', async () => {
       const { home, client } = getInstance()
       const first = await home.create(['--volume', 'kept:.local', '--volume', 'deep:.config/a/b'])
       expect(first.body).toMatchObject({
@@ -51,22 +53,22 @@ export function volumeContract(getInstance: GetInstance): void {
       expect(readdirSync(join(home.home, 'volumes'))).toEqual([])
     })
 
-    it('is the very folder, writable, and the only thing of the host in the home', async () => {
+    it('is the folder itself, writable, and the only folder of the host in the home', async () => {
       const box = await create('seen')
       const folder = folderOf('seen')
       const { dev, ino } = lstatSync(folder, { bigint: true })
       const expected = { name: 'seen', at: '.local', folder, identity: `${dev}:${ino}` }
       const pid = firstProcess(box)
-      expect(faultInVolumes(pid, [expected])).toBeUndefined()
-      expect(faultInVolumes(pid, [{ ...expected, identity: `${dev}:1` }])).toMatch('is not the volume')
-      expect(faultInVolumes(pid, [{ ...expected, at: '.config' }])).toBeDefined()
-      expect(faultInVolumes(pid, [expected], ['noexec'])).toMatch('not mounted noexec')
-      expect(faultInVolumes(pid, [])).toMatch('another mounted folder')
+      expect(findVolumeFault(pid, [expected])).toBeUndefined()
+      expect(findVolumeFault(pid, [{ ...expected, identity: `${dev}:1` }])).toMatch('is not the volume')
+      expect(findVolumeFault(pid, [{ ...expected, at: '.config' }])).toBeDefined()
+      expect(findVolumeFault(pid, [expected], ['noexec'])).toMatch('not mounted noexec')
+      expect(findVolumeFault(pid, [])).toMatch('another mounted folder')
       await box.delete()
       await remove('seen')
     })
 
-    it('belongs to one sandbox at a time, stopped or not, and is not deleted under it', async () => {
+    it('belongs to one sandbox at a time, stopped or not, and cannot be deleted while in use', async () => {
       const { home, client } = getInstance()
       const box = await create('taken', '--name', 'holder')
       await client.sandboxes.stop(box.id)
@@ -86,7 +88,7 @@ export function volumeContract(getInstance: GetInstance): void {
       expect((await home.run(['volume', 'delete', 'taken'])).code).toBe(ERRORS.not_found.exit)
     })
 
-    it('is not mounted where the inside left a link, and the next sandbox has it whole', async () => {
+    it('is not mounted over a link that the sandbox created, and the next sandbox gets it whole', async () => {
       const { home, client } = getInstance()
       const box = await home.create(['--volume', 'linked:.config/llm'])
       const target = home.workspace('target', { 'llm/file': 'theirs' })
@@ -108,7 +110,7 @@ export function volumeContract(getInstance: GetInstance): void {
       await remove('linked')
     })
 
-    it('cannot be moved or replaced from inside, nor does what is exchanged in it lead the host elsewhere', async () => {
+    it('cannot be moved or replaced by the sandbox, and an exchanged folder in it never leads the host elsewhere', async () => {
       const { home } = getInstance()
       const outside = home.path('outside')
       mkdirSync(outside)
@@ -137,7 +139,7 @@ export function volumeContract(getInstance: GetInstance): void {
       })
     })
 
-    it('is in no snapshot: a fork has none, and a restored sandbox has its own as it is', async () => {
+    it('is in no snapshot: a fork has none, and a restored sandbox keeps the present content of its own', async () => {
       const { home, client } = getInstance()
       const box = await create('apart', '--name', 'apart')
       await sh(box, 'echo before > ~/.local/file; echo before > file')
@@ -157,7 +159,7 @@ export function volumeContract(getInstance: GetInstance): void {
       await remove('apart')
     })
 
-    it('is of the workspace’s owner where the sandbox works in place', async () => {
+    it('belongs to the workspace’s owner when the sandbox works in place', async () => {
       const { home } = getInstance()
       const folder = home.workspace('with-volume', { 'readme.txt': 'hello\n' })
       const box = await create('beside', '--workspace', folder, '--in-place')
@@ -168,7 +170,7 @@ export function volumeContract(getInstance: GetInstance): void {
     })
 
     it.each(['kept', 'kept:', ':.local', 'kept:/etc', 'kept:../up', 'kept:project/x', 'Kept:.local'])(
-      'is refused when it is asked for as %s',
+      'is refused when it is requested as %s',
       async (text) => {
         const { code, stderr } = await getInstance().home.tryToCreate(['--volume', text])
         expect([code, stderr]).toEqual([ERRORS.usage.exit, expect.stringMatching(/^craik: .+\n {2}.+\n$/)])
@@ -177,14 +179,14 @@ export function volumeContract(getInstance: GetInstance): void {
   })
 }
 
-/** Whose everything in it is, links themselves and the folder included. Node's own recursion walks through links. */
+/** Returns the owners of everything in a folder, links and the folder included. Node's own recursion follows links. */
 function ownersIn(path: string): number[] {
   const stats = lstatSync(path)
   const below = stats.isDirectory() ? readdirSync(path).flatMap((name) => ownersIn(join(path, name))) : []
   return [...new Set([stats.uid, ...below])]
 }
 
-/** The first process inside, as the host knows it: only there is the volume mounted in the home. */
+/** Returns the host's pid of the sandbox's first process. Only that process has the volume mounted in the home. */
 function firstProcess({ body }: LiveSandbox): number {
   const [volume] = body.volumes
   const isIt = (pid: string) => {

@@ -1,4 +1,7 @@
-/** The workspace: a copy that stays inside, or the folder itself, with its owner's rights and its dangerous names held. */
+/**
+ * The workspace: a copy that stays in the sandbox, or the folder itself, with its owner's permissions and with
+ * protected files.
+ */
 import {
   chownSync,
   existsSync,
@@ -13,7 +16,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ERRORS } from '../../../src/errors.ts'
 import { FOREIGN_UID, USER_UID } from '../../sandbox-home.ts'
-import { type GetInstance, until } from './instance.ts'
+import { type GetInstance, waitUntil } from './instance.ts'
 
 const FILES = { 'readme.txt': 'hello\n', 'src/a.txt': 'a\n' }
 const REPOSITORY = {
@@ -24,7 +27,7 @@ const REPOSITORY = {
   '.vscode/settings.json': '{}\n',
 }
 
-/** Each would be run, or believed, by a program of the host. */
+/** A program on the host would execute or trust each of these files. */
 const ATTACKS = [
   'mkdir -p .git/hooks && echo x > .git/hooks/pre-commit',
   'echo x > .git/hooks/pre-push',
@@ -57,7 +60,7 @@ export function workspaceContract(getInstance: GetInstance): void {
     getInstance().home.tryToCreate(['--workspace', folder, '--in-place'])
 
   describe('a workspace', () => {
-    it('of somebody else is copied, and the copy is the sandbox’s own', async () => {
+    it('of another user is copied, and the sandbox owns the copy', async () => {
       const { home } = getInstance()
       const folder = home.foreignWorkspace('theirs', FILES)
       const names = readdirSync(folder).sort()
@@ -69,7 +72,7 @@ export function workspaceContract(getInstance: GetInstance): void {
       await box.delete()
     })
 
-    it('in place is the folder itself, with the rights of its owner', async () => {
+    it('in place is the folder itself, with the permissions of its owner', async () => {
       const { home } = getInstance()
       const folder = home.workspace('own', FILES)
       const box = await home.create(['--workspace', folder, '--in-place'])
@@ -85,7 +88,7 @@ export function workspaceContract(getInstance: GetInstance): void {
       expect(readdirSync(folder).sort()).toEqual(['from-outside', 'made', 'readme.txt', 'src'])
     })
 
-    it('in place of somebody else is theirs for root, and refused for everybody else', async () => {
+    it('in place of another user keeps that owner when Craik runs as root, and is refused otherwise', async () => {
       const { home } = getInstance()
       const folder = home.foreignWorkspace('theirs-in-place', FILES)
       if (home.identity === 'user') {
@@ -100,7 +103,7 @@ export function workspaceContract(getInstance: GetInstance): void {
       await box.delete()
     })
 
-    it('in place of root is refused', async () => {
+    it('in place that root owns is refused', async () => {
       const { home } = getInstance()
       const folder = home.workspace('of-root', FILES)
       if (process.getuid?.() === 0) chownSync(folder, 0, 0)
@@ -112,7 +115,7 @@ export function workspaceContract(getInstance: GetInstance): void {
     it.each([
       ['a repository', REPOSITORY],
       ['an empty folder', {}],
-    ])('in place lets nobody touch what the host would run: %s', async (kind, files) => {
+    ])('in place has protected files that the sandbox cannot change: %s', async (kind, files) => {
       const { home } = getInstance()
       const folder = home.workspace(`guarded ${kind}`, files)
       const before = contents(folder)
@@ -127,24 +130,24 @@ export function workspaceContract(getInstance: GetInstance): void {
       expect(readdirSync(folder).sort()).toEqual([...new Set([...topNames(files), 'work'])].sort())
     })
 
-    // As git, editors and package managers write their files. What was mounted over the name is gone then.
+    // Replaces a file as git, editors and package managers do. The old mount over the name is then gone.
     it.each([
       ['.git/config', (at: string) => replaceFile(at)],
       ['.npmrc', (at: string) => replaceFile(at)],
       ['.vscode', (at: string) => renameSync(at, `${at}-elsewhere`)],
     ])(
-      'in place ends it when the host itself replaces %s, says so, and is held again afterwards',
+      'in place ends the sandbox when the host replaces %s, reports that, and is protected again after a resume',
       async (name, replace) => {
         const { home, client } = getInstance()
         const folder = home.workspace(`replaced-${name.replaceAll(/[^a-z]/g, '')}`, REPOSITORY)
         const box = await home.create(['--workspace', folder, '--in-place'])
-        // Whatever git does all day leaves it alone.
+        // Git's everyday changes do not end the sandbox.
         replaceFile(join(folder, '.git/HEAD'))
         replaceFile(join(folder, '.git/index'))
         const { code } = await box.exec(['sh', '-c', `sleep 1; echo x > ${name}/x || echo x >> ${name}`])
         expect(code).not.toBe(0)
         replace(join(folder, name))
-        await until(async () => (await client.sandboxes.get(box.id)).state === 'lost')
+        await waitUntil(async () => (await client.sandboxes.get(box.id)).state === 'lost')
         expect(await client.sandboxes.get(box.id)).toMatchObject({
           notice: expect.stringContaining(`${name} in its workspace was replaced`),
         })
@@ -159,7 +162,7 @@ export function workspaceContract(getInstance: GetInstance): void {
       },
     )
 
-    it('in place, in use by two, stays guarded until the second is gone', async () => {
+    it('in place, shared by two sandboxes, stays protected until both are deleted', async () => {
       const { home } = getInstance()
       const folder = home.workspace('shared', FILES)
       const [first, second] = [
@@ -172,7 +175,7 @@ export function workspaceContract(getInstance: GetInstance): void {
       expect(readdirSync(folder).sort()).toEqual(['readme.txt', 'src'])
     })
 
-    it('that holds Craik’s own home is never given away', async () => {
+    it('that contains Craik’s own home is refused', async () => {
       const { home } = getInstance()
       mkdirSync(home.path('nested'), { recursive: true })
       const { code } = await createInPlace(home.folder)
@@ -184,7 +187,7 @@ export function workspaceContract(getInstance: GetInstance): void {
 const topNames = (files: Readonly<Record<string, string>>) =>
   Object.keys(files).map((path) => path.split('/')[0]!)
 
-/** Every file with what it holds. */
+/** Maps every file to its content. */
 function contents(folder: string): Record<string, string> {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
   return Object.fromEntries(

@@ -120,7 +120,7 @@ test.each([
 })
 
 test('long messages are masked in parts, and arrive complete and in order', async () => {
-  const masked = vi.spyOn(CredentialMask.prototype, 'bytes')
+  const masked = vi.spyOn(CredentialMask.prototype, 'maskBytes')
   const delta = (text: string) => JSON.stringify({ type: 'response.output_text.delta', delta: text })
   const long = `${'QUJD'.repeat(500_000)} ${REAL_KEY} end`
   const scene = await socketScene([

@@ -46,7 +46,7 @@ export interface Passed {
   readonly hasBegun: boolean
   /** Whether the client has received the provider's own error or final event. */
   readonly isReported: boolean
-  /** The id that a later message can refer to, and its tokens at most. `undefined` when there is none. */
+  /** The id that a later message can refer to, and its tokens at most. `undefined` when none exists. */
   readonly response: { readonly id: string; readonly tokens: number } | undefined
 }
 
@@ -230,13 +230,13 @@ class Answering implements SocketListener {
     const { client, upstream } = this.#passing
     this.#hasBegun = true
     if (this.#masking === undefined && data.length <= TURN_BYTES) {
-      client.forward(upstream.mask.bytes(data), upstream)
+      client.forward(upstream.mask.maskBytes(data), upstream)
       return
     }
     // Reading is paused meanwhile. Messages that were already read wait for their turn.
     upstream.pause()
     const sent = (this.#masking ?? Promise.resolve()).then(async () => {
-      client.forward(await upstream.mask.inTurns(data), upstream)
+      client.forward(await upstream.mask.maskInTurns(data), upstream)
       if (this.#masking !== sent) return
       this.#masking = undefined
       if (!client.isBehind) upstream.resume()

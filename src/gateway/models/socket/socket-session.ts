@@ -164,7 +164,7 @@ export class SocketSession {
     upstream.listener = {
       message: (data, isBinary) => {
         if (isBinary || !isRemark(data)) drop()
-        else this.#client?.forward(upstream.mask.bytes(data), upstream)
+        else this.#client?.forward(upstream.mask.maskBytes(data), upstream)
       },
       onClosed: drop,
     }

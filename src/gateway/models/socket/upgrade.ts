@@ -91,7 +91,7 @@ export async function serveSocket(
 
 type Opening = Omit<SocketCall, 'link' | 'client'> & Pick<SocketSessionOptions, 'refused'>
 
-/** Opens the provider's WebSocket, or returns why there is none. */
+/** Opens the provider's WebSocket, or returns why none exists. */
 async function opening(call: Opening): Promise<UpstreamSocket | string> {
   const { deps, caller, wanted, presented, until } = call
   const addressee = await whoFor(call)

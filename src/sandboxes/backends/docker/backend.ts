@@ -2,7 +2,7 @@
 import { CraikError } from '../../../errors.ts'
 import type { Availability, ContainerSpec, OtherHome, SandboxBackend, SandboxSpec } from '../../backend.ts'
 import type { SandboxDisks } from '../../sandbox-disks.ts'
-import { runsInAnotherHome } from '../process/another-home.ts'
+import { otherHomeError } from '../process/another-home.ts'
 import { canMountImages, MIN_IMAGE_BYTES } from '../process/disk-image.ts'
 import { folderDisks } from '../process/folder-disks.ts'
 import { chooseHostUser } from '../process/host-user.ts'
@@ -44,7 +44,7 @@ export function dockerBackend(around: MountContext): SandboxBackend {
 
   const sweep = async (spec: SandboxSpec) => {
     let other: OtherHome | undefined
-    await engines.removals.pass(undefined, () =>
+    await engines.removals.run(undefined, () =>
       withItsEngine(spec, async (engine) => {
         other = await removeContainers(engine, spec, around.craikHome)
       }),
@@ -57,7 +57,8 @@ export function dockerBackend(around: MountContext): SandboxBackend {
     kind: 'container',
     pooled: true,
     // This needs root, because only root can mount. gVisor's own kernel does not see later mounts.
-    showsLate: (container) => canFollow && container?.state === 'folder' && container.runtime === 'runc',
+    supportsHotMounts: (container) =>
+      canFollow && container?.state === 'folder' && container.runtime === 'runc',
 
     async probe() {
       try {
@@ -88,7 +89,7 @@ export function dockerBackend(around: MountContext): SandboxBackend {
       return engines.with(container.engine, async (engine) => {
         try {
           const other = await removeContainers(engine, spec, around.craikHome)
-          if (other !== undefined) throw runsInAnotherHome(spec, other)
+          if (other !== undefined) throw otherHomeError(spec, other)
           const handle = await startContainer(engine, spec, container, diskBytes, around)
           const following = followingContainer(handle, spec)
           return containerInstance(engines, engine, handle, spec, around, following)
@@ -119,7 +120,7 @@ export function dockerBackend(around: MountContext): SandboxBackend {
       })
     },
 
-    elsewhere: (handle, spec) =>
+    locateOtherHome: (handle, spec) =>
       engines.with(parseDockerHandle(handle).engine, (engine) =>
         homeOfContainer(engine, spec.id, around.craikHome),
       ),
@@ -154,7 +155,7 @@ function disksByState(disks: Readonly<Record<ContainerSpec['state'], SandboxDisk
     exchange: async (spec) => of(spec).exchange(spec),
     isExchanged: async (spec) => of(spec).isExchanged(spec),
     revert: async (spec) => of(spec).revert(spec),
-    settle: async (spec) => of(spec).settle(spec),
+    keepCurrent: async (spec) => of(spec).keepCurrent(spec),
   }
 }
 

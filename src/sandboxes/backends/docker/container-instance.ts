@@ -4,12 +4,12 @@ import type { Container, ContainerInspectInfo } from 'dockerode'
 import { CraikError } from '../../../errors.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { ContainerSpec, HostUser, LimitReport, SandboxInstance, SandboxSpec } from '../../backend.ts'
-import { faultInVolumes } from '../../volumes/verify-volumes.ts'
-import { imageUse } from '../process/disk-image.ts'
+import { findVolumeFault } from '../../volumes/verify-volumes.ts'
+import { measureImage } from '../process/disk-image.ts'
 import { watchGuards } from '../process/guard-watch.ts'
 import { chooseHostUser } from '../process/host-user.ts'
 import { instanceFolders } from '../process/instance-folders.ts'
-import { faultInWorkspace } from '../process/verify-workspace.ts'
+import { findWorkspaceFault } from '../process/verify-workspace.ts'
 import { releaseWorkspace } from '../process/workspace-guard.ts'
 import { containerConfig, environmentFor } from './container-config.ts'
 import { spillVolume } from './container-names.ts'
@@ -143,9 +143,9 @@ function inspectContainer(
     if (home && !isMountedInside(pid, home.target, home.source))
       return { uid, fault: 'its home is not its own disk' }
     const fault =
-      (workspace && faultInWorkspace(pid, workspace)) ??
+      (workspace && findWorkspaceFault(pid, workspace)) ??
       faultInMounted(pid, mounts) ??
-      faultInVolumes(pid, volumes)
+      findVolumeFault(pid, volumes)
     return { uid, fault }
   } catch (error) {
     return { uid: 0, fault: `it cannot be inspected (${(error as NodeJS.ErrnoException).code})` }
@@ -215,7 +215,7 @@ export function containerInstance(
     async observe() {
       const [use, diskBytes] = await Promise.all([
         engines.with(handle.engine, (one) => observeContainer(one, handle)),
-        imageUse(image),
+        measureImage(image),
       ])
       return { ...use, ...(diskBytes !== undefined && { diskBytes }) }
     },
@@ -224,7 +224,7 @@ export function containerInstance(
       unpause: () => askEngine('unpause a container', (one) => setPaused(containerOf(one), false)),
     }),
     ...(following && {
-      async show(mounted: SandboxSpec) {
+      async mountFolders(mounted: SandboxSpec) {
         await hotMount(following, mounted, around)
         watchWorkspace(mounted)
       },
@@ -239,7 +239,7 @@ export function containerInstance(
         watching.abort()
       }
       destroying ??= engines.removals
-        .pass(undefined, () => engines.with(handle.engine, remove))
+        .run(undefined, () => engines.with(handle.engine, remove))
         .finally(() => {
           destroying = undefined
         })

@@ -1,4 +1,4 @@
-/** What a later process needs to find a container again. */
+/** The data with which a later process finds a container again. */
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
 import { ENFORCEMENTS, type InstanceHandle, type LimitReport } from '../../backend.ts'

@@ -9,8 +9,8 @@ import { CraikError } from '../../../errors.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { SandboxSpec } from '../../backend.ts'
 import { chooseHostUser } from '../process/host-user.ts'
-import { faultInWorkspace } from '../process/verify-workspace.ts'
-import { type Guarded, guardWorkspace } from '../process/workspace-guard.ts'
+import { findWorkspaceFault } from '../process/verify-workspace.ts'
+import { guardWorkspace, type ProtectedName } from '../process/workspace-guard.ts'
 import { closeHotMounts, findHotMountFault, hotMountPaths, MOUNTS_INSIDE } from './hot-mount-folder.ts'
 import { OpenPaths } from './hot-mount-paths.ts'
 import { type Mounting, openStage } from './hot-mount-stage.ts'
@@ -109,10 +109,10 @@ async function makeMountPoints(folder: string, { mounts }: CheckedFolders): Prom
 function protecting(
   held: OpenPaths,
   staged: ReturnType<typeof hotMountPaths>['staged'],
-  guarded: readonly Guarded[],
+  guarded: readonly ProtectedName[],
   hasExclude: boolean,
 ): readonly Mounting[] {
-  const within = (view: string, { path, identity }: Guarded) => held.path(view, path, identity)
+  const within = (view: string, { path, identity }: ProtectedName) => held.path(view, path, identity)
   return [
     ...(hasExclude ? [{ source: staged.exclude, target: held.file(staged.readOnly, EXCLUDE) }] : []),
     ...guarded.toReversed().map((one) => ({
@@ -126,12 +126,12 @@ function protecting(
 function findMountFault(
   container: FollowingContainer,
   { inPlace, mounts }: CheckedFolders,
-  guarded: readonly Guarded[],
+  guarded: readonly ProtectedName[],
 ): string | undefined {
   const { pid } = container
   try {
     const fault =
-      (inPlace && faultInWorkspace(pid, { identity: inPlace.identity, guarded })) ??
+      (inPlace && findWorkspaceFault(pid, { identity: inPlace.identity, guarded })) ??
       faultInMounted(pid, mounts) ??
       faultInFlags(pid, guarded)
     return isSameContainer(container) ? fault : 'it exited in the meantime'
@@ -140,7 +140,7 @@ function findMountFault(
   }
 }
 
-function faultInFlags(pid: number, guarded: readonly Guarded[]): string | undefined {
+function faultInFlags(pid: number, guarded: readonly ProtectedName[]): string | undefined {
   const table = mountTable(pid)
   const roots = [INSIDE.workspace, MOUNTS_INSIDE]
   const isMounted = (point: string) => roots.some((root) => point === root || point.startsWith(`${root}/`))

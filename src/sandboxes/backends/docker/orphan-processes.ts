@@ -10,7 +10,7 @@ const CONTAINER_ID = /^[0-9a-f]{64}$/
 
 /**
  * Ends processes of a container that the engine no longer has, on this machine. The control group names the container,
- * whoever owns the process.
+ * so the owner of the process does not matter.
  */
 export async function endForgotten(container: string): Promise<void> {
   if (!CONTAINER_ID.test(container)) return

@@ -11,7 +11,7 @@ import { writeExclude } from '../process/git-exclude.ts'
 import { checkInPlace, type InPlace } from '../process/in-place.ts'
 import { instanceFolders } from '../process/instance-folders.ts'
 import type { ExpectedWorkspace } from '../process/verify-workspace.ts'
-import { guardWorkspace, readProtectedNames } from '../process/workspace-guard.ts'
+import { guardWorkspace, readCreatedNames } from '../process/workspace-guard.ts'
 import { type ContainerMount, SPILL_INSIDE } from './container-config.ts'
 import { spillVolume } from './container-names.ts'
 import { openDisk } from './disk.ts'
@@ -135,10 +135,10 @@ function excludeFile(folder: string, workspace: string): ContainerMount[] {
 /** The file in a repository with patterns that git ignores. */
 export const EXCLUDE = '.git/info/exclude'
 
-/** Writes the file to mount over it. Returns undefined when there is none to cover. */
+/** Writes the file to mount over it. Returns undefined when none exists to cover. */
 export function writeOwnExclude(folder: string, workspace: string): string | undefined {
   const path = join(folder, 'etc/git-exclude')
-  return writeExclude(readProtectedNames(folder), workspace, path) ? path : undefined
+  return writeExclude(readCreatedNames(folder), workspace, path) ? path : undefined
 }
 
 async function ownVolumes(

@@ -94,7 +94,7 @@ export function volumeDisks(deps: VolumeDeps): SandboxDisks {
       await withoutNext(spec)
     },
 
-    settle,
+    keepCurrent: settle,
   }
 
   /** Removes a volume that was written but never used. */

@@ -1,6 +1,7 @@
 /**
- * The sandboxes of a copy of a home have the ids of the original's. The folder of a sandbox says to which of the two
- * homes a process belongs: a home that was moved still has the same folder, a copy has another one.
+ * Detects sandboxes that run in another home. A copy of a home has the same sandbox ids as the original. The sandbox's
+ * folder shows which of the two homes a process belongs to: a moved home keeps the same folder, and a copy has another
+ * one.
  */
 import { lstatSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -13,14 +14,20 @@ import { folderIdentity } from './inspect-folder.ts'
 import { instanceFolders } from './instance-folders.ts'
 import { findProcesses, isOutermost, type ProcessQuery } from './instance-processes.ts'
 
-/** An argument of a sidecar that the sidecar ignores. The host can read it even where it can read nothing else of it. */
+/**
+ * Returns an argument that the sidecar ignores. The host can read it even where it can read nothing else about the
+ * process.
+ */
 export function folderArgument({ id, folder }: Pick<ProcessQuery, 'id' | 'folder'>): string {
   return `${argumentOf(id)}${folderIdentity(lstatSync(folder, { bigint: true }))}`
 }
 
 const argumentOf = (id: string) => `--sandbox=${id}@`
 
-/** The other home that a process of a sandbox with this id belongs to; undefined: this one, none, or nothing says so. */
+/**
+ * Returns the other home that a process of a sandbox with this id belongs to. `undefined` when it belongs to this home
+ * or to none, or when nothing shows the owner.
+ */
 export function otherHomeOf(pid: number, query: Pick<ProcessQuery, 'id' | 'folder'>): OtherHome | undefined {
   return isOrphan(pid)
     ? undefined
@@ -28,20 +35,23 @@ export function otherHomeOf(pid: number, query: Pick<ProcessQuery, 'id' | 'folde
 }
 
 /**
- * Whether the folder of its sandbox was removed, as by a backup that replaced its home. The kernel says so of a mounted
- * folder, so only processes inside show it.
+ * Returns whether the folder of its sandbox was removed, for example by a backup that replaced its home. The kernel
+ * reports that for mounted folders, so only processes in the sandbox show it.
  */
 export function isOrphan(pid: number): boolean {
   try {
     const socket = mountTable(pid).find(({ point }) => point === INSIDE.socketFolder)
     return socket?.root.endsWith('//deleted') ?? false
   } catch {
-    // It ended, or cannot be inspected.
+    // The process exited, or cannot be inspected.
     return false
   }
 }
 
-/** The other home in which a sandbox with this id runs. Does not believe what runs inside, or as somebody else. */
+/**
+ * Returns the other home in which a sandbox with this id runs. Ignores what processes in a sandbox, or of other users,
+ * claim.
+ */
 export async function findOtherHome(query: ProcessQuery): Promise<OtherHome | undefined> {
   const orphaned = new Set<string | undefined>()
   const found: { readonly mark: string | undefined; readonly other: OtherHome }[] = []
@@ -53,9 +63,9 @@ export async function findOtherHome(query: ProcessQuery): Promise<OtherHome | un
     if (other !== undefined) found.push({ mark, other })
     return false
   })
-  // The mark of a process outside is all that says whose it is. The ones inside have the same.
+  // Only the mark shows which home a process on the host belongs to. The sandbox's own processes have the same mark.
   const others = found.flatMap(({ mark, other }) => (orphaned.has(mark) ? [] : [other]))
-  // Only the first process inside also shows where the other home is.
+  // Only the first process in the sandbox also shows the path of the other home.
   return others.find(({ path }) => path !== undefined) ?? others[0]
 }
 
@@ -64,7 +74,7 @@ function markOf(pid: number, { id }: Pick<ProcessQuery, 'id'>): string | undefin
     const words = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')
     return words.find((one) => one.startsWith(argumentOf(id)))
   } catch {
-    // It ended.
+    // The process exited.
     return undefined
   }
 }
@@ -76,12 +86,15 @@ function otherByMark(
   try {
     return mark === undefined || mark === folderArgument(query) ? undefined : { path: undefined }
   } catch {
-    // This home has no such folder, and so is no copy of one that has.
+    // This home has no such folder, so it is not a copy of a home that has one.
     return undefined
   }
 }
 
-/** With isolation, the folder of the socket is mounted inside. The kernel names it, and nothing inside can change it. */
+/**
+ * With isolation, the socket folder is mounted in the sandbox. The kernel reports the mount, and nothing in the sandbox
+ * can change it.
+ */
 function otherByMount(pid: number, folder: string): OtherHome | undefined {
   try {
     const own = realpathSync(instanceFolders(folder).socket)
@@ -90,7 +103,7 @@ function otherByMount(pid: number, folder: string): OtherHome | undefined {
     )
     return seen && otherThan(own, seen)
   } catch {
-    // It ended, or cannot be looked at.
+    // The process exited, or cannot be inspected.
     return undefined
   }
 }
@@ -99,7 +112,7 @@ function otherThan(own: string, seen: MountedAt): OtherHome | undefined {
   const all = mountTable('self')
   const mount = all
     .filter(({ point }) => point === '/' || own === point || own.startsWith(`${point}/`))
-    // Of two at the same point, the later one covers the other.
+    // Of two mounts at the same point, the later one covers the earlier one.
     .reduce<MountedAt | undefined>(
       (best, one) => (best && best.point.length > one.point.length ? best : one),
       undefined,
@@ -109,12 +122,12 @@ function otherThan(own: string, seen: MountedAt): OtherHome | undefined {
   return isOwn ? undefined : { path: pathOf(seen, all) }
 }
 
-/** One whose folder was removed belongs to no home: its path does not end so. */
+/** A socket folder that was removed belongs to no home. Its path has another ending. */
 function isSocketOf(own: string, path: string): boolean {
   return path.endsWith(`/${basename(dirname(own))}/${basename(own)}`)
 }
 
-/** Where this machine shows the other home; undefined where it does not. */
+/** Returns the path of the other home on this host. `undefined` when no mount shows it. */
 function pathOf({ device, root }: MountedAt, all: readonly MountedAt[]): string | undefined {
   const mount = all.find(
     (one) => one.device === device && (one.root === '/' || root.startsWith(`${one.root}/`)),
@@ -122,12 +135,12 @@ function pathOf({ device, root }: MountedAt, all: readonly MountedAt[]): string 
   return mount && homeAbove(join(mount.point, mount.root === '/' ? root : root.slice(mount.root.length)))
 }
 
-/** Of `HOME/sandboxes/ID/socket`. */
+/** Expects `HOME/sandboxes/ID/socket`. */
 function homeAbove(socket: string): string {
   return dirname(dirname(dirname(socket)))
 }
 
-export function runsInAnotherHome({ id }: Pick<SandboxSpec, 'id'>, { path }: OtherHome): CraikError {
+export function otherHomeError({ id }: Pick<SandboxSpec, 'id'>, { path }: OtherHome): CraikError {
   const where = path === undefined ? '' : ` (${path})`
   return new CraikError(
     'conflict',

@@ -1,7 +1,7 @@
 /**
- * A disk that is a file system in a file, reached by the host without showing it to anybody else: a small process mounts
- * it in a mount namespace of its own, and the host walks it through that process's root. It ends with whoever started it,
- * however that ends, and the mount and the loop device go with it.
+ * Gives the host access to a disk image without showing its files to other processes. A small process mounts the image
+ * in its own mount namespace, and the host reads it through that process's root. The process exits when its parent
+ * exits, in whatever way, and then the kernel removes the mount and the loop device.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,12 +10,15 @@ import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
 import { findPrograms, SYSTEM_PATH } from './required-programs.ts'
 
-/** Nothing on it is a device or gives rights. The journal of one that was cut off is played back, which is a write. */
+/**
+ * Nothing on the disk acts as a device or grants rights. Mounting a disk that was cut off replays its journal, which
+ * writes to it.
+ */
 const MOUNT_OPTIONS = 'loop,nosuid,nodev,noatime,noinit_itable,discard'
 const MOUNT_DEADLINE_MS = 60_000
 const MAX_SAID = 2_000
 
-/** Says that it is mounted, and stays until nobody holds the other end of its input. */
+/** Reports that the disk is mounted, and waits until the other end of its input is closed. */
 const HOLD = `
 mount -o ${MOUNT_OPTIONS} "$1" "$2"
 echo mounted
@@ -23,13 +26,15 @@ cat >/dev/null
 umount "$2"`
 
 export interface AttachedDisk {
-  /** The top of the file system: good until it is let go of. */
+  /** The top folder of the file system. Valid until `close`. */
   readonly path: string
-  /** Everything that was written is on the image afterwards; fails when that is not so. Idempotent. */
+  /**
+   * Unmounts the disk. Afterwards the image contains everything that was written. Fails if that is not so. Idempotent.
+   */
   close(): Promise<void>
 }
 
-/** Only root mounts. The image must not be mounted by anybody else. */
+/** Requires root, because only root can mount. No other process may have the image mounted. */
 export async function attachImage(image: string, folder: string): Promise<AttachedDisk> {
   const programs = findPrograms(process.env)
   const at = join(folder, 'reached')

@@ -1,10 +1,13 @@
-/** Sandboxes on this machine without a daemon: bubblewrap around a sidecar, or, when asked for by name, nothing around it. */
+/**
+ * Runs sandboxes on this host without a daemon: bubblewrap around a sidecar, or, if requested by name, the sidecar
+ * alone.
+ */
 import { constants, existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { CraikError } from '../../../errors.ts'
 import { type Owner, ownerState } from '../../../lib/owner.ts'
 import type { Availability, InstanceHandle, OtherHome, SandboxBackend, SandboxSpec } from '../../backend.ts'
-import { findOtherHome, isOrphan, otherHomeOf, runsInAnotherHome } from './another-home.ts'
+import { findOtherHome, isOrphan, otherHomeError, otherHomeOf } from './another-home.ts'
 import type { AttachedDisk } from './attach-disk.ts'
 import type { ProcessBackendOptions } from './command-backend.ts'
 import { MIN_IMAGE_BYTES } from './disk-image.ts'
@@ -15,11 +18,11 @@ import { chooseHostUser } from './host-user.ts'
 import { instanceFolders, makeFolders, stagingFolders } from './instance-folders.ts'
 import { isolatedInstance, startIsolated, sweepIsolated } from './isolated-instance.ts'
 import { endLeftovers } from './leftovers.ts'
-import { Machine } from './machine.ts'
+import { HostFeatures } from './machine.ts'
 import { planLimits } from './resource-limits.ts'
 
 export function processBackend(options: ProcessBackendOptions): SandboxBackend {
-  const machine = new Machine(options.craikHome, options.environment)
+  const machine = new HostFeatures(options.craikHome, options.environment)
 
   const sweep = (spec: SandboxSpec) =>
     spec.isolation === 'none' ? endOnHost(spec, undefined) : sweepIsolated(spec, machine)
@@ -35,7 +38,7 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
     kind: 'local_process',
 
     async probe() {
-      const found = await machine.look()
+      const found = await machine.probe()
       return 'bubblewrap' in found
         ? { isolation: 'process', version: `bubblewrap ${found.bubblewrap.version}` }
         : ({ isolation: 'none', reason: found.reason, fix: found.fix } satisfies Availability)
@@ -59,7 +62,7 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
       return spec.isolation === 'none' ? hostInstance(known, spec) : isolatedInstance(known, spec, machine)
     },
 
-    async elsewhere(handle, spec) {
+    async locateOtherHome(handle, spec) {
       return otherHome(parseProcessHandle(handle).inner, spec)
     },
 
@@ -70,7 +73,7 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
       ownerOf: (spec) => (spec.isolation === 'none' ? undefined : chooseHostUser(spec)),
       async imageBytesOf({ isolation, limits, workspace }) {
         if (isolation === 'none') return undefined
-        const limitSupport = await machine.limitMeans(limits.diskBytes !== undefined)
+        const limitSupport = await machine.readLimitSupport(limits.diskBytes !== undefined)
         return planLimits(limits, workspace.mode === 'in-place', limitSupport).imageBytes
       },
       reachRunning: reachStaged,
@@ -80,23 +83,29 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
 
 function otherHome(first: Owner, spec: SandboxSpec): OtherHome | undefined {
   const found = otherHomeOf(first.pid, spec)
-  // Afterwards: its number may be somebody else's by then.
+  // Checks this after the search, because another process can have the pid by then.
   return ownerState(first) === 'alive' ? found : undefined
 }
 
-/** They would share a control group. One that has no disk yet has an id that no other home can have. */
+/**
+ * Two sandboxes with the same id would share a control group. A sandbox without a disk is new, so no other home can
+ * have its id.
+ */
 async function requireNowhereElse(spec: SandboxSpec): Promise<void> {
   const { data, image } = instanceFolders(spec.folder)
   if (!existsSync(data) && !existsSync(image)) return
   const other = await findOtherHome(spec)
-  if (other !== undefined) throw runsInAnotherHome(spec, other)
+  if (other !== undefined) throw otherHomeError(spec, other)
 }
 
-/** Where root mounted it for bubblewrap: seen through bubblewrap's own process, which nothing inside can reach. */
+/**
+ * Returns the disk where root mounted it for bubblewrap. It is read through bubblewrap's own process, which nothing in
+ * the sandbox can reach.
+ */
 async function reachStaged(spec: SandboxSpec, running: InstanceHandle): Promise<AttachedDisk> {
   const { outer } = parseProcessHandle(running)
   const { data } = stagingFolders(instanceFolders(spec.folder).staged)
-  // Held by a descriptor of its own before it is looked at whose it is: a number may be somebody else's by then.
+  // Opens the folder before it checks the owner of the pid, because another process can have the pid by then.
   const folder = await open(`/proc/${outer.pid}/root${data}`, constants.O_RDONLY | constants.O_DIRECTORY)
   if (ownerState(outer) === 'alive')
     return { path: `/proc/self/fd/${folder.fd}`, close: () => folder.close() }

@@ -1,17 +1,20 @@
-/** How bubblewrap is told what a sandbox sees: programs read-only, one folder read-only, and nothing else of the host. */
+/**
+ * Builds the arguments that define what bubblewrap shows a command: programs and one folder, both read-only, and
+ * nothing else of the host.
+ */
 import { lstatSync, readlinkSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
 import type { ProjectFolder } from './workspace.ts'
 
-/** Where the workspace is inside, whatever it is called outside: paths of the host say who works on it. */
+/** The path of the workspace in the sandbox, whatever its path on the host. Host paths reveal the user's name. */
 export const WORKSPACE_INSIDE = '/workspace'
 
 const USER = 'sandbox'
 const HOME = '/home/sandbox'
 const ID = '1000'
 
-/** All that a program finds in its environment, with what its caller adds. */
+/** The whole environment of a program, besides what its caller adds. */
 const ENVIRONMENT_INSIDE: Readonly<Record<string, string>> = {
   PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin',
   HOME,
@@ -22,10 +25,10 @@ const ENVIRONMENT_INSIDE: Readonly<Record<string, string>> = {
   TMPDIR: '/tmp',
 }
 
-/** Programs and libraries. On most systems all but the first are links into it. */
+/** Programs and libraries. On most systems, all except the first are links into the first. */
 const PROGRAM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
 
-/** Of the host's /etc only what programs need to start, to check certificates and to tell the time. */
+/** The part of the host's /etc that programs need to start, to check certificates and to compute the local time. */
 const ETC = [
   '/etc/ld.so.cache',
   '/etc/ld.so.conf',
@@ -37,11 +40,11 @@ const ETC = [
   '/etc/pki/tls/certs',
 ]
 
-/** In memory, empty at first, gone with the command; each may hold this much. */
+/** File systems in memory. They start empty and end with the command. Each can hold `TMPFS_BYTES`. */
 export const WRITABLE_INSIDE: readonly string[] = ['/tmp', HOME, '/dev/shm']
 const TMPFS_BYTES = 256 * 1024 * 1024
 
-/** Written by us: who is who inside, so that no account of the host is named. */
+/** Returns files that Craik writes: the users in the sandbox, so that no account of the host is named. */
 export function ownEtc(user: string, home: string): readonly (readonly [string, string])[] {
   return [
     [
@@ -54,7 +57,7 @@ export function ownEtc(user: string, home: string): readonly (readonly [string, 
   ]
 }
 
-/** Namespaces of its own, the number it is known by inside, and no rights over any of it. */
+/** Separate namespaces, the user id in the sandbox, and no capabilities in them. */
 export function namespaceArguments(hostname: string, disableUserns: boolean): string[] {
   return [
     '--unshare-user',
@@ -76,12 +79,15 @@ export function namespaceArguments(hostname: string, disableUserns: boolean): st
   ]
 }
 
-/** The programs of this machine, and what they need of its settings. */
+/** The programs of this host, and the settings that they need. */
 export function systemArguments(): string[] {
   return [...PROGRAM_FOLDERS.flatMap(bindReadOnly), ...ETC.flatMap((path) => ['--ro-bind-try', path, path])]
 }
 
-/** For `--args`: every user of the machine may read the arguments of a process, nobody else what we write to it. */
+/**
+ * Formats variables for `--args`. Every user of the host can read the arguments of a process, but only the process
+ * reads this pipe.
+ */
 export function environmentArguments(environment: Readonly<Record<string, string>>): string {
   return Object.entries(environment)
     .map(([name, value]) => `--setenv\0${name}\0${value}\0`)
@@ -90,12 +96,15 @@ export function environmentArguments(environment: Readonly<Record<string, string
 
 export interface Invocation {
   readonly argv: readonly string[]
-  /** For descriptors 3 and up, in the order in which `argv` refers to them. */
+  /** The contents for descriptors 3 and up, in the order in which `argv` refers to them. */
   readonly inputs: readonly Buffer[]
 }
 
-/** The arguments for one command in a sandbox of its own. What becomes of it is told on the descriptor after the inputs. */
-export function invocation(
+/**
+ * Returns the arguments for one command in its own sandbox. bubblewrap reports its status on the descriptor after the
+ * inputs.
+ */
+export function buildCommandInvocation(
   bwrap: string,
   workspace: ProjectFolder | undefined,
   environment: Readonly<Record<string, string>>,
@@ -104,7 +113,7 @@ export function invocation(
 ): Invocation {
   const inputs: Buffer[] = []
   const descriptorOf = (content: Buffer | string): string => String(2 + inputs.push(Buffer.from(content)))
-  // The workspace of a single command may hold sockets of the host.
+  // The workspace of a single command can contain sockets of the host.
   const filter = seccompFilter({ unixSockets: false })
   if (filter === undefined) throw new CraikError('unavailable', `no system call filter for ${process.arch}`)
   const argv = [
@@ -115,7 +124,7 @@ export function invocation(
     descriptorOf(filter),
     ...systemArguments(),
     ...ownEtc(USER, HOME).flatMap(([path, content]) => ['--ro-bind-data', descriptorOf(content), path]),
-    // Where root could not give its identity up, settings of the kernel would be its to write.
+    // If root could not give up its identity, the command could otherwise write to the kernel's settings.
     '--proc',
     '/proc',
     '--remount-ro',
@@ -126,13 +135,13 @@ export function invocation(
     '--remount-ro',
     '/dev',
     ...workspaceArguments(workspace),
-    // The root itself is a tmpfs: what was made in it above is all that it ever holds.
+    // The root is a tmpfs. It never gets more than the entries made above.
     '--remount-ro',
     '/',
     '--clearenv',
     '--args',
     descriptorOf(environmentArguments({ ...ENVIRONMENT_INSIDE, ...environment })),
-    // After the last of the inputs: there it tells whether the command was ever started.
+    // The descriptor after the last input. There bubblewrap reports whether the command started.
     '--json-status-fd',
     String(3 + inputs.length),
     '--',
@@ -147,7 +156,7 @@ function bindReadOnly(path: string): string[] {
   return stats.isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path]
 }
 
-/** Covered folders get an empty file system over them, which cannot be written either. */
+/** Mounts an empty read-only file system over each covered folder. */
 function workspaceArguments(workspace: ProjectFolder | undefined): string[] {
   if (workspace === undefined) return ['--chdir', '/']
   return [

@@ -14,24 +14,24 @@ const LIMITS = { memoryBytes: 1024, processes: 7, cpuMillis: 250 }
 const readFileOf = (...names: readonly string[]) => readFileSync(test.path(...names), 'utf8')
 
 describe('control groups', () => {
-  it('of the first version are one for each controller that may be divided', () => {
+  it('of version 1 are separate for each usable controller', () => {
     mkdirSync(test.path('memory'))
     mkdirSync(test.path('pids'))
     const mounts = ['memory', 'pids', 'cpu']
       .map((name) => `30 24 0:26 / ${test.path(name)} rw - cgroup cgroup rw,${name}\n`)
       .join('')
     const found = probeCgroups(mounts)
-    // A folder of that name can be made anywhere in a plain file system, so only what was mounted is asked for.
+    // In a plain file system, `mkdir` succeeds for every controller, so this checks only those with a folder.
     expect(found.version).toBe(1)
     expect(found.parents.memory).toBe(test.path('memory/craik'))
     expect(found.parents.pids).toBe(test.path('pids/craik'))
   })
 
-  it('are none where nothing is mounted', () => {
+  it('are missing where nothing is mounted', () => {
     expect(probeCgroups('22 1 0:21 / /proc rw - proc proc rw\n')).toEqual({ version: 'none', parents: {} })
   })
 
-  it('of the first version hold what was asked for', () => {
+  it('of version 1 set the requested limits', () => {
     const parents = { memory: test.path('m'), pids: test.path('p'), cpu: test.path('c') }
     const group = new SandboxCgroup({ version: 1, parents }, 'sbx')
     group.create(LIMITS)
@@ -42,7 +42,7 @@ describe('control groups', () => {
     expect(group.joinFiles).toHaveLength(3)
   })
 
-  it('of the second version hold it in one folder, and tell what is used', () => {
+  it('of version 2 set the limits in one folder, and report the usage', () => {
     const parents = { memory: test.path('u'), pids: test.path('u'), cpu: test.path('u') }
     const group = new SandboxCgroup({ version: 2, parents }, 'sbx')
     mkdirSync(test.path('u/sbx'), { recursive: true })
@@ -61,7 +61,7 @@ describe('control groups', () => {
     expect(group.members()).toEqual([12, 13])
   })
 
-  it('of either version are frozen and thawed where they can be', async () => {
+  it('of either version are frozen and thawed where that is possible', async () => {
     const first = new SandboxCgroup({ version: 1, parents: { freezer: test.path('f') } }, 'sbx')
     expect(first.canFreeze).toBe(false)
     mkdirSync(test.path('f/sbx'), { recursive: true })
@@ -84,7 +84,7 @@ describe('control groups', () => {
     await none.thaw()
   })
 
-  it('tell nothing that cannot be seen', () => {
+  it('report nothing that cannot be measured', () => {
     const group = new SandboxCgroup({ version: 'none', parents: {} }, 'sbx')
     group.create(LIMITS)
     expect([group.observe(), group.members(), group.joinFiles]).toEqual([{}, [], []])

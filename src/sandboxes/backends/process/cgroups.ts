@@ -1,4 +1,7 @@
-/** Control groups of sandboxes: `craik/<id>` in each hierarchy where Craik may make one, of either version. */
+/**
+ * Manages the control groups of sandboxes: `craik/<id>` in each hierarchy where Craik can create one, of either
+ * version.
+ */
 import {
   accessSync,
   constants,
@@ -15,13 +18,13 @@ import { CraikError } from '../../../errors.ts'
 import type { LimitSpec, ObservedUse } from '../../backend.ts'
 
 type Controller = 'memory' | 'pids' | 'cpu' | 'cpuacct' | 'freezer'
-/** `freezer` is one of the first version; in the second every group can be frozen. */
+/** `freezer` is a controller only in version 1. In version 2, every group can be frozen. */
 const CONTROLLERS: readonly Controller[] = ['memory', 'pids', 'cpu', 'cpuacct', 'freezer']
 
-/** Where groups may be made. */
+/** Where Craik can create groups. */
 export interface Cgroups {
   readonly version: 1 | 2 | 'none'
-  /** For each controller, the folder in which a sandbox gets a group of its own. */
+  /** For each controller, the folder in which a sandbox gets its own group. */
   readonly parents: Readonly<Partial<Record<Controller, string>>>
 }
 
@@ -31,7 +34,7 @@ const REMOVE_PAUSE_MS = 20
 const FREEZE_DEADLINE_MS = 10_000
 const FREEZE_PAUSE_MS = 10
 
-/** What this process may use, found by making a group and removing it again. */
+/** Returns what this process can use. It tests that by creating a group and removing it. */
 export function probeCgroups(mounts = readFileSync('/proc/self/mountinfo', 'utf8')): Cgroups {
   const found = parseMountedControllers(mounts)
   const parents: Partial<Record<Controller, string>> = {}
@@ -43,12 +46,12 @@ export function probeCgroups(mounts = readFileSync('/proc/self/mountinfo', 'utf8
   const delegated = found.v2 && findDelegatedFolder(found.v2)
   if (delegated === undefined) return { version: 'none', parents: {} }
   const parent = join(delegated, 'craik')
-  const enabled = enable(delegated, parent)
+  const enabled = delegateControllers(delegated, parent)
   const use = CONTROLLERS.filter((controller) => enabled.has(controller))
   return { version: 2, parents: Object.fromEntries(use.map((controller) => [controller, parent])) }
 }
 
-/** Where each controller of the first version is mounted, and the second version. */
+/** Returns where each controller of version 1, and version 2, are mounted. */
 export function parseMountedControllers(mounts: string): {
   readonly v1: Map<string, string>
   readonly v2: string | undefined
@@ -76,7 +79,7 @@ function isUsable(root: string): boolean {
   }
 }
 
-/** Of the second version: the highest group above us that is ours to divide. */
+/** For version 2: returns the highest group above this process that it may divide. */
 function findDelegatedFolder(root: string): string | undefined {
   const own = /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1]
   if (own === undefined || own.split('/').includes('..')) return undefined
@@ -98,8 +101,8 @@ function mayWrite(path: string): boolean {
   }
 }
 
-/** Hands controllers down to the groups of sandboxes; those that arrive are the ones that hold. */
-function enable(delegated: string, parent: string): ReadonlySet<string> {
+/** Passes controllers to the groups of sandboxes. Returns those that arrived, because only they enforce limits. */
+function delegateControllers(delegated: string, parent: string): ReadonlySet<string> {
   try {
     mkdirSync(parent, { recursive: true })
     for (const folder of [delegated, parent])
@@ -111,7 +114,7 @@ function enable(delegated: string, parent: string): ReadonlySet<string> {
   }
 }
 
-/** The group of one sandbox, as far as there are hierarchies for it. */
+/** The groups of one sandbox, in the hierarchies that exist. */
 export class SandboxCgroup {
   readonly #version: Cgroups['version']
   readonly #folders: Readonly<Partial<Record<Controller, string>>>
@@ -123,12 +126,12 @@ export class SandboxCgroup {
     )
   }
 
-  /** Each once: in the second version all controllers share one. */
+  /** Each folder once, because in version 2 all controllers share one. */
   get #all(): string[] {
     return [...new Set(Object.values(this.#folders))]
   }
 
-  /** A process that writes its number to these files, and all that it starts, is in the group. */
+  /** A process that writes its pid to these files is in the group, and so is everything that it starts. */
   get joinFiles(): string[] {
     return this.#all.map((folder) => join(folder, 'cgroup.procs'))
   }
@@ -142,7 +145,7 @@ export class SandboxCgroup {
         join(memory, isFirst ? 'memory.limit_in_bytes' : 'memory.max'),
         String(limits.memoryBytes),
       )
-      // Swap counts too; where the kernel does not count it, there is no such file.
+      // Swap counts too. If the kernel does not count swap, this file does not exist.
       if (isFirst)
         attempt(() => writeExisting(join(memory, 'memory.memsw.limit_in_bytes'), limits.memoryBytes))
       else attempt(() => writeExisting(join(memory, 'memory.swap.max'), 0))
@@ -159,12 +162,12 @@ export class SandboxCgroup {
   observe(): ObservedUse {
     const { memory = '', pids = '', cpuacct = '', cpu = '' } = this.#folders
     const isFirst = this.#version === 1
-    const memoryBytes = numberIn(join(memory, isFirst ? 'memory.usage_in_bytes' : 'memory.current'))
-    const processes = numberIn(join(pids, 'pids.current'))
-    const kills = field(join(memory, isFirst ? 'memory.oom_control' : 'memory.events'), 'oom_kill')
+    const memoryBytes = readNumber(join(memory, isFirst ? 'memory.usage_in_bytes' : 'memory.current'))
+    const processes = readNumber(join(pids, 'pids.current'))
+    const kills = readField(join(memory, isFirst ? 'memory.oom_control' : 'memory.events'), 'oom_kill')
     const cpuMs = isFirst
-      ? divide(numberIn(join(cpuacct, 'cpuacct.usage')), 1e6)
-      : divide(field(join(cpu, 'cpu.stat'), 'usage_usec'), 1e3)
+      ? divide(readNumber(join(cpuacct, 'cpuacct.usage')), 1e6)
+      : divide(readField(join(cpu, 'cpu.stat'), 'usage_usec'), 1e3)
     return {
       ...(memoryBytes !== undefined && { memoryBytes }),
       ...(processes !== undefined && { processes }),
@@ -173,13 +176,13 @@ export class SandboxCgroup {
     }
   }
 
-  /** Whether what runs in it can be made to stand still. */
+  /** Whether the processes in the group can be frozen. */
   get canFreeze(): boolean {
     const { path } = this.#freezing('THAWED', '0')
     return path !== undefined && existsSync(path)
   }
 
-  /** Done when everything in it stands still. */
+  /** Resolves when every process in the group is frozen. */
   async freeze(): Promise<void> {
     await this.#set('FROZEN', '1')
   }
@@ -192,7 +195,7 @@ export class SandboxCgroup {
     const { path, value, isReached } = this.#freezing(first, second)
     if (path === undefined || !existsSync(path)) return
     const endsMs = performance.now() + FREEZE_DEADLINE_MS
-    // In the first version it may stay half-way until it is told once more.
+    // Version 1 can stop half-way until the state is written again.
     for (;;) {
       attempt(() => writeExisting(path, value))
       if (isReached() || !existsSync(path)) return
@@ -206,21 +209,21 @@ export class SandboxCgroup {
     if (this.#version === 1) {
       const { freezer } = this.#folders
       const path = freezer && join(freezer, 'freezer.state')
-      return { path, value: first, isReached: () => readIfThere(path ?? '') === first }
+      return { path, value: first, isReached: () => readIfExists(path ?? '') === first }
     }
     const folder = this.#version === 2 ? this.#all[0] : undefined
     const path = folder && join(folder, 'cgroup.freeze')
-    const isReached = () => field(join(folder ?? '', 'cgroup.events'), 'frozen') === Number(second)
+    const isReached = () => readField(join(folder ?? '', 'cgroup.events'), 'frozen') === Number(second)
     return { path, value: second, isReached }
   }
 
-  /** Everything in it, by the numbers of this pid namespace. */
+  /** Returns the pids of all processes in the group, in this pid namespace. */
   members(): number[] {
-    const lines = this.joinFiles.flatMap((file) => readIfThere(file).split('\n'))
+    const lines = this.joinFiles.flatMap((file) => readIfExists(file).split('\n'))
     return [...new Set(lines.filter(Boolean).map(Number))].filter((pid) => pid > 0)
   }
 
-  /** The kernel may take a moment to let go of a group whose last process ended. */
+  /** The kernel can take a moment to release a group after its last process exited. */
   async remove(): Promise<void> {
     const endsMs = performance.now() + REMOVE_DEADLINE_MS
     for (const folder of this.#all) {
@@ -248,7 +251,7 @@ function attempt(action: () => void): void {
   try {
     action()
   } catch {
-    // Not offered here; what is reported does not rest on it.
+    // The kernel does not offer this. Reported values do not depend on it.
   }
 }
 
@@ -256,7 +259,7 @@ function read(path: string): string {
   return readFileSync(path, 'utf8').trim()
 }
 
-function readIfThere(path: string): string {
+function readIfExists(path: string): string {
   try {
     return read(path)
   } catch {
@@ -264,13 +267,13 @@ function readIfThere(path: string): string {
   }
 }
 
-function numberIn(path: string): number | undefined {
-  const text = readIfThere(path)
+function readNumber(path: string): number | undefined {
+  const text = readIfExists(path)
   return /^\d{1,20}$/.test(text) ? Number(text) : undefined
 }
 
-function field(path: string, name: string): number | undefined {
-  const found = readIfThere(path)
+function readField(path: string, name: string): number | undefined {
+  const found = readIfExists(path)
     .split('\n')
     .find((line) => line.startsWith(`${name} `))
   return found === undefined ? undefined : Number(found.slice(name.length + 1))

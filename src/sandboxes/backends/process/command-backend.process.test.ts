@@ -14,7 +14,7 @@ afterEach(() => test[Symbol.dispose]())
 const backendWith = (PATH: string | undefined) =>
   processCommands({ craikHome: test.path('home'), environment: { PATH } })
 
-/** Something that answers to its name; the folder it lies in. */
+/** Writes a fake `bwrap` with this script. Returns its folder. */
 function standIn(script: string): string {
   mkdirSync(test.path('bin'), { recursive: true })
   writeFileSync(test.path('bin/bwrap'), `#!/bin/sh\n${script}\n`)
@@ -22,15 +22,15 @@ function standIn(script: string): string {
   return test.path('bin')
 }
 
-/** Says what bubblewrap says, and runs the command as it is. */
+/** A fake that prints what bubblewrap prints and runs the command without isolation. */
 const PRETENDER = `
 [ "$1" = --version ] && echo 'bubblewrap 0.8.0' && exit
 echo ran >> "$0.ran"
 while [ "$1" != -- ]; do shift; done; shift
 exec "$@"`
 
-describe('looking for bubblewrap', () => {
-  it('finds the one that works here, with its version', async () => {
+describe('the search for bubblewrap', () => {
+  it('finds one that works on this host, with its version', async () => {
     expect(await backendWith(process.env.PATH).probe()).toEqual({
       isolation: 'process',
       version: expect.stringMatching(/^bubblewrap \d+\.\d+/),
@@ -38,7 +38,7 @@ describe('looking for bubblewrap', () => {
   })
 
   it.each([undefined, '', '/nonexistent', 'bin:.'])(
-    'reaches nothing by the path %j, and says what to install',
+    'finds nothing on the path %j and reports what to install',
     async (path) => {
       standIn('exit 0')
       expect(await backendWith(path).probe()).toEqual({
@@ -49,7 +49,7 @@ describe('looking for bubblewrap', () => {
     },
   )
 
-  it('never runs one that a project put on the path, before the system’s or alone', async () => {
+  it('never runs one that a project put on the path, neither before the system’s nor alone', async () => {
     const folder = standIn(PRETENDER)
     const first = await backendWith(`${folder}:${process.env.PATH}`).probe()
     expect(first).toEqual(await backendWith(process.env.PATH).probe())
@@ -62,8 +62,8 @@ describe('looking for bubblewrap', () => {
   })
 })
 
-describe('what is called bubblewrap', () => {
-  it('is not believed where it cannot make namespaces', async () => {
+describe('a program called bubblewrap', () => {
+  it('is not trusted if it cannot create namespaces', async () => {
     const complaint = 'bwrap: No permissions to create new namespace'
     const folder = standIn(
       `[ "$1" = --version ] && echo bubblewrap 0.9.0 && exit; echo "${complaint}" >&2; exit 1`,
@@ -74,14 +74,14 @@ describe('what is called bubblewrap', () => {
     })
   })
 
-  it('is not believed when it runs the command and isolates nothing', async () => {
+  it('is not trusted if it runs the command without isolation', async () => {
     const folder = standIn(PRETENDER)
     const found = await probeBubblewrap(`${folder}/bwrap`)
     expect(existsSync(`${folder}/bwrap.ran`)).toBe(true)
     expect(found).not.toHaveProperty('bubblewrap')
   })
 
-  it('is not believed either when it also reports as bubblewrap would', async () => {
+  it('is not trusted even if it also reports the status as bubblewrap would', async () => {
     const folder = standIn(
       PRETENDER.replace('exec "$@"', `"$@"; code=$?; echo '{ "exit-code": 0 }' >&9; exit $code`),
     )
@@ -91,7 +91,7 @@ describe('what is called bubblewrap', () => {
   })
 
   it.each(['echo hello', 'exit 0', 'echo a bubblewrap 0.8.0 of sorts', 'echo bubblewrap'])(
-    'is refused when it is something else: %s',
+    'is refused if its version cannot be read: %s',
     async (script) => {
       expect(await probeBubblewrap(`${standIn(script)}/bwrap`)).toMatchObject({
         reason: 'cannot read the version of bubblewrap',
@@ -100,8 +100,8 @@ describe('what is called bubblewrap', () => {
   )
 })
 
-describe('making a place', () => {
-  it('never gives a weaker isolation than the one that was asked for', async () => {
+describe('creating a sandbox', () => {
+  it('never gives a weaker isolation than requested', async () => {
     const workspace = test.path('project')
     await expect(backendWith('').create({ isolation: 'process', workspace })).rejects.toMatchObject({
       code: 'unavailable',
@@ -112,17 +112,20 @@ describe('making a place', () => {
     ).rejects.toMatchObject({ code: 'unavailable' })
   })
 
-  it('needs nothing for isolation none', async () => {
+  it('needs no program for isolation none', async () => {
     const place = await backendWith('').create({ isolation: 'none', workspace: test.path('project') })
     expect(place.isolation).toBe('none')
   })
 
-  it.each(['process', 'none'] as const)('with isolation %s is refused behind a link', async (isolation) => {
-    symlinkSync(test.path('project'), test.path('link'))
-    mkdirSync(test.path('project/deep'))
-    for (const workspace of [test.path('link'), test.path('link/deep')])
-      await expect(backendWith(process.env.PATH).create({ isolation, workspace })).rejects.toThrow(
-        'the workspace is behind a symbolic link',
-      )
-  })
+  it.each(['process', 'none'] as const)(
+    'with isolation %s refuses a workspace behind a link',
+    async (isolation) => {
+      symlinkSync(test.path('project'), test.path('link'))
+      mkdirSync(test.path('project/deep'))
+      for (const workspace of [test.path('link'), test.path('link/deep')])
+        await expect(backendWith(process.env.PATH).create({ isolation, workspace })).rejects.toThrow(
+          'the workspace is behind a symbolic link',
+        )
+    },
+  )
 })

@@ -1,18 +1,26 @@
-/** Commands on this machine: in namespaces of their own by bubblewrap, or, when that is asked for by name, in none. */
+/**
+ * Runs commands on this host: each in its own namespaces by bubblewrap, or, if requested by name, without isolation.
+ */
 import { CraikError } from '../../../errors.ts'
 import { type RunResult, runChild } from '../../../lib/child.ts'
 import type { Availability } from '../../backend.ts'
 import type { CommandBackend, CommandSandbox, CommandSpec, ExecOptions } from '../../command-backend.ts'
 import { requireResolved } from '../../workspace-path.ts'
-import { invocation } from './bubblewrap.ts'
-import { type Bubblewrap, type FoundBubblewrap, findBubblewrap, NOBODY, prove } from './find-bubblewrap.ts'
+import { buildCommandInvocation } from './bubblewrap.ts'
+import {
+  type Bubblewrap,
+  type FoundBubblewrap,
+  findBubblewrap,
+  NOBODY,
+  testIsolation,
+} from './find-bubblewrap.ts'
 import { runInside, type User } from './run-inside.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 
 export interface ProcessBackendOptions {
-  /** Craik's own home: no sandbox sees it. */
+  /** The Craik home. No sandbox can see it. */
   readonly craikHome: string
-  /** Of PATH in it only folders of the system are searched for bubblewrap. HOME is never a workspace. */
+  /** Craik searches only the system folders of its PATH for bubblewrap. Its HOME is never a workspace. */
   readonly environment: NodeJS.ProcessEnv
 }
 
@@ -49,7 +57,7 @@ export function processCommands({ craikHome, environment }: ProcessBackendOption
 
 type Exec = (options: ExecOptions) => Promise<RunResult>
 
-/** Ends what still runs when it is destroyed; between commands there is nothing to hold. */
+/** Creates a sandbox whose `destroy` ends the commands that still run. Between commands nothing exists to remove. */
 function sandboxOf(about: Pick<CommandSandbox, 'isolation' | 'hostUid'>, exec: Exec): CommandSandbox {
   const running = new Set<AbortController>()
   const destroy = async () => {
@@ -75,29 +83,31 @@ function sandboxOf(about: Pick<CommandSandbox, 'isolation' | 'hostUid'>, exec: E
 }
 
 /**
- * The host itself, with the workspace as working folder. What runs here ends with us only if we get to end it: after a
- * SIGKILL it lives on, because nothing that an ordinary user has on every system ends all that a program started.
+ * Runs commands directly on the host, with the workspace as working folder. They end with Craik only if Craik can end
+ * them. After a SIGKILL of Craik they continue, because no tool that every system gives an ordinary user can end
+ * everything that a program started.
  */
 function hostSandbox(workspace: string): CommandSandbox {
   requireResolved(workspace)
   return sandboxOf({ isolation: 'none' }, (options) => runChild({ ...options, cwd: workspace }))
 }
 
-/** Every command gets namespaces of its own, which end with it. */
+/** Runs each command in its own namespaces, which end with the command. */
 function isolatedSandbox(bubblewrap: Bubblewrap, workspace: Workspace, user: User): CommandSandbox {
   const hostUid = user?.uid ?? process.getuid?.()
   return sandboxOf({ isolation: 'process', ...(hostUid !== undefined && { hostUid }) }, async (options) => {
-    const made = invocation(bubblewrap.path, workspace, options.env, options.argv, bubblewrap)
+    const made = buildCommandInvocation(bubblewrap.path, workspace, options.env, options.argv, bubblewrap)
     return runInside(made, user, options)
   })
 }
 
 /**
- * bubblewrap as root is still the host's root underneath: it could read what only root may, once it is shown. So root
- * gives its identity up first, unless the workspace, or bubblewrap itself, cannot be reached without it.
+ * Chooses the user that runs bubblewrap. When root runs it, the sandbox is still the host's root underneath, and could
+ * read mounted files that only root may read. So root gives up its identity, unless the workspace or bubblewrap is
+ * unreachable without it.
  */
 async function chooseUser(bubblewrap: Bubblewrap, workspace: Workspace): Promise<User> {
   if (process.getuid?.() !== 0) return undefined
-  const fault = await prove(bubblewrap, workspace, NOBODY)
+  const fault = await testIsolation(bubblewrap, workspace, NOBODY)
   return fault === undefined ? NOBODY : undefined
 }

@@ -1,13 +1,13 @@
-/** Reaching the processes inside a sandbox from outside. */
+/** Finds and signals the processes of a sandbox from the host. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /**
- * Signals everything below a process, but not it: bubblewrap itself would die of the signal and take the sandbox
- * with it before a program could tidy up.
+ * Signals all descendants of a process, but not the process. bubblewrap would die of the signal and end the sandbox
+ * before a program could clean up.
  */
 export function signalDescendants(pid: number, signal: NodeJS.Signals): void {
   for (const child of childrenOf(pid)) {
-    // Its children first: a parent that ends takes the way to them away.
+    // Its children come first, because they cannot be found after their parent exits.
     signalDescendants(child, signal)
     try {
       process.kill(child, signal)
@@ -18,7 +18,10 @@ export function signalDescendants(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Each thread has children of its own; one that ends meanwhile hides only those, which its process takes over. */
+/**
+ * Each thread has its own children. If a thread exits meanwhile, only its children are missing, and another thread of
+ * the process adopts them.
+ */
 export function childrenOf(pid: number): number[] {
   return threadsOf(pid).flatMap((thread) => readChildren(`/proc/${pid}/task/${thread}/children`))
 }

@@ -1,4 +1,7 @@
-/** A sandbox's disk as a file system of its own in a file: it is full when it is full, and takes what it holds. */
+/**
+ * Creates sandbox disks that are file systems in a file. Such a disk has a fixed size, and the file uses only the space
+ * of its content.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises'
@@ -14,7 +17,7 @@ const MKFS_DEADLINE_MS = 60_000
 const TRIAL_BYTES = 8 * 1024 * 1024
 export const MIN_IMAGE_BYTES = 16 * 1024 * 1024
 
-/** Makes the file system with the folder's content, owners included. The file is as large as what it holds. */
+/** Creates the file system with the folder's content and owners. The file uses only as much space as its content. */
 export async function makeDiskImage(path: string, bytes: number, content: string): Promise<void> {
   const mkfs = findSystemProgram('mke2fs', SYSTEM_PATH)
   if (mkfs === undefined)
@@ -27,7 +30,8 @@ export async function makeDiskImage(path: string, bytes: number, content: string
   } finally {
     await file.close()
   }
-  // Tables stay as empty as the file is: the kernel need not write them, so that a large disk is as quick as a small one.
+  // The tables stay unwritten, because the new file reads as zeros. A large disk is therefore created as quickly as a
+  // small one.
   const options = ['-t', 'ext4', '-q', '-F', '-m', '0', '-d', content, '-E', LAZY]
   try {
     await run(mkfs, [...options, path], { timeout: MKFS_DEADLINE_MS, env: { PATH: SYSTEM_PATH } })
@@ -36,13 +40,16 @@ export async function makeDiskImage(path: string, bytes: number, content: string
   }
 }
 
-/** What the image takes on the host. */
-export async function imageUse(path: string): Promise<number | undefined> {
+/** Returns the space that the image uses on the host. */
+export async function measureImage(path: string): Promise<number | undefined> {
   const found = await stat(path).catch(() => undefined)
   return found && found.blocks * 512
 }
 
-/** Whether this process can make and mount one: tried, in a mount namespace that ends with the trial. */
+/**
+ * Returns whether this process can create and mount an image. It tries both, in a mount namespace that ends with the
+ * trial.
+ */
 export async function canMountImages(craikHome: string): Promise<boolean> {
   const unshare = findSystemProgram('unshare', SYSTEM_PATH)
   const sh = findSystemProgram('sh', SYSTEM_PATH)

@@ -1,11 +1,11 @@
-/** Whether a bubblewrap does here what sandboxes rest on: it is run, and what it made is looked at from inside. */
+/** Checks whether bubblewrap works on this host: runs it, and inspects the sandbox from a program in it. */
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { RunResult } from '../../../lib/child.ts'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
-import { type Invocation, invocation } from './bubblewrap.ts'
-import { faultIn, PROOF_COMMAND, readOwnNamespaces } from './isolation-probe.ts'
+import { buildCommandInvocation, type Invocation } from './bubblewrap.ts'
+import { findReportFault, PROBE_COMMAND, readOwnNamespaces } from './isolation-probe.ts'
 import { runInside, type User } from './run-inside.ts'
 import { readUsernsFix } from './userns.ts'
 import type { ProjectFolder } from './workspace.ts'
@@ -13,10 +13,10 @@ import type { ProjectFolder } from './workspace.ts'
 const TIMEOUT_MS = 10_000
 const INSTALL = 'apt-get install bubblewrap'
 
-/** Stands for a workspace until there is one: a folder that every machine has, and that nothing could harm. */
-const ANY_FOLDER: ProjectFolder = { folder: '/usr', covered: [] }
+/** Replaces the workspace in the test: a folder that exists on every host and that needs no protection. */
+const TEST_WORKSPACE: ProjectFolder = { folder: '/usr', covered: [] }
 
-/** Owns nothing, may do nothing. */
+/** A user that owns nothing and has no rights. */
 export const NOBODY = { uid: 65534, gid: 65534 }
 
 export interface Bubblewrap {
@@ -29,7 +29,7 @@ export type FoundBubblewrap =
   | { readonly bubblewrap: Bubblewrap }
   | { readonly reason: string; readonly fix: string }
 
-/** The system's own, examined; or why there is none, and what would help. */
+/** Returns the system's own bubblewrap after a test, or why it is not usable and what would help. */
 export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<FoundBubblewrap> {
   if (seccompFilter({ unixSockets: true }) === undefined) {
     return {
@@ -48,40 +48,43 @@ export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<Fo
   return { reason, fix: INSTALL }
 }
 
-/** The same for sandboxes that live on: root never runs them as itself, so it is proved for somebody without rights. */
-export async function findSandboxPrograms(environment: NodeJS.ProcessEnv): Promise<FoundBubblewrap> {
+/**
+ * Does the same for sandboxes that continue to run. Root never runs those as root, so this tests bubblewrap as a user
+ * without rights.
+ */
+export async function findBubblewrapForSandboxes(environment: NodeJS.ProcessEnv): Promise<FoundBubblewrap> {
   const found = await findBubblewrap(environment)
   if (!('bubblewrap' in found) || process.getuid?.() !== 0) return found
   const { bubblewrap } = found
-  const fault = await prove(bubblewrap, ANY_FOLDER, NOBODY)
+  const fault = await testIsolation(bubblewrap, TEST_WORKSPACE, NOBODY)
   if (fault === undefined) return found
   const reason = `bubblewrap ${bubblewrap.version} cannot isolate ordinary users here: ${fault}`
   return { reason, fix: readUsernsFix() }
 }
 
-/** Finding it is not enough: many systems forbid what it needs, and another program may have its name. */
+/** Finding the program is not enough: many systems forbid what it needs, and another program can have its name. */
 export async function probeBubblewrap(path: string): Promise<FoundBubblewrap> {
   const { out } = await collect({ argv: [path, '--version'], inputs: [] }, undefined)
   const [, version, major, minor] = /^bubblewrap ((\d+)\.(\d+)[.\d]*)\n$/.exec(out) ?? []
   if (version === undefined) return { reason: 'cannot read the version of bubblewrap', fix: INSTALL }
   const bubblewrap = { path, version, disableUserns: Number(major) > 0 || Number(minor) >= 8 }
-  const fault = await prove(bubblewrap, ANY_FOLDER, undefined)
+  const fault = await testIsolation(bubblewrap, TEST_WORKSPACE, undefined)
   if (fault === undefined) return { bubblewrap }
   return { reason: `bubblewrap ${version} cannot isolate here: ${fault}`, fix: readUsernsFix() }
 }
 
-/** What is wrong with the sandboxes that it makes; undefined when they hold what they promise. */
-export async function prove(
+/** Returns what is wrong with the sandboxes that it creates. `undefined` when their isolation is complete. */
+export async function testIsolation(
   bubblewrap: Bubblewrap,
   workspace: ProjectFolder,
   user: User,
 ): Promise<string | undefined> {
-  const made = invocation(bubblewrap.path, workspace, {}, PROOF_COMMAND, bubblewrap)
+  const made = buildCommandInvocation(bubblewrap.path, workspace, {}, PROBE_COMMAND, bubblewrap)
   const { run, out } = await collect(made, user)
   if (run.end === 'not_started') return run.message
   if (run.end !== 'exited') return `the test program did not finish (${run.end})`
   if (run.exitCode !== 0) return `the test program failed (exit code ${run.exitCode})`
-  return faultIn(out, readOwnNamespaces())
+  return findReportFault(out, readOwnNamespaces())
 }
 
 async function collect(
@@ -90,7 +93,7 @@ async function collect(
 ): Promise<{ readonly run: RunResult; readonly out: string }> {
   let out = ''
   const run = await runInside(made, user, {
-    argv: PROOF_COMMAND,
+    argv: PROBE_COMMAND,
     env: {},
     timeoutMs: TIMEOUT_MS,
     maxOutputBytes: 256 * 1024,

@@ -1,4 +1,4 @@
-/** The disks of sandboxes in folders of the host, whichever backend shows them: archived, made anew, exchanged. */
+/** Manages sandbox disks in host folders, for every backend: archives, creates and exchanges them. */
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -14,13 +14,13 @@ import { makeDiskImage } from './disk-image.ts'
 import { diskFolders, instanceFolders, writeDisk } from './instance-folders.ts'
 import { syncFileSystem } from './sync-file-system.ts'
 
-/** What is different from one backend to another. */
+/** The differences between backends. */
 export interface DiskDeps {
-  /** Whose the files are; undefined: whoever runs Craik. */
+  /** Returns the owner of the files. `undefined` means the user who runs Craik. */
   ownerOf(spec: SandboxSpec): HostUser | undefined
-  /** The size of the file system that the disk is to be; undefined: a plain folder. */
+  /** Returns the size of the disk's file system. `undefined` means a plain folder. */
   imageBytesOf(spec: SandboxSpec): Promise<number | undefined>
-  /** Where the disk of a place that runs is reached, when it is a file system. */
+  /** Returns where to reach the disk of a running instance when it is a file system. */
   reachRunning(spec: SandboxSpec, running: InstanceHandle): Promise<AttachedDisk>
 }
 
@@ -71,14 +71,14 @@ export function folderDisks(deps: DiskDeps): SandboxDisks {
       await removeAll(spec, 'next')
     },
 
-    async settle(spec) {
+    async keepCurrent(spec) {
       await removeAll(spec, 'before')
       await removeAll(spec, 'next')
     },
   }
 }
 
-/** A disk is one or the other; the folder of an image is only where it is mounted. */
+/** A disk is either an image or a folder. The folder of an image is only its mount point. */
 function namesOf({ folder }: SandboxSpec) {
   const { data, image } = instanceFolders(folder)
   return [image, data].map((disk) => ({ disk, next: `${disk}.next`, before: `${disk}.before` }))
@@ -154,7 +154,7 @@ function unpackHome(
   { limits, signal }: WriteDiskOptions,
 ): Promise<UnpackReport> {
   return unpackInto(diskFolders(disk).home, archive, limits, signal, {
-    shownAs: 'the disk of the sandbox',
+    displayName: 'the disk of the sandbox',
     asDisk: owner === undefined ? {} : { owner },
   })
 }

@@ -1,19 +1,19 @@
-/** A folder held open, so that what is in it is reached through it, whatever becomes of its name. */
+/** Opens a folder and reaches its content through the descriptor, so that a renamed or replaced folder does no harm. */
 import { closeSync, constants, openSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 
 export interface FolderHandle extends Disposable {
-  /** The name of something in it, without following anything. */
+  /** Returns the path of an entry of the folder. Follows no link on the way to it. */
   at(name: string): string
   readonly descriptor: number
 }
 
-/** For all that is opened where somebody else may write: a pipe put there is not waited for, a link not followed. */
-export const OPEN_HERE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+/** For everything that Craik opens where others can write. It does not wait for a pipe and does not follow a link. */
+export const OPEN_UNTRUSTED = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 export function openFolder(path: string): FolderHandle {
   try {
-    const descriptor = openSync(path, OPEN_HERE | constants.O_DIRECTORY)
+    const descriptor = openSync(path, OPEN_UNTRUSTED | constants.O_DIRECTORY)
     return {
       descriptor,
       at: (name) => `/proc/self/fd/${descriptor}/${name}`,

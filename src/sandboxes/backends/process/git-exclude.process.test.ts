@@ -26,13 +26,13 @@ afterEach(() => test[Symbol.dispose]())
 
 const write = () => writeExclude(['.mcp.json', '.git/hooks'], test.path('project'), test.path('written'))
 
-describe('what git inside overlooks', () => {
-  it('is what the workspace overlooks already, and the names that were taken', () => {
+describe('the exclude file for git in a sandbox', () => {
+  it('contains the workspace’s own patterns and the protected names that Craik created', () => {
     expect(write()).toBe(true)
     expect(readFileSync(test.path('written'), 'utf8')).toBe('*.o\n\n/.mcp.json\n/.git/hooks\n')
   })
 
-  it('is not changed where there is no repository, or one without such a file', () => {
+  it('is not written without a repository, or for a repository without such a file', () => {
     rmSync(exclude)
     expect(write()).toBe(false)
     rmSync(test.path('project/.git'), { recursive: true })

@@ -1,11 +1,17 @@
-/** What git inside a sandbox is to overlook in a workspace in place: what it says already, and the names that were taken. */
+/**
+ * Writes git's exclude file for a sandbox in place: the workspace's own patterns, and the protected names that Craik
+ * created.
+ */
 import { chmodSync, closeSync, fstatSync, openSync, readSync, writeFileSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
-import { OPEN_HERE, openFolder } from './folder-handle.ts'
+import { OPEN_UNTRUSTED, openFolder } from './folder-handle.ts'
 
 const MAX_BYTES = 1024 * 1024
 
-/** Writes it to `path`. False where the workspace has no such file to be mounted over, or one that is not its owner's. */
+/**
+ * Writes the exclude file to `path`. Returns false when the workspace has no such file to mount over, or when the file
+ * has another owner than the workspace.
+ */
 export function writeExclude(taken: readonly string[], workspace: string, path: string): boolean {
   try {
     using root = openFolder(workspace)
@@ -18,15 +24,17 @@ export function writeExclude(taken: readonly string[], workspace: string, path: 
     chmodSync(path, 0o644)
     return true
   } catch (error) {
-    // No repository, or none that keeps such a file.
+    // The workspace has no repository, or one without such a file.
     if (error instanceof CraikError || (error as NodeJS.ErrnoException).code === 'ENOENT') return false
     throw error
   }
 }
 
-/** Root reads everything, so a second name of a file that its owner keeps to himself would be shown inside. */
+/**
+ * Root can read every file. A hard link to a file that its owner keeps private would therefore appear in the sandbox.
+ */
 function readOwn(path: string, uid: number): Buffer | undefined {
-  const descriptor = openSync(path, OPEN_HERE)
+  const descriptor = openSync(path, OPEN_UNTRUSTED)
   try {
     const stats = fstatSync(descriptor)
     if (!stats.isFile() || stats.uid !== uid || stats.nlink !== 1 || stats.size > MAX_BYTES) return undefined

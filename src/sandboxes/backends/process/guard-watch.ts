@@ -1,21 +1,21 @@
 /**
- * Sees when a protected name of a workspace in place is protected no more. What is mounted over a name goes when that name
- * is given to something else on the host: git, editors and package managers replace their files by renaming. Nobody
- * outside can put it back, and from then on it can be written inside, so the place is to end.
+ * Detects when a protected name of a workspace in place is no longer protected. A mount over a name disappears when the
+ * name gets another file on the host. Git, editors and package managers replace files by renaming. The host cannot
+ * restore the mount. From then on the sandbox can write to the name, so the instance must end.
  */
 import { readFileSync } from 'node:fs'
 import { INSIDE } from '../../../sidecar/protocol.ts'
-import { readGuardedNames } from './workspace-guard.ts'
+import { readMountedNames } from './workspace-guard.ts'
 
 const POLL_MS = 250
 
-/** Ends the place, and tries again until it has ended. `pid` is one that lives in it. */
+/** Ends the instance, and retries until it has ended. `pid` is a process of the instance. */
 export function watchGuards(
   pid: number,
   sandboxFolder: string,
   end: (why: string) => Promise<void>,
 ): Disposable {
-  const names = readGuardedNames(sandboxFolder)
+  const names = readMountedNames(sandboxFolder)
   let isEnding = false
   const timer = setInterval(() => {
     if (isEnding) return
@@ -24,7 +24,7 @@ export function watchGuards(
     isEnding = true
     const why = `${lost} in its workspace was replaced on the host, and the sandbox could then write to it: check it before you use it`
     void end(why)
-      // What holds it may not answer just now.
+      // The kernel or a container engine must end the instance, and may not respond at this moment.
       .catch(() => {})
       .finally(() => {
         isEnding = false
@@ -34,7 +34,7 @@ export function watchGuards(
   return { [Symbol.dispose]: () => clearInterval(timer) }
 }
 
-/** Undefined also where the workspace itself is not seen: that is nobody of this place any more. */
+/** Also returns `undefined` when the workspace itself is not mounted: then the process is not of this instance. */
 function findUnmounted(names: readonly string[], points: ReadonlySet<string>): string | undefined {
   if (!points.has(INSIDE.workspace)) return undefined
   return names.find((name) => !points.has(`${INSIDE.workspace}/${name}`))

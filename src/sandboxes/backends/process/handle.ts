@@ -1,4 +1,4 @@
-/** What a later process needs to find a sandbox of this backend again. */
+/** Formats and parses what a later process needs to find a sandbox of this backend again. */
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
 import type { Owner } from '../../../lib/owner.ts'
@@ -12,7 +12,7 @@ const handleSchema = z.strictObject({
   pidNamespace: z.string(),
   innerPid: pid,
   innerStartedAt: z.string(),
-  /** bubblewrap itself; where there is no isolation, the sidecar again. */
+  /** The process of bubblewrap. Without isolation it is the sidecar again. */
   outerPid: pid,
   outerStartedAt: z.string(),
   hostUid: z.number().int().nonnegative(),

@@ -1,4 +1,6 @@
-/** Isolation `none`: the sidecar runs on the host itself, as whoever runs Craik, and nothing confines it. */
+/**
+ * Runs sandboxes with isolation `none`: the sidecar runs on the host as the user who runs Craik, without restrictions.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -20,10 +22,10 @@ import {
   withDescendants,
 } from './instance-processes.ts'
 import { sidecarCommand } from './launch-arguments.ts'
-import { INHERITED_MARKER, listen } from './launch-process.ts'
+import { captureErrorOutput, INHERITED_MARKER } from './launch-process.ts'
 import { reportUnlimited } from './resource-limits.ts'
 
-/** Its jobs are asked to end, and have two seconds for it. */
+/** The sidecar asks its jobs to end and gives them two seconds (`GRACE_MS` in its job.ts). */
 const TERM_GRACE_MS = 3000
 const MAX_SOCKET_PATH_BYTES = 107
 
@@ -44,7 +46,7 @@ export async function startOnHost(
     stdio: ['ignore', 'ignore', 'pipe'],
     detached: true,
   })
-  const complaint = listen(child)
+  const complaint = captureErrorOutput(child)
   try {
     await once(child, 'spawn')
   } catch (cause) {
@@ -59,13 +61,13 @@ export async function startOnHost(
     hostUid: process.getuid?.() ?? 0,
     limits: reportUnlimited(spec.limits),
   }
-  return hostInstance(handle, spec, { child, complaint })
+  return hostInstance(handle, spec, { child, errorOutput: complaint })
 }
 
 export function hostInstance(
   handle: ProcessHandle,
   spec: SandboxSpec,
-  started: Pick<Parameters<typeof createInstance>[0], 'child' | 'complaint'> = {},
+  started: Pick<Parameters<typeof createInstance>[0], 'child' | 'errorOutput'> = {},
 ): SandboxInstance {
   return createInstance({
     ...started,
@@ -77,7 +79,7 @@ export function hostInstance(
   })
 }
 
-/** All that it started carries its mark, unless it was told to forget it: then nothing on the host ties it to us. */
+/** Every process that the sidecar started has its mark. A process that removed the mark cannot be found on the host. */
 export async function endOnHost(spec: SandboxSpec, sidecar: Owner | undefined): Promise<void> {
   const all = async () => [
     ...(sidecar ? withDescendants(sidecar) : []),
@@ -90,7 +92,7 @@ export async function endOnHost(spec: SandboxSpec, sidecar: Owner | undefined): 
     while (ownerState(sidecar) === 'alive' && performance.now() < endsMs) await sleep(20)
     await endProcesses(known)
   }
-  // What is left carries the id alone, which the jobs of another home's sandbox have too.
+  // The processes that are left have only the sandbox's id, which the jobs of another home's sandbox have too.
   if ((await all()).length > 0 && (await findOtherHome(spec)) === undefined) await endAll(all)
 }
 
@@ -101,7 +103,7 @@ function sidecarEnvironment(spec: SandboxSpec, folders: InstanceFolders): Record
   return {
     [INHERITED_MARKER]: spec.id,
     HOME: home,
-    // A path to a socket is short; its working folder is where the socket is.
+    // The path of a socket must be short. The sidecar's working folder is the folder of the socket.
     [SIDECAR_ENV.socket]:
       Buffer.byteLength(direct) > MAX_SOCKET_PATH_BYTES ? `/proc/self/cwd/${INSIDE.socketName}` : direct,
     [SIDECAR_ENV.home]: home,

@@ -1,9 +1,9 @@
-/** Whose rights the programs of a sandbox have on the host: never root's. */
+/** Chooses the user whose rights a sandbox's programs have on the host. It is never root. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser, SandboxSpec } from '../../backend.ts'
 import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
 
-/** Undefined: Craik's own, which then is not root. */
+/** Returns `undefined` for the user who runs Craik, who is not root then. */
 export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): HostUser | undefined {
   const { hostUser } = spec
   if (ownUid !== 0) {

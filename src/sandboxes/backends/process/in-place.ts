@@ -1,4 +1,4 @@
-/** Whether a folder of the caller can be given to a sandbox to work in, itself and not a copy. */
+/** Checks whether a sandbox can work in a caller's folder itself, instead of in a copy. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser } from '../../backend.ts'
 import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
@@ -17,7 +17,7 @@ export async function checkInPlace(
     around.craikHome,
     around.environment,
   )
-  // Who may rename the folders above Craik's home chooses what the next command finds there.
+  // A user who can rename the folders above the Craik home controls what the next command finds there.
   if (covered.length > 0)
     throw new CraikError('usage', 'the workspace contains Craik’s own home', { hint: COPY_INSTEAD })
   const { uid } = owner

@@ -1,4 +1,4 @@
-/** Where a path leads, and to which folder: one look, so that both answers are of the same folder. */
+/** Reads where a path leads and which folder that is, in one step, so that both answers are about the same folder. */
 import {
   type BigIntStats,
   closeSync,
@@ -10,17 +10,17 @@ import {
   realpathSync,
 } from 'node:fs'
 
-export interface SeenFolder {
-  /** Its path without any link in it. */
+export interface InspectedFolder {
+  /** The folder's path without any symbolic link. */
   readonly path: string
   readonly stats: BigIntStats
 }
 
-/** Linux's own, which Node does not name: holds a folder that may not even be read. */
+/** Linux's constant, which Node does not export. It opens even a folder that this process may not read. */
 const O_PATH = 0o10000000
 
-/** Undefined when there is no folder. Follows links. */
-export function inspectFolder(path: string): SeenFolder | undefined {
+/** Returns `undefined` when there is no folder. Follows links. */
+export function inspectFolder(path: string): InspectedFolder | undefined {
   try {
     return process.platform === 'linux' ? readFolder(path) : readFolderTwice(path)
   } catch {
@@ -28,13 +28,13 @@ export function inspectFolder(path: string): SeenFolder | undefined {
   }
 }
 
-/** As `device:inode`: tells a folder from another one put in its place. */
+/** Returns `device:inode`, which differs for a folder that replaced this one. */
 export function folderIdentity({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): string {
   return `${dev}:${ino}`
 }
 
-/** What is held cannot be exchanged, and the kernel says where it is. */
-function readFolder(path: string): SeenFolder {
+/** An open folder cannot be replaced, and the kernel reports its path. */
+function readFolder(path: string): InspectedFolder {
   const descriptor = openSync(path, O_PATH | constants.O_DIRECTORY)
   try {
     const stats = fstatSync(descriptor, { bigint: true })
@@ -44,7 +44,7 @@ function readFolder(path: string): SeenFolder {
   }
 }
 
-function readFolderTwice(path: string): SeenFolder | undefined {
+function readFolderTwice(path: string): InspectedFolder | undefined {
   const real = realpathSync(path)
   const stats = lstatSync(real, { bigint: true })
   return stats.isDirectory() && realpathSync(path) === real ? { path: real, stats } : undefined

@@ -1,4 +1,4 @@
-/** What lies in a sandbox's own folder on the host, and who may reach it. */
+/** The content of a sandbox's own folder on the host, and its permissions. */
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -8,8 +8,8 @@ import { attachImage } from './attach-disk.ts'
 import { makeDiskImage } from './disk-image.ts'
 
 /**
- * `data` is the sandbox's disk, `socket` is where the host listens. The folder itself is closed to everybody else, so
- * root mounts what a sandbox's user is to reach in `staged`, where only that sandbox's mount namespace sees it.
+ * `data` is the sandbox's disk. The host listens in `socket`. Other users cannot enter the folder itself. So root
+ * mounts what the sandbox's user needs in `staged`, visible only in that sandbox's mount namespace.
  */
 export function instanceFolders(folder: string) {
   return {
@@ -22,12 +22,12 @@ export function instanceFolders(folder: string) {
 
 export type InstanceFolders = ReturnType<typeof instanceFolders>
 
-/** What a disk holds. */
+/** The folders of a disk. */
 export function diskFolders(data: string) {
   return { home: join(data, 'home'), spill: join(data, 'spill') }
 }
 
-/** What is mounted where in `staged`. */
+/** The mount points in `staged`. */
 export function stagingFolders(staged: string) {
   return {
     data: join(staged, 'data'),
@@ -41,9 +41,9 @@ export function stagingFolders(staged: string) {
 }
 
 /**
- * With a size the disk is a file system of its own, mounted when the sandbox starts. A disk that is there already is that
- * of a sandbox that was stopped: nothing in it is touched but to make room for volumes, because whatever ran in it may
- * have put links anywhere.
+ * Creates the folders. With a size, the disk is a separate file system, mounted when the sandbox starts. An existing
+ * disk belongs to a stopped sandbox. There this function only creates mount points for volumes and changes nothing
+ * else, because the sandbox may have left links anywhere.
  */
 export async function makeFolders(
   folder: string,
@@ -68,7 +68,7 @@ export async function makeFolders(
   }
   const disk = imageBytes === undefined ? diskFolders(folders.data).spill : folders.image
   if (existsSync(disk)) {
-    if (volumes.length > 0) await makeSpace(folders, imageBytes !== undefined, volumes, user)
+    if (volumes.length > 0) await createVolumeMountPoints(folders, imageBytes !== undefined, volumes, user)
     return folders
   }
   if (imageBytes === undefined) {
@@ -84,7 +84,7 @@ export async function makeFolders(
   return folders
 }
 
-async function makeSpace(
+async function createVolumeMountPoints(
   { data, image }: InstanceFolders,
   isImage: boolean,
   volumes: readonly VolumeSpec[],
@@ -99,7 +99,7 @@ async function makeSpace(
   }
 }
 
-/** Empty, and the sandbox’s own. */
+/** Creates the folders of an empty disk, owned by the sandbox's user. */
 export async function writeDisk(
   disk: string,
   user: HostUser | undefined,
@@ -108,7 +108,7 @@ export async function writeDisk(
   for (const name of ['home', 'home/project', 'spill']) {
     const path = join(disk, name)
     await mkdir(path, { mode: 0o700 })
-    // The sandbox's user is told nothing of a umask of ours.
+    // Craik's umask must not apply to the sandbox's user.
     await chmod(path, name === 'home/project' ? 0o755 : 0o700)
     if (user !== undefined) await chown(path, user.uid, user.gid)
   }

@@ -37,7 +37,7 @@ afterEach(() => {
   test[Symbol.dispose]()
 })
 
-/** Says so when it runs, and runs until it is ended. */
+/** Prints a line when it runs, and runs until it is killed. */
 const WAIT = 'echo ready; while :; do sleep 1000; done'
 
 async function run(argv: readonly string[], env: Record<string, string> = {}): Promise<Owner> {
@@ -54,8 +54,8 @@ const shell = (env: Record<string, string> = {}) => run(['sh', '-c', WAIT], env)
 const pids = (owners: readonly Owner[]) => owners.map(({ pid }) => pid).sort((a, b) => a - b)
 const withNumberOf = (owner: Owner): Owner => ({ ...owner, startedAt: '1' })
 
-describe('what runs for a sandbox', () => {
-  it('is found by either mark, and nothing else is', async () => {
+describe('the processes of a sandbox', () => {
+  it('are found by either mark, without any other process', async () => {
     const marked = [await shell({ [MARKER]: query.id }), await shell({ [INHERITED_MARKER]: query.id })]
     await shell({ [MARKER]: `${query.id}0` })
     await shell({ NOTE: `${MARKER}=${query.id}` })
@@ -65,7 +65,7 @@ describe('what runs for a sandbox', () => {
     expect(marked.map(ownerState)).toEqual(['dead', 'dead'])
   })
 
-  it('is not told by a mark further on than Craik ever sets it: nobody makes a sweep read for long', async () => {
+  it('are not found by a mark far into the environment, so a long environment cannot delay a sweep', async () => {
     const long = Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`LONG_${i}`, 'x'.repeat(100_000)]))
     await run(['sh', '-c', WAIT], { ...long, [MARKER]: query.id })
     const early = await run(['sh', '-c', WAIT], { [MARKER]: query.id, ...long })
@@ -73,7 +73,7 @@ describe('what runs for a sandbox', () => {
     expect((await findInstanceProcesses(query)).length).toBeLessThanOrEqual(withDescendants(early).length)
   })
 
-  it('is not looked for in the memory of what runs inside a sandbox', async () => {
+  it('are not searched for in the memory of processes in a sandbox', async () => {
     const inside = ['sh', '-c', `${MARKER}=${query.id} sh -c '${WAIT}' & wait`]
     const outer = await run([
       'bwrap',
@@ -95,7 +95,7 @@ describe('what runs for a sandbox', () => {
   })
 
   if (process.getuid?.() === 0)
-    it('is not looked for in the memory of another user’s programs', async () => {
+    it('are not searched for in the memory of another user’s programs', async () => {
       const setpriv = ['setpriv', '--reuid', '12345', '--regid', '12345', '--clear-groups', '--']
       const theirs = await run([...setpriv, 'sh', '-c', WAIT], { [MARKER]: query.id })
       expect(await findInstanceProcesses(query)).toEqual([])
@@ -103,7 +103,7 @@ describe('what runs for a sandbox', () => {
       expect(pids(found)).toContain(theirs.pid)
     })
 
-  it('is looked for while everything else goes on', async () => {
+  it('are searched for without blocking the event loop', async () => {
     let turns = 0
     const timer = setInterval(() => turns++, 1)
     try {
@@ -115,8 +115,8 @@ describe('what runs for a sandbox', () => {
   })
 })
 
-describe('a number that another process has now', () => {
-  it('names nothing to end, to signal or to count', async () => {
+describe('the pid of an exited process that another process has now', () => {
+  it('ends, signals and counts nothing', async () => {
     const foreign = await shell()
     const gone = withNumberOf(foreign)
     expect(withDescendants(gone)).toEqual([])
@@ -137,7 +137,7 @@ describe('a number that another process has now', () => {
     expect(withDescendants(foreign).length).toBeGreaterThan(0)
   })
 
-  it('is no error when the process is gone altogether', async () => {
+  it('causes no error when the process is gone', async () => {
     const owner = await shell()
     process.kill(-owner.pid, 'SIGKILL')
     while (existsSync(`/proc/${owner.pid}`)) await sleep(5)
@@ -146,8 +146,8 @@ describe('a number that another process has now', () => {
   })
 })
 
-describe('what runs below a process', () => {
-  it('is found and counted', async () => {
+describe('the descendants of a process', () => {
+  it('are found and counted', async () => {
     const owner = await shell()
     const below = withDescendants(owner)
     expect(below[0]).toEqual(owner)
@@ -158,7 +158,7 @@ describe('what runs below a process', () => {
     expect(pids(withDescendants(currentOwner()))).toEqual(expect.arrayContaining(pids(below)))
   })
 
-  it('is found while threads beside it come and go', { timeout: 60_000 }, async () => {
+  it('are found while threads of the process start and exit', { timeout: 60_000 }, async () => {
     const program = join(test.folder, 'threads.mjs')
     const script = `
       import { spawn } from 'node:child_process'

@@ -1,4 +1,7 @@
-/** Finding and ending the processes of a sandbox from the host, without trusting anything that it could have written. */
+/**
+ * Finds and ends the processes of a sandbox from the host, without trusting anything that the sandbox could have
+ * written.
+ */
 import { readFileSync } from 'node:fs'
 import { open, readdir } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -11,15 +14,15 @@ import { childrenOf } from './descendants.ts'
 import { INHERITED_MARKER, MARKER } from './launch-process.ts'
 
 const END_DEADLINE_MS = 15_000
-/** For all rounds together: something on the host that starts others faster than they end is not waited for. */
+/** The deadline for all rounds together, because a process on the host can start others faster than they end. */
 const END_ALL_DEADLINE_MS = 60_000
 const PAGE_BYTES = 4096
-/** Ticks of the clock in `/proc/<pid>/stat`; the same on every Linux that Node runs on. */
+/** The tick length of the times in `/proc/<pid>/stat`. It is the same on every Linux that Node supports. */
 const MS_PER_TICK = 10
 const MAX_COUNTED = 10_000
-/** Of an environment; the mark stands at the beginning of those that Craik makes. */
+/** The part of an environment that is read. Craik writes the mark at the beginning of the environment. */
 const MAX_READ_BYTES = 256 * 1024
-/** How long a walk over processes holds up everything else. */
+/** How long a search through processes may block the event loop. */
 const SLICE_MS = 5
 
 export interface ProcessQuery {
@@ -29,15 +32,16 @@ export interface ProcessQuery {
 }
 
 /**
- * All that runs on the host for a sandbox, and the first process inside. The former carry a mark in an environment
- * that nothing inside can reach; the latter is told by its mounts, which nothing inside can change. Of what else runs
- * inside, or as somebody else, no memory is looked at: whoever owns it decides how long that takes.
+ * Finds every process on the host that runs for a sandbox, and the first process in it. The processes on the host have
+ * a mark in their environment, which the sandbox cannot reach. The first process is recognized by its mounts, which the
+ * sandbox cannot change. Never reads the memory of other processes in a sandbox, or of other users: their owner
+ * controls how long that takes.
  */
 export function findInstanceProcesses(query: ProcessQuery): Promise<Owner[]> {
   return findProcesses((pid) => isOf(query, pid))
 }
 
-/** All others on this machine for which it is so. */
+/** Finds all other processes on this host for which `isSought` returns true. */
 export async function findProcesses(isSought: (pid: number) => Promise<boolean>): Promise<Owner[]> {
   const pause = pacer()
   const found: Owner[] = []
@@ -47,16 +51,19 @@ export async function findProcesses(isSought: (pid: number) => Promise<boolean>)
     await pause()
     if (!(await isSought(pid))) continue
     const owner = ownerOf(pid)
-    // Once more: its number may have gone to another one before it was noted which one it is.
+    // Checks again, because another process can have received the pid before `ownerOf` read it.
     if (owner !== undefined && (await isSought(pid))) found.push(owner)
   }
   return found
 }
 
-/** Whether it runs on the host or is the first process inside, with the rights of one that runs sandboxes. */
+/**
+ * Returns whether a process can be the outermost one of this sandbox: it is on the host or first in a sandbox, and has
+ * an expected user id.
+ */
 export function isOutermost(query: ProcessQuery, pid: number): boolean {
   const { isOutside, isFirst, uid } = readProcessStatus(pid)
-  return (isOutside || isFirst) && mayServe(query, uid)
+  return (isOutside || isFirst) && hasExpectedUid(query, uid)
 }
 
 function readProcessStatus(pid: number) {
@@ -69,7 +76,7 @@ function readProcessStatus(pid: number) {
   }
 }
 
-function mayServe({ hostUser }: ProcessQuery, uid: number): boolean {
+function hasExpectedUid({ hostUser }: ProcessQuery, uid: number): boolean {
   return uid === 0 || uid === process.geteuid?.() || uid === hostUser?.uid
 }
 
@@ -78,8 +85,8 @@ async function isOf(query: ProcessQuery, pid: number): Promise<boolean> {
   const { isOutside, isFirst, uid } = readProcessStatus(pid)
   if (!isOutside && !isFirst) return false
   if (isFirst && hasItsSocket(pid, folder)) return true
-  if (!mayServe(query, uid)) return false
-  const environment = `\0${await beginningOf(`/proc/${pid}/environ`)}`
+  if (!hasExpectedUid(query, uid)) return false
+  const environment = `\0${await readBeginning(`/proc/${pid}/environ`)}`
   return [MARKER, INHERITED_MARKER].some((name) => environment.includes(`\0${name}=${id}\0`))
 }
 
@@ -92,28 +99,33 @@ function hasItsSocket(pid: number, folder: string): boolean {
     )
 }
 
-/** Rounds of finding and ending, until nothing is found: what one of them started meanwhile is found in the next. */
+/**
+ * Finds and ends processes in rounds until none is left. A round also finds what the previous ones started meanwhile.
+ */
 export async function endAll(find: () => Promise<readonly Owner[]>): Promise<void> {
   const endsMs = performance.now() + END_ALL_DEADLINE_MS
   for (let found = await find(); found.length > 0; found = await find()) {
-    if (performance.now() > endsMs) throw notEnded()
+    if (performance.now() > endsMs) throw notEndedError()
     await endProcesses(found)
   }
 }
 
-/** SIGKILL to each, then waits until none is left. Of the first process inside, the kernel takes all others along. */
+/**
+ * Sends SIGKILL to each process and waits until none is left. When the first process of a sandbox dies, the kernel ends
+ * all others in it.
+ */
 export async function endProcesses(owners: readonly Owner[]): Promise<void> {
   const endsMs = performance.now() + END_DEADLINE_MS
   for (let pauseMs = 1; ; pauseMs = Math.min(50, pauseMs * 2)) {
     const living = owners.filter((owner) => ownerState(owner) === 'alive')
     if (living.length === 0) return
-    if (performance.now() > endsMs) throw notEnded()
+    if (performance.now() > endsMs) throw notEndedError()
     for (const owner of living) signalOwner(owner, 'SIGKILL')
     await sleep(pauseMs)
   }
 }
 
-/** Nothing happens when it has ended, whoever has its number now. */
+/** Does nothing when the process has exited, even if another process has its pid now. */
 export function signalOwner(owner: Owner, signal: NodeJS.Signals): void {
   if (ownerState(owner) !== 'alive') return
   try {
@@ -124,14 +136,17 @@ export function signalOwner(owner: Owner, signal: NodeJS.Signals): void {
   }
 }
 
-/** The process and all below it that run now; nothing when it has ended, whoever has its number now. */
+/**
+ * Returns the process and all its running descendants. Returns nothing when the process has exited, even if another
+ * process has its pid now.
+ */
 export function withDescendants(first: Owner): Owner[] {
   const found = ownerState(first) === 'alive' ? [first] : []
   for (let i = 0; i < found.length && found.length < MAX_COUNTED; i++) found.push(...childOwners(found[i]!))
   return found.slice(0, MAX_COUNTED)
 }
 
-/** Only those whose parent is seen to be it after they were noted: numbers are used again. */
+/** Returns only processes that still have this parent after `ownerOf` read them, because pids are reused. */
 function childOwners(parent: Owner): Owner[] {
   const children = childrenOf(parent.pid)
     .flatMap((pid) => ownerOf(pid) ?? [])
@@ -139,7 +154,7 @@ function childOwners(parent: Owner): Owner[] {
   return ownerState(parent) === 'alive' ? children : []
 }
 
-/** Summed over the processes that run now; those that ended count in who waited for them. */
+/** Sums the usage of the running processes. The time of exited ones is counted in the parent that waited for them. */
 export async function observeProcesses(first: Owner): Promise<ObservedUse> {
   const pause = pacer()
   const pids = [first.pid]
@@ -150,7 +165,7 @@ export async function observeProcesses(first: Owner): Promise<ObservedUse> {
     const stat = statOf(pids[i]!)
     if (stat.length > 1) living.push(stat)
   }
-  // What was summed is its own only if it still has its number.
+  // The sums belong to this sandbox only if the first process still has its pid.
   if (living.length === 0 || ownerState(first) !== 'alive') return {}
   const sum = (...fields: readonly number[]) =>
     living.reduce((total, stat) => total + fields.reduce((part, n) => part + Number(stat[n - 3]), 0), 0)
@@ -162,13 +177,15 @@ export async function observeProcesses(first: Owner): Promise<ObservedUse> {
   }
 }
 
-/** The fields of `/proc/<pid>/stat` from the third on, which follow the name; a name may hold anything. */
+/**
+ * Returns the fields of `/proc/<pid>/stat` from the third on. They follow the name, which can contain any character.
+ */
 function statOf(pid: number): string[] {
   const stat = read(`/proc/${pid}/stat`)
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** To be awaited between steps: lets everything else run whenever a slice of time is used up. */
+/** Returns a function to await between steps. It yields to the event loop when a time slice is used up. */
 function pacer(): () => Promise<void> {
   let endsMs = performance.now() + SLICE_MS
   return async () => {
@@ -178,11 +195,11 @@ function pacer(): () => Promise<void> {
   }
 }
 
-function notEnded(): CraikError {
+function notEndedError(): CraikError {
   return new CraikError('timeout', 'the processes of a sandbox did not exit')
 }
 
-/** For what the kernel alone writes, and therefore at once. */
+/** For files that the kernel writes alone. Reading them does not block, so this is synchronous. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8')
@@ -191,8 +208,8 @@ function read(path: string): string {
   }
 }
 
-/** For what a process writes: so much and no more, and nobody waits for it but the caller. */
-async function beginningOf(path: string): Promise<string> {
+/** For what a process writes. It reads a limited length, and only its caller waits for it. */
+async function readBeginning(path: string): Promise<string> {
   try {
     await using file = await open(path)
     const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(MAX_READ_BYTES), 0, MAX_READ_BYTES, 0)

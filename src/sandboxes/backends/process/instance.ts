@@ -1,4 +1,4 @@
-/** A sandbox that runs: how the host sees that it ended, what it uses, and how it is ended. */
+/** A running sandbox instance: detects its end, measures its usage and ends it. */
 import type { ChildProcess } from 'node:child_process'
 import { ownerState } from '../../../lib/owner.ts'
 import type { Isolation, ObservedUse, SandboxInstance } from '../../backend.ts'
@@ -11,16 +11,19 @@ export interface InstanceParts {
   readonly handle: ProcessHandle
   readonly isolation: Isolation
   readonly socketFolder: string
-  /** What started it, while that is us. */
+  /** The child process that started it, if this process is the parent. */
   readonly child?: ChildProcess
-  readonly complaint?: () => string
-  /** Figures that are better than those of its processes. */
+  readonly errorOutput?: () => string
+  /** Returns values that are more exact than the sums over its processes. */
   readonly observe: () => Promise<ObservedUse>
-  /** Where what runs in it can be made to stand still. */
+  /** Present where the processes can be frozen. */
   readonly freezing?: { freeze(): Promise<void>; thaw(): Promise<void> } | undefined
-  /** Has it ended when what protects the host's files from it is gone; absent where there is nothing of that kind. */
+  /** Ends the instance when the protection of host files is lost. Missing where there is nothing to protect. */
   readonly watch?: ((end: (why: string) => Promise<void>) => Disposable) | undefined
-  /** Ends all of it and removes what held it. Called once at a time, again when it failed. */
+  /**
+   * Ends everything in the instance and removes its cgroups and mounts. Never called twice at the same time. Called
+   * again after a failure.
+   */
   readonly end: () => Promise<void>
 }
 
@@ -39,7 +42,7 @@ export function createInstance(parts: InstanceParts): SandboxInstance {
     unprotected = why
     return end()
   })
-  const ended = whenGone(parts, () => destroyed).then((why) => {
+  const ended = waitUntilGone(parts, () => destroyed).then((why) => {
     watching?.[Symbol.dispose]()
     return unprotected ?? why
   })
@@ -53,7 +56,7 @@ export function createInstance(parts: InstanceParts): SandboxInstance {
     async observe() {
       const better = await parts.observe()
       const { cpuMs, memoryBytes, processes } = better
-      // A walk over all that runs inside, which only costs where nothing counts it already.
+      // Walks over all processes of the sandbox. That is wasted where the cgroups already count everything.
       const isComplete = [cpuMs, memoryBytes, processes].every((figure) => figure !== undefined)
       return isComplete ? better : { ...(await observeProcesses(handle.inner)), ...better }
     },
@@ -65,9 +68,11 @@ export function createInstance(parts: InstanceParts): SandboxInstance {
   }
 }
 
-/** The first process inside takes all others along; bubblewrap's own end alone means nothing. */
-async function whenGone(parts: InstanceParts, isDestroyed: () => boolean): Promise<string> {
-  const { child, complaint = () => '' } = parts
+/**
+ * When the first process in the sandbox dies, the kernel ends all others. The exit of bubblewrap alone means nothing.
+ */
+async function waitUntilGone(parts: InstanceParts, isDestroyed: () => boolean): Promise<string> {
+  const { child, errorOutput: complaint = () => '' } = parts
   await new Promise<void>((done) => {
     const isGone = () => ownerState(parts.handle.inner) === 'dead'
     const timer = setInterval(() => isGone() && finish(), POLL_MS)

@@ -1,14 +1,14 @@
-/** A sandbox made by bubblewrap: started, found again, and ended without a trace. */
+/** Starts a sandbox with bubblewrap, finds it again, and ends it without leaving a trace. */
 import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
 import { ownerOf } from '../../../lib/owner.ts'
 import type { HostUser, SandboxInstance, SandboxSpec } from '../../backend.ts'
 import { harnessesFolder, requireHarnesses } from '../../harness-package.ts'
-import { type ExpectedVolume, faultInVolumes } from '../../volumes/verify-volumes.ts'
+import { type ExpectedVolume, findVolumeFault } from '../../volumes/verify-volumes.ts'
 import { openVolumes } from '../../volumes/volume-folders.ts'
 import { findOtherHome, folderArgument } from './another-home.ts'
 import { SandboxCgroup } from './cgroups.ts'
-import { imageUse } from './disk-image.ts'
+import { measureImage } from './disk-image.ts'
 import { writeExclude } from './git-exclude.ts'
 import { watchGuards } from './guard-watch.ts'
 import type { ProcessHandle } from './handle.ts'
@@ -26,22 +26,22 @@ import { endAll, endProcesses, findInstanceProcesses } from './instance-processe
 import { buildInvocation, type LaunchSources } from './launch-arguments.ts'
 import { type Launched, launchProcess } from './launch-process.ts'
 import { buildLaunchCommand, type Staging } from './launch-script.ts'
-import type { Machine } from './machine.ts'
+import type { HostFeatures } from './machine.ts'
 import { type LimitPlan, planLimits } from './resource-limits.ts'
 import { chooseStage } from './stage.ts'
-import { faultSeenFromOutside } from './verify-isolation.ts'
-import { type ExpectedWorkspace, faultInWorkspace } from './verify-workspace.ts'
-import { guardWorkspace, readProtectedNames, releaseWorkspace } from './workspace-guard.ts'
+import { findIsolationFault } from './verify-isolation.ts'
+import { type ExpectedWorkspace, findWorkspaceFault } from './verify-workspace.ts'
+import { guardWorkspace, readCreatedNames, releaseWorkspace } from './workspace-guard.ts'
 
 export interface HostSetup {
   readonly craikHome: string
   readonly environment: NodeJS.ProcessEnv
 }
 
-/** Fails with nothing running; what it made in the sandbox's folder is the caller's to sweep. */
+/** Starts a sandbox. After a failure, the caller must sweep what this function started and created. */
 export async function startIsolated(
   spec: SandboxSpec,
-  machine: Machine,
+  machine: HostFeatures,
   around: HostSetup,
 ): Promise<SandboxInstance> {
   const bubblewrap = await machine.bubblewrap()
@@ -49,7 +49,7 @@ export async function startIsolated(
   const inPlace =
     spec.workspace.mode === 'in-place' ? await checkInPlace(spec.workspace.folder, user, around) : undefined
   const [limitSupport, runtime] = await Promise.all([
-    machine.limitMeans(spec.limits.diskBytes !== undefined),
+    machine.readLimitSupport(spec.limits.diskBytes !== undefined),
     machine.runtimeFor(spec.folder),
   ])
   const ids = spec.harnesses ?? []
@@ -63,7 +63,7 @@ export async function startIsolated(
   const guarded = inPlace && guardWorkspace(spec.folder, inPlace, user)
   const exclude = stagingFolders(folders.staged).exclude
   const hasExclude =
-    inPlace !== undefined && writeExclude(readProtectedNames(spec.folder), inPlace.folder, exclude)
+    inPlace !== undefined && writeExclude(readCreatedNames(spec.folder), inPlace.folder, exclude)
   const mounted = {
     runtime: runtime.folder,
     harnesses,
@@ -116,18 +116,18 @@ export async function startIsolated(
 export function isolatedInstance(
   handle: ProcessHandle,
   spec: SandboxSpec,
-  machine: Machine,
+  machine: HostFeatures,
   launched?: Launched,
 ): SandboxInstance {
   const folders = instanceFolders(spec.folder)
   const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
   return createInstance({
-    ...(launched && { child: launched.child, complaint: launched.complaint }),
+    ...(launched && { child: launched.child, errorOutput: launched.errorOutput }),
     handle,
     isolation: 'process',
     socketFolder: folders.socket,
     async observe() {
-      const diskBytes = await imageUse(folders.image)
+      const diskBytes = await measureImage(folders.image)
       return { ...cgroup.observe(), ...(diskBytes !== undefined && { diskBytes }) }
     },
     freezing: cgroup.canFreeze ? cgroup : undefined,
@@ -136,9 +136,9 @@ export function isolatedInstance(
         ? (end) => watchGuards(handle.inner.pid, spec.folder, end)
         : undefined,
     async end() {
-      // What stands still does not end.
+      // Frozen processes do not die.
       await cgroup.thaw()
-      // bubblewrap itself leaves when its child is gone.
+      // bubblewrap itself exits when its child is gone.
       await endProcesses([handle.inner])
       await endProcesses([handle.outer])
       await removeTraces(spec, machine)
@@ -146,26 +146,26 @@ export function isolatedInstance(
   })
 }
 
-/** Whatever runs for a sandbox that is not to run, also when nobody wrote down that it does. */
-export async function sweepIsolated(spec: SandboxSpec, machine: Machine): Promise<void> {
+/** Ends everything that runs for a sandbox that must not run, even if no record says that it runs. */
+export async function sweepIsolated(spec: SandboxSpec, machine: HostFeatures): Promise<void> {
   const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
   const find = async () => {
     const members = cgroup.members().flatMap((pid) => ownerOf(pid) ?? [])
     return [...members, ...(await findInstanceProcesses(spec))]
   }
-  // Then the control group and the names in the workspace are those of the other home's sandbox.
+  // The control group and the protected names in the workspace then belong to the other home's sandbox.
   if ((await find()).length > 0 && (await findOtherHome(spec)) !== undefined) return
   await cgroup.thaw()
   await endAll(find)
   await removeTraces(spec, machine)
 }
 
-async function removeTraces(spec: SandboxSpec, machine: Machine): Promise<void> {
+async function removeTraces(spec: SandboxSpec, machine: HostFeatures): Promise<void> {
   await new SandboxCgroup(machine.cgroups, spec.id).remove()
   releaseWorkspace(spec.folder)
 }
 
-/** Looked at from outside before anything is entrusted to it. */
+/** Inspects the sandbox from the host before Craik trusts it with anything. */
 function verifyInstance(
   { innerPid, child }: Launched,
   hostUid: number,
@@ -179,9 +179,9 @@ function verifyInstance(
   if (inner === undefined || outer === undefined)
     throw new CraikError('unavailable', 'the sandbox exited immediately')
   const fault =
-    faultSeenFromOutside(innerPid, hostUid) ??
-    (mounted.workspace && faultInWorkspace(innerPid, mounted.workspace)) ??
-    faultInVolumes(innerPid, mounted.volumes, ['nosuid', 'nodev'])
+    findIsolationFault(innerPid, hostUid) ??
+    (mounted.workspace && findWorkspaceFault(innerPid, mounted.workspace)) ??
+    findVolumeFault(innerPid, mounted.volumes, ['nosuid', 'nodev'])
   if (fault !== undefined) throw new CraikError('unavailable', `the sandbox is not isolated: ${fault}`)
   return { inner, outer, hostUid, limits: report }
 }

@@ -1,9 +1,9 @@
 import { mkdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
-import { invocation } from './bubblewrap.ts'
+import { buildCommandInvocation } from './bubblewrap.ts'
 import { findBubblewrap } from './find-bubblewrap.ts'
-import { faultIn, PROOF_COMMAND, readOwnNamespaces } from './isolation-probe.ts'
+import { findReportFault, PROBE_COMMAND, readOwnNamespaces } from './isolation-probe.ts'
 import { runInside } from './run-inside.ts'
 
 let test: TestFolder
@@ -29,26 +29,27 @@ async function report(argv: Argv, inputs: readonly Buffer[] = []): Promise<strin
   return out
 }
 
-/** What a sandbox says that was set up like ours but for one change. */
+/** Returns the report of a sandbox with Craik's arguments except for one change. */
 async function reportOf(change: (argv: Argv) => Argv): Promise<string> {
   const found = await findBubblewrap(process.env)
   if (!('bubblewrap' in found)) throw new Error(found.reason)
   const { bubblewrap } = found
   const workspace = { folder: test.path('project'), covered: [] }
-  const { argv, inputs } = invocation(bubblewrap.path, workspace, {}, PROOF_COMMAND, bubblewrap)
+  const { argv, inputs } = buildCommandInvocation(bubblewrap.path, workspace, {}, PROBE_COMMAND, bubblewrap)
   return report(change(argv), inputs)
 }
 
-const faultOf = async (change: (argv: Argv) => Argv) => faultIn(await reportOf(change), readOwnNamespaces())
+const faultOf = async (change: (argv: Argv) => Argv) =>
+  findReportFault(await reportOf(change), readOwnNamespaces())
 
-/** Without an option and as many values of it. */
+/** Removes an option and this number of its values. */
 const without =
   (option: string, values = 0) =>
   (argv: Argv) =>
     argv.toSpliced(argv.indexOf(option), 1 + values)
 
-describe('the proof of a sandbox', () => {
-  it('is borne out by ours', async () => {
+describe('the isolation probe', () => {
+  it('finds no fault in Craik’s own sandbox', async () => {
     expect(await faultOf((argv) => argv)).toBeUndefined()
   })
 
@@ -75,28 +76,28 @@ describe('the proof of a sandbox', () => {
       'a system folder is writable in it',
     ],
   ]
-  it.each(wrong)('fails where it is left with %s', async (_, change, fault) => {
+  it.each(wrong)('finds a fault in a sandbox that keeps %s', async (_, change, fault) => {
     expect(await faultOf(change)).toBe(fault)
   })
 
   if (process.getuid?.() === 0)
-    it('fails where root keeps its capabilities', async () => {
+    it('finds a fault when root keeps its capabilities', async () => {
       expect(await faultOf(without('--cap-drop', 1))).toBe('it has Linux capabilities')
     })
 
-  it('fails on the host itself, as a program sees it that only pretends to isolate', async () => {
-    expect(faultIn(await report(PROOF_COMMAND), readOwnNamespaces())).toBe(
+  it('finds a fault on the host itself, where a program only pretends to isolate', async () => {
+    expect(findReportFault(await report(PROBE_COMMAND), readOwnNamespaces())).toBe(
       'it shares the host’s net namespace',
     )
   })
 
-  it('accepts no report that is changed, cut short or longer than it should be', async () => {
+  it('accepts no report that is changed, truncated or too long', async () => {
     const good = await reportOf((argv) => argv)
     const ours = readOwnNamespaces()
-    expect(faultIn(good, ours)).toBeUndefined()
+    expect(findReportFault(good, ours)).toBeUndefined()
     const lines = good.split('\n')
     for (let stored = 0; stored < lines.length - 1; stored++)
-      expect(faultIn(lines.slice(0, stored).join('\n'), ours), String(stored)).toBeTypeOf('string')
+      expect(findReportFault(lines.slice(0, stored).join('\n'), ours), String(stored)).toBeTypeOf('string')
     for (const bad of [
       '',
       `${good}more\n`,
@@ -111,7 +112,7 @@ describe('the proof of a sandbox', () => {
       good.replaceAll(' /workspace ', ' /elsewhere '),
       good.replace(/ \/workspace ro,/, ' /workspace rw,'),
     ])
-      expect(faultIn(bad, ours)).toBeTypeOf('string')
+      expect(findReportFault(bad, ours)).toBeTypeOf('string')
   })
 })
 

@@ -1,4 +1,7 @@
-/** What shows that a sandbox is one: a small program tells from inside what it sees, and that is compared with outside. */
+/**
+ * Tests the isolation of a sandbox: a small program reports what it sees in the sandbox, and Craik compares that with
+ * the host.
+ */
 import { statSync } from 'node:fs'
 import { WORKSPACE_INSIDE, WRITABLE_INSIDE } from './bubblewrap.ts'
 
@@ -8,10 +11,10 @@ type NamespaceNumbers = Readonly<Record<(typeof NAMESPACES)[number], number>>
 const files = (names: readonly string[]) => names.map((name) => `/proc/self/${name}`).join(' ')
 
 /**
- * Run as it is inside; only with exit code 0 does it count. Whether the folder can be worked in is part of it, because
- * root tries without its identity first.
+ * The command runs in the sandbox. Its report counts only with exit code 0. It also tests whether the working folder is
+ * accessible, because root first tries without its identity.
  */
-export const PROOF_COMMAND: readonly string[] = [
+export const PROBE_COMMAND: readonly string[] = [
   'sh',
   '-c',
   [
@@ -21,7 +24,7 @@ export const PROOF_COMMAND: readonly string[] = [
   ].join(' && '),
 ]
 
-/** Its parts one after the other, and nothing else: numbers, devices below two headings, fields, mounts. */
+/** The parts of the report in order, and nothing else: numbers, devices below two heading lines, fields, mounts. */
 const REPORT = new RegExp(
   [
     '^(?<namespaces>(?:\\d{1,20}\n){6})',
@@ -31,14 +34,14 @@ const REPORT = new RegExp(
   ].join(''),
 )
 
-/** The namespaces that we ourselves are in. */
+/** Returns the namespaces of this process. */
 export function readOwnNamespaces(): NamespaceNumbers {
   const numbers = NAMESPACES.map((name) => [name, statSync(`/proc/self/ns/${name}`).ino])
   return Object.fromEntries(numbers) as NamespaceNumbers
 }
 
-/** What of a sandbox's promises a report does not bear out; undefined when it bears out all of them. */
-export function faultIn(report: string, outside: NamespaceNumbers): string | undefined {
+/** Returns what a report shows to be wrong with the isolation. `undefined` when the isolation is complete. */
+export function findReportFault(report: string, outside: NamespaceNumbers): string | undefined {
   const { namespaces, devices, status, mounts } = REPORT.exec(report)?.groups ?? {}
   if (namespaces === undefined) return 'the test program sent an incomplete report'
   return (
@@ -68,7 +71,7 @@ function faultInRights(status: string): string | undefined {
   return fields.get('Seccomp') === '2' ? undefined : 'its system calls are not filtered'
 }
 
-/** Only what is its own may be written; devices are for writing, and their folder is not. */
+/** Only the sandbox's own file systems may be writable. Devices may be written to, but not their folder. */
 function faultInMounts(table: string): string | undefined {
   const mounts = table
     .trimEnd()

@@ -1,4 +1,7 @@
-/** How bubblewrap is told what a sandbox with a sidecar sees: programs read-only, its own disk, one folder with a socket. */
+/**
+ * Builds the arguments that define what bubblewrap shows a sandbox with a sidecar: read-only programs, its own disk,
+ * and one folder with a socket.
+ */
 import { CraikError } from '../../../errors.ts'
 import { GATEWAY_PORT, INSIDE, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../../sidecar/protocol.ts'
 import type { LimitSpec } from '../../backend.ts'
@@ -13,13 +16,13 @@ import {
   systemArguments,
 } from './bubblewrap.ts'
 import { type ResourceLimits, resourceArguments } from './resource-limits.ts'
-import type { Guarded } from './workspace-guard.ts'
+import type { ProtectedName } from './workspace-guard.ts'
 
-/** Where spilled output goes: on the sandbox's disk, and out of the way of its home. */
+/** The folder for spilled output: on the sandbox's disk, but outside its home. */
 const SPILL_INSIDE = '/var/spool/craik'
 const USER_INSIDE = 'agent'
 
-/** Filled once when the runtime is made; the sidecar does not hand the name on. */
+/** Craik fills the cache once, when it creates the runtime. The sidecar does not pass the variable on to jobs. */
 export const COMPILE_CACHE = { NODE_COMPILE_CACHE: `${INSIDE.runtime}/compile-cache` } as const
 
 const MIB = 1024 * 1024
@@ -27,12 +30,12 @@ const SHM_BYTES = 256 * MIB
 const RUN_BYTES = 16 * MIB
 const MAX_TMP_BYTES = 1024 * MIB
 
-/** Descriptors that bubblewrap and the first program inside tell us things on. */
+/** The descriptors on which bubblewrap and the first program in the sandbox report to Craik. */
 const INFO_DESCRIPTOR = 3
 const STARTED_DESCRIPTOR = 4
 const FIRST_INPUT = 5
 
-/** Says that bubblewrap is done, keeps nothing of us open, and becomes the program. */
+/** Reports that bubblewrap is done, closes Craik's descriptor, and becomes the program. */
 const ANNOUNCE = `echo >&${STARTED_DESCRIPTOR} && exec ${STARTED_DESCRIPTOR}>&- && exec "$@"`
 
 export interface LaunchSources {
@@ -40,13 +43,17 @@ export interface LaunchSources {
   readonly spill: string
   readonly socketFolder: string
   readonly runtime: string
-  /** Where the agents' command lines lie, a folder each, and which of them are shown. */
+  /** The folder with a subfolder for each harness, and the ids of the harnesses to mount. */
   readonly harnesses: { readonly folder: string; readonly ids: readonly string[] }
-  /** Where each is, and where in the home it is shown. */
+  /** The host folder of each volume, and its location in the sandbox home. */
   readonly volumes: readonly { readonly folder: string; readonly at: string }[]
-  /** In place: where it is, and what in it is mounted over itself. */
+  /** For a workspace in place: its location, and the names in it that are mounted over themselves. */
   readonly workspace:
-    | { readonly folder: string; readonly guarded: readonly Guarded[]; readonly exclude: string | undefined }
+    | {
+        readonly folder: string
+        readonly guarded: readonly ProtectedName[]
+        readonly exclude: string | undefined
+      }
     | undefined
 }
 
@@ -62,11 +69,11 @@ export interface LaunchPlan {
   readonly programs: InstancePrograms
   readonly limits: LimitSpec
   readonly resources: ResourceLimits
-  /** The last argument, which says to the host whose it is. */
+  /** The last argument. It shows the host which sandbox the process belongs to. */
   readonly mark: string
 }
 
-/** The arguments, and what they read from descriptors 5 and up. */
+/** Returns the arguments, and what they read from descriptors 5 and up. */
 export function buildInvocation(options: LaunchPlan): Invocation {
   const { sources, programs, limits } = options
   const inputs: Buffer[] = []
@@ -133,7 +140,10 @@ export function buildInvocation(options: LaunchPlan): Invocation {
   return { argv, inputs }
 }
 
-/** What runs inside, first to last: each becomes the next, until the sidecar is the only child of the first process. */
+/**
+ * Returns the programs of the sandbox in order. Each becomes the next one, until the sidecar is the only child of the
+ * first process.
+ */
 function insideCommand({ programs, resources, mark }: LaunchPlan): string[] {
   return [
     '/bin/sh',
@@ -168,7 +178,7 @@ function tmpfs(path: string, bytes: number, permissions: string): string[] {
   return ['--perms', permissions, '--size', String(bytes), '--tmpfs', path]
 }
 
-/** Each protected name is a mount of its own, so it can be neither renamed nor replaced. */
+/** Each protected name is a separate mount, so it can be neither renamed nor replaced. */
 function workspaceArguments(workspace: LaunchSources['workspace']): string[] {
   if (workspace === undefined) return []
   return [

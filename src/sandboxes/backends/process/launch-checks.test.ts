@@ -7,9 +7,9 @@ import { TestFolder } from '../../sandbox.fixture.ts'
 import { processBackend } from './backend.ts'
 import { formatProcessHandle, parseProcessHandle } from './handle.ts'
 import { chooseHostUser } from './host-user.ts'
-import { refuseSteering } from './sidecar-variables.ts'
+import { refuseSidecarVariables } from './sidecar-variables.ts'
 import { chooseStage } from './stage.ts'
-import { faultSeenFromOutside } from './verify-isolation.ts'
+import { findIsolationFault } from './verify-isolation.ts'
 
 let test: TestFolder
 beforeEach(() => {
@@ -27,7 +27,7 @@ const spec = (changes: Partial<SandboxSpec> = {}): SandboxSpec => ({
   ...changes,
 })
 
-describe('whom a sandbox runs as', () => {
+describe('the host user of a sandbox', () => {
   it('is the user that was chosen for it, and never root', () => {
     const hostUser = { uid: 2_100_000_007, gid: 2_100_000_007 }
     expect(chooseHostUser(spec({ hostUser }), 0)).toEqual(hostUser)
@@ -39,7 +39,7 @@ describe('whom a sandbox runs as', () => {
     expect(() => chooseHostUser(spec({ hostUser: undefined }), 0)).toThrow()
   })
 
-  it('is an ordinary user themselves', () => {
+  it('is the user who runs Craik, unless that is root', () => {
     expect(chooseHostUser(spec({ hostUser: undefined }), 1000)).toBeUndefined()
     expect(() => chooseHostUser(spec(), 1000)).toThrow('only root')
   })
@@ -54,17 +54,23 @@ describe('the environment of a sandbox', () => {
     'NODE_EXTRA_CA_CERTS',
     'GLIBC_TUNABLES',
     'UV_THREADPOOL_SIZE',
-  ])('does not steer the sidecar by %s', (name) => {
-    expect(() => refuseSteering({ A: '1', [name]: 'x' })).toThrow(name)
+  ])('cannot control the sidecar through %s', (name) => {
+    expect(() => refuseSidecarVariables({ A: '1', [name]: 'x' })).toThrow(name)
   })
 
-  it('holds anything else', () => {
-    refuseSteering({ NODE_ENV: 'test', PATH: '/bin', LDAP: 'x', node_options: 'x', CRAIK_SANDBOX_NAME: 'x' })
+  it('can contain any other variable', () => {
+    refuseSidecarVariables({
+      NODE_ENV: 'test',
+      PATH: '/bin',
+      LDAP: 'x',
+      node_options: 'x',
+      CRAIK_SANDBOX_NAME: 'x',
+    })
   })
 })
 
-describe('the stage', () => {
-  it('hides nothing that is to be shown', () => {
+describe('the stage folder', () => {
+  it('hides none of the folders to mount', () => {
     for (const name of ['a', 'b', 'bc']) mkdirSync(test.path(name))
     const [a, b, bc, missing] = ['a', 'b', 'bc', 'missing'].map((name) => test.path(name)) as [
       string,
@@ -83,7 +89,7 @@ describe('the process backend', () => {
   const backend = (PATH: string | undefined = process.env.PATH) =>
     processBackend({ craikHome: test.path('home'), environment: { PATH } })
 
-  it('without bubblewrap says what to install, and starts nothing weaker', async () => {
+  it('without bubblewrap reports what to install, and starts nothing weaker', async () => {
     expect(await backend('').probe()).toMatchObject({ isolation: 'none', fix: 'apt-get install bubblewrap' })
     await expect(backend('').create(spec())).rejects.toMatchObject({
       code: 'unavailable',
@@ -91,13 +97,13 @@ describe('the process backend', () => {
     })
   })
 
-  it('does not pretend to be another kind of place', async () => {
+  it('refuses another kind of isolation', async () => {
     await expect(backend().create(spec({ isolation: 'container' }))).rejects.toMatchObject({
       code: 'unavailable',
     })
   })
 
-  it('recovers nothing from another boot', async () => {
+  it('recovers nothing from an earlier boot', async () => {
     const owner = { ...currentOwner(), bootId: 'another' }
     const limits = { memory: 'cgroup', processes: 'cgroup', cpu: 'not-asked', disk: 'not-asked' } as const
     const handle = formatProcessHandle({ inner: owner, outer: owner, hostUid: 7, limits })
@@ -106,8 +112,8 @@ describe('the process backend', () => {
     await expect(backend().recover({ innerPid: -1 }, spec())).rejects.toMatchObject({ code: 'internal' })
   })
 
-  it('sees from outside that a process of the host is no sandbox', () => {
-    expect(faultSeenFromOutside(process.pid, 0)).toBe('it shares the host’s net namespace')
-    expect(faultSeenFromOutside(2 ** 22 + 1, 0)).toBe('it cannot be inspected (ENOENT)')
+  it('detects from the host that a process is not isolated', () => {
+    expect(findIsolationFault(process.pid, 0)).toBe('it shares the host’s net namespace')
+    expect(findIsolationFault(2 ** 22 + 1, 0)).toBe('it cannot be inspected (ENOENT)')
   })
 })

@@ -1,4 +1,4 @@
-/** Starts a sandbox so that it outlives us, and waits until the first program inside runs. */
+/** Starts a sandbox that outlives this process, and waits until its first program runs. */
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
@@ -9,11 +9,11 @@ import { listInherited } from '../../../lib/inherited-descriptors.ts'
 import { SYSTEM_PATH } from './required-programs.ts'
 
 /**
- * In the environment of what runs on the host for a sandbox: by it a sweep finds what nobody wrote down. It stands
- * first there, because a sweep reads no environment to its end.
+ * An environment variable of every process on the host that runs for a sandbox. A sweep uses it to find processes
+ * without a record. It comes first in the environment, because a sweep reads only the beginning.
  */
 export const MARKER = 'CRAIK_SANDBOX'
-/** Without isolation the jobs carry it too; names of Craik's own do not reach them. */
+/** Without isolation the jobs have this variable too. Craik's own variables do not reach them. */
 export const INHERITED_MARKER = 'SANDBOX_ID'
 
 const START_DEADLINE_MS = 20_000
@@ -22,22 +22,24 @@ const MAX_HEARD = 4096
 export interface LaunchOptions {
   readonly id: string
   readonly argv: readonly string[]
-  /** For descriptors 5 and up. */
+  /** The contents for descriptors 5 and up. */
   readonly inputs: readonly Buffer[]
 }
 
 export interface Launched {
   readonly child: ChildProcess
-  /** As the host numbers it: the first process of the sandbox. */
+  /** The pid of the sandbox's first process on the host. */
   readonly innerPid: number
-  /** The last that was heard on its standard error; whatever is inside may have written it. */
-  readonly complaint: () => string
+  /** Returns the end of its standard error. A program in the sandbox may have written it. */
+  readonly errorOutput: () => string
 }
 
-/** Fails when the first program inside does not start; what was started by then is the caller's to end. */
+/**
+ * Fails when the first program in the sandbox does not start. The caller must end what this function started by then.
+ */
 export async function launchProcess({ id, argv, inputs }: LaunchOptions): Promise<Launched> {
   const child = start(argv, { [MARKER]: id, PATH: SYSTEM_PATH }, inputs)
-  const complaint = listen(child)
+  const complaint = captureErrorOutput(child)
   const [info, started] = [child.stdio[3], child.stdio[4]] as Socket[]
   try {
     const exited = once(child, 'exit')
@@ -47,11 +49,11 @@ export async function launchProcess({ id, argv, inputs }: LaunchOptions): Promis
       exited.then(() => 'ended' as const),
       sleep(START_DEADLINE_MS, 'late' as const, { ref: false }),
     ])
-    if (outcome !== 'started') throw await notStarted(outcome, complaint)
+    if (outcome !== 'started') throw await notStartedError(outcome, complaint)
     const innerPid = Number(/"child-pid": (\d+)/.exec(reply())?.[1])
     if (!Number.isSafeInteger(innerPid))
       throw new CraikError('internal', 'bubblewrap did not report its child process')
-    return { child, innerPid, complaint }
+    return { child, innerPid, errorOutput: complaint }
   } catch (error) {
     if (error instanceof CraikError) throw error
     throw new CraikError('unavailable', `cannot start the sandbox (${codeOf(error)})`, {
@@ -63,8 +65,11 @@ export async function launchProcess({ id, argv, inputs }: LaunchOptions): Promis
   }
 }
 
-/** Of the program's standard error, its last part; the reading never stops, so that nothing inside waits for us. */
-export function listen(child: ChildProcess): () => string {
+/**
+ * Returns a function for the end of the child's standard error. It never stops reading, so that no program in the
+ * sandbox blocks on a full pipe.
+ */
+export function captureErrorOutput(child: ChildProcess): () => string {
   let heard = ''
   child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
     heard = (heard + chunk).slice(-MAX_HEARD)
@@ -117,11 +122,11 @@ function collect(stream: Socket): () => string {
   return () => output
 }
 
-async function notStarted(outcome: 'ended' | 'late', complaint: () => string): Promise<CraikError> {
+async function notStartedError(outcome: 'ended' | 'late', complaint: () => string): Promise<CraikError> {
   if (outcome === 'late') {
     return new CraikError('timeout', `the sandbox did not start within ${START_DEADLINE_MS / 1000} seconds`)
   }
-  // What it said may arrive after its end.
+  // Its output can arrive after its exit.
   await sleep(20)
   const line = complaint().split('\n').findLast(Boolean)?.slice(0, 300) ?? 'no reason reported'
   return new CraikError('unavailable', `cannot start the sandbox: ${line}`, { hint: 'craik doctor' })

@@ -38,8 +38,8 @@ function launch(staged: Staging | undefined, joinFiles: readonly string[], argv:
   return { status, stdout, stderr }
 }
 
-describe('what runs before bubblewrap', () => {
-  it('writes its own number to each file that it is to join, whatever they are called', () => {
+describe('the launch script', () => {
+  it('writes its own pid to each file that it must join, whatever the name of the file', () => {
     const files = ['a b', '$(touch c)', '--x'].map((name) => test.path(name))
     const { stdout } = launch(undefined, files, ['/bin/sh', '-c', 'echo $$'])
     expect(files.map((file) => readFileSync(file, 'utf8'))).toEqual(files.map(() => stdout.trim()))
@@ -48,11 +48,11 @@ describe('what runs before bubblewrap', () => {
   if (process.getuid?.() === 0) {
     const show = () => ['/bin/sh', '-c', 'id -u; cat "$1/workspace/file"', 'sh', staging.stage]
 
-    it('as root mounts the workspace and is somebody else then', () => {
+    it('as root mounts the workspace and then becomes another user', () => {
       expect(launch(staging, [], show())).toEqual({ status: 0, stdout: '12345\nchosen', stderr: '' })
     })
 
-    it('as root starts nothing when the workspace is not the folder that was looked at', () => {
+    it('as root starts nothing when the workspace is not the checked folder', () => {
       renameSync(test.path('project'), test.path('moved'))
       mkdirSync(test.path('project'))
       writeFileSync(test.path('project/file'), 'another')

@@ -1,15 +1,18 @@
-/** What runs on the host before bubblewrap does: joins control groups and, as root, gives root up. */
+/**
+ * Builds the shell script that runs on the host before bubblewrap: it joins control groups and, as root, gives up root.
+ */
 import type { HostUser } from '../../backend.ts'
 import type { HostPrograms } from './required-programs.ts'
 
-/** Its arguments are files to write its own number to, then `--`, then the rest. */
+/** Its arguments are the files to write its own pid to, then `--`, then the rest. */
 const JOIN = `
 while [ "$1" != -- ]; do printf %s "$$" >"$1"; shift; done
 shift`
 
 /**
- * In a mount namespace of its own: whom root becomes cannot walk to Craik's home, so all that bubblewrap is to mount is
- * put below one folder first. The workspace is bound by an open descriptor, after it was seen to be the one chosen.
+ * Runs in a separate mount namespace. The user that root becomes cannot enter the Craik home, so everything for
+ * bubblewrap is first mounted below one folder. The workspace is mounted through an open descriptor, after a check that
+ * it is the requested folder.
  */
 const STAGE = `
 staged=$1 stage=$2 runtime=$3 harnesses=$4 socket=$5 disk=$6 kind=$7 workspace=$8 identity=$9
@@ -39,22 +42,22 @@ exec "$@"`
 
 export interface Staging {
   readonly user: HostUser
-  /** Where all is mounted, and the folder of the host over which that is mounted in turn. */
+  /** The folder with all the mounts, and the folder of the host over which it is mounted. */
   readonly staged: string
   readonly stage: string
   readonly runtime: string
-  /** The folder of all of the agents' command lines; undefined: none is shown. */
+  /** The folder that contains all harnesses. `undefined` means that none is mounted. */
   readonly harnesses: string | undefined
   readonly socket: string
-  /** A file that holds a file system, or a folder. */
+  /** An image file or a folder. */
   readonly disk: string
   readonly isImage: boolean
   readonly workspace: { readonly folder: string; readonly identity: string } | undefined
-  /** Folders, each called by the name of its volume. */
+  /** Folders, each with the name of its volume. */
   readonly volumes: readonly string[]
 }
 
-/** All values are arguments; none becomes part of the script's text. */
+/** Every value is an argument. None becomes part of the script's text. */
 export function buildLaunchCommand(
   programs: HostPrograms,
   joinFiles: readonly string[],

@@ -1,27 +1,30 @@
-/** What a Craik that was killed left of the single commands and probes that it had just begun to start. */
+/** Ends what a killed Craik process left of the single commands and probes that it was just starting. */
 import { existsSync, readlinkSync } from 'node:fs'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { ownerOf } from '../../../lib/owner.ts'
 import { endAll, findProcesses } from './instance-processes.ts'
 
-/** The kernel adds the last word when the process is gone, and never to the folder of another one with its number. */
+/**
+ * The kernel appends `(deleted)` when the process is gone. The folder of a new process with the same pid has no such
+ * suffix.
+ */
 const FOLDER_OF = /^\/proc\/(\d+)\/task\/\1( \(deleted\))?$/
 const DELETED = / \(deleted\)$/
 
 /**
- * Where a bubblewrap starts that is to end with us. What runs inside cannot see it: bubblewrap leaves it before. No
- * person works there, and no other program does.
+ * Returns the working folder in which Craik starts a bubblewrap that must end with it. Programs in the sandbox cannot
+ * see it, because bubblewrap changes the folder before. No user and no other program works there.
  */
-export function folderThatNamesUs(): string {
-  // Ours, as this `/proc` numbers processes.
+export function ownProcFolder(): string {
+  // The pid of this process in this `/proc`.
   const pid = linkOf('/proc/self')
   return pid === undefined ? '/' : `/proc/${pid}/task/${pid}`
 }
 
 /**
- * bubblewrap asks to end with its parent, and so does its child, each when it has got that far. In between the child
- * waits for a word from bubblewrap. When that ends first, because nobody hears it any more or because it ends with us,
- * the child waits for ever, still in the folder that it began in.
+ * bubblewrap and its child each ask the kernel to end them with their parent, as soon as they get that far. In between,
+ * the child waits for a message from bubblewrap. If bubblewrap ends first, because its pipes are closed or because it
+ * ends with Craik, the child waits forever. It is then still in the folder that it started in.
  */
 export async function endLeftovers(environment: NodeJS.ProcessEnv): Promise<void> {
   const bubblewrap = findSystemProgram('bwrap', environment.PATH)
@@ -32,12 +35,15 @@ export async function endLeftovers(environment: NodeJS.ProcessEnv): Promise<void
 function isLeft(pid: number, bubblewrap: string): boolean {
   const [, maker, deleted] = FOLDER_OF.exec(linkOf(`/proc/${pid}/cwd`) ?? '') ?? []
   if (maker === undefined) return false
-  // A newer bubblewrap may have been installed meanwhile.
+  // The system may have installed a newer bubblewrap meanwhile.
   if (linkOf(`/proc/${pid}/exe`)?.replace(DELETED, '') !== bubblewrap) return false
   return deleted !== undefined || isZombie(Number(maker))
 }
 
-/** It is gone, and its parent has not taken note yet. One that is only hidden from us is not there at all. */
+/**
+ * Returns whether a process is gone and its parent has not waited for it yet. A process that is only hidden has no
+ * entry at all.
+ */
 function isZombie(pid: number): boolean {
   return existsSync(`/proc/${pid}/stat`) && ownerOf(pid) === undefined
 }

@@ -1,4 +1,4 @@
-/** What this machine offers to sandboxes, each looked for once and only when it is needed. */
+/** Probes the features that this host offers to sandboxes, each once and on first use. */
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -8,7 +8,7 @@ import { ensureCacheOfHome } from '../../../lib/user-cache.ts'
 import { prepareRuntime, pruneRuntimes, type Runtime } from '../../runtime.ts'
 import { type Cgroups, probeCgroups } from './cgroups.ts'
 import { canMountImages } from './disk-image.ts'
-import { type Bubblewrap, type FoundBubblewrap, findSandboxPrograms } from './find-bubblewrap.ts'
+import { type Bubblewrap, type FoundBubblewrap, findBubblewrapForSandboxes } from './find-bubblewrap.ts'
 import { findPrograms, type HostPrograms } from './required-programs.ts'
 import type { LimitSupport } from './resource-limits.ts'
 import { warmCompileCache } from './warm-compile-cache.ts'
@@ -17,7 +17,7 @@ const RUNTIME_NOTE = 'runtime.json'
 const MAX_NOTE_BYTES = 1024
 const noteSchema = z.strictObject({ digest: z.string() })
 
-export class Machine {
+export class HostFeatures {
   readonly #craikHome: string
   readonly #environment: NodeJS.ProcessEnv
   #found: Promise<FoundBubblewrap> | undefined
@@ -31,13 +31,13 @@ export class Machine {
     this.#environment = environment
   }
 
-  look(): Promise<FoundBubblewrap> {
-    this.#found ??= findSandboxPrograms(this.#environment)
+  probe(): Promise<FoundBubblewrap> {
+    this.#found ??= findBubblewrapForSandboxes(this.#environment)
     return this.#found
   }
 
   async bubblewrap(): Promise<Bubblewrap> {
-    const found = await this.look()
+    const found = await this.probe()
     if ('bubblewrap' in found) return found.bubblewrap
     throw new CraikError('unavailable', `process isolation is not available: ${found.reason}`, {
       hint: found.fix,
@@ -54,7 +54,7 @@ export class Machine {
     return this.#programs
   }
 
-  async limitMeans(wantsDisk: boolean): Promise<LimitSupport> {
+  async readLimitSupport(wantsDisk: boolean): Promise<LimitSupport> {
     const { memory, pids, cpu } = this.cgroups.parents
     if (wantsDisk) this.#images ??= canMountImages(this.#craikHome)
     return {
@@ -63,23 +63,23 @@ export class Machine {
     }
   }
 
-  /** The runtime, noted in the sandbox's folder so that it is kept for as long as the sandbox is. */
+  /** Returns the runtime, and records it in the sandbox's folder so that Craik keeps it as long as the sandbox. */
   async runtimeFor(sandboxFolder: string): Promise<Runtime> {
     this.#runtime ??= this.#prepare().catch((error) => {
       this.#runtime = undefined
       throw error
     })
     const runtime = await this.#runtime
-    // Should it be lost with the machine's memory, so is every sandbox that it is about.
+    // A crash of the host can lose this unsynced file, but it also ends every sandbox that uses the runtime.
     const note = join(sandboxFolder, RUNTIME_NOTE)
-    // First, so that nothing is written where a link in a home that somebody sent leads.
+    // Removes the old note first, because a link in a home from someone else could redirect the write.
     rmSync(note, { force: true })
     writeFileSync(note, JSON.stringify({ digest: runtime.digest }), { mode: 0o600, flag: 'wx' })
     return runtime
   }
 
   async #prepare(): Promise<Runtime> {
-    const found = await this.look()
+    const found = await this.probe()
     const bubblewrap = 'bubblewrap' in found ? found.bubblewrap : undefined
     const cache = ensureCacheOfHome(this.#craikHome, this.#environment)
     const runtime = await prepareRuntime({

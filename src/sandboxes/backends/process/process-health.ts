@@ -1,15 +1,15 @@
-/** What of this machine sandboxes can use, for a person to look at: each with the one command that mends it. */
+/** Reports which sandbox features this host supports, each with the command that fixes it. For users to read. */
 import { existsSync, readFileSync } from 'node:fs'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
 import { probeCgroups } from './cgroups.ts'
-import { findSandboxPrograms } from './find-bubblewrap.ts'
+import { findBubblewrapForSandboxes } from './find-bubblewrap.ts'
 import { SYSTEM_PATH } from './required-programs.ts'
 import { readUsernsFix } from './userns.ts'
 
 export interface BackendHealth {
   readonly name: string
-  /** `warn`: sandboxes work, with less than they could have. `none`: not without it. */
+  /** `warn`: sandboxes work with reduced features. `none`: they do not work without it. */
   readonly state: 'ok' | 'warn' | 'none'
   readonly detail: string
   readonly fix?: string
@@ -28,7 +28,7 @@ export async function processHealth(environment: NodeJS.ProcessEnv = process.env
 
 async function bubblewrap(environment: NodeJS.ProcessEnv): Promise<BackendHealth> {
   const name = 'bubblewrap'
-  const found = await findSandboxPrograms(environment)
+  const found = await findBubblewrapForSandboxes(environment)
   if (!('bubblewrap' in found)) return { name, state: 'none', detail: found.reason, fix: found.fix }
   const { version, disableUserns } = found.bubblewrap
   if (disableUserns) return { name, state: 'ok', detail: `${version}, isolation works` }

@@ -1,14 +1,14 @@
-/** The programs of the system that a sandbox is made with. */
+/** Finds the system programs that create a sandbox. */
 import { CraikError } from '../../../errors.ts'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
 
-/** Where the scripts that run on the host look for programs; nobody's PATH has a say in it. */
+/** The PATH of the scripts that run on the host. No user's PATH changes it. */
 export const SYSTEM_PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
 
 const PACKAGES = { sh: 'dash', prlimit: 'util-linux', setpriv: 'util-linux', unshare: 'util-linux' } as const
 
 export type HostPrograms = Readonly<Record<keyof typeof PACKAGES, string>> & {
-  /** An init that reaps; without one bubblewrap's own does. */
+  /** An init that reaps processes. Without it, bubblewrap's own init does. */
   readonly tini: string | undefined
 }
 

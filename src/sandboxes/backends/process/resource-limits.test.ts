@@ -22,7 +22,7 @@ const means = fc.record({
 })
 
 describe('limits', () => {
-  it('are held by the kernel as a whole where it can', () => {
+  it('are enforced by the kernel for the whole sandbox where that is possible', () => {
     expect(planLimits(ASKED, false, ALL)).toEqual({
       report: { memory: 'cgroup', processes: 'cgroup', cpu: 'cgroup', disk: 'filesystem' },
       resources: {},
@@ -30,7 +30,7 @@ describe('limits', () => {
     })
   })
 
-  it('are held per process where nothing else can, and say so', () => {
+  it('are enforced per process where nothing else is possible, and reported so', () => {
     const { report, resources, imageBytes } = planLimits(ASKED, false, NOTHING)
     expect(report).toEqual({
       memory: 'per-process',
@@ -46,11 +46,11 @@ describe('limits', () => {
     ])
   })
 
-  it('of the disk do not hold for a workspace that is not on it', () => {
+  it('of the disk are not enforced for a workspace that is not on it', () => {
     expect(planLimits(ASKED, true, ALL).report.disk).toBe('not-enforced')
   })
 
-  it('that nobody asked for are neither held nor said to be', () => {
+  it('that were not requested are neither enforced nor reported as enforced', () => {
     const requested = { memoryBytes: GIB, processes: 100 }
     expect(planLimits(requested, false, ALL).report).toMatchObject({ cpu: 'not-asked', disk: 'not-asked' })
     expect(reportUnlimited(requested)).toMatchObject({
@@ -60,7 +60,7 @@ describe('limits', () => {
     })
   })
 
-  it('are never said to be held by what is not there', () => {
+  it('are never reported as enforced by a missing feature', () => {
     fc.assert(
       fc.property(limits, means, fc.boolean(), (requested, have, inPlace) => {
         const { report, resources, imageBytes } = planLimits(requested, inPlace, have)

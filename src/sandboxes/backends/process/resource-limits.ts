@@ -1,14 +1,17 @@
-/** Which limits hold for a sandbox on this machine, and by what. What cannot be held is said, never implied. */
+/**
+ * Plans which limits can be enforced for a sandbox on this host, and by what. Limits that cannot be enforced are
+ * reported as such.
+ */
 import type { LimitReport, LimitSpec } from '../../backend.ts'
 
-/** What of this machine can hold a limit. */
+/** The features of this host that can enforce a limit. */
 export interface LimitSupport {
   readonly cgroups: { readonly memory: boolean; readonly processes: boolean; readonly cpu: boolean }
-  /** A file system of its own, of a fixed size. */
+  /** A separate file system of a fixed size. */
   readonly diskImage: boolean
 }
 
-/** For each process, in bytes and numbers; what a cgroup holds is not held twice. */
+/** Limits for each process, in bytes and numbers. A limit that a cgroup enforces is not repeated here. */
 export interface ResourceLimits {
   readonly dataBytes?: number
   readonly processes?: number
@@ -21,12 +24,12 @@ export interface LimitPlan {
 }
 
 /**
- * Counted as data of a process although it uses none of it: V8 reserves 512 MiB for code, other runtimes as much. With
- * less than that besides the memory asked for, neither the sidecar nor any Node program starts.
+ * Counts as data of a process although it uses none of it: V8 reserves 512 MiB for code, and other runtimes as much.
+ * With less than this added to the requested memory, neither the sidecar nor any Node program starts.
  */
 const RESERVED_BYTES = 768 * 1024 * 1024
 
-/** Nothing holds anything where there is no isolation. */
+/** Without isolation, no limit is enforced. */
 export function reportUnlimited(limits: LimitSpec): LimitReport {
   return {
     memory: 'not-enforced',
@@ -36,7 +39,7 @@ export function reportUnlimited(limits: LimitSpec): LimitReport {
   }
 }
 
-/** `beyondDisk`: it writes to folders of the host too, a workspace in place or volumes. */
+/** `beyondDisk`: the sandbox also writes to host folders, such as a workspace in place or volumes. */
 export function planLimits(limits: LimitSpec, beyondDisk: boolean, limitSupport: LimitSupport): LimitPlan {
   const { cgroups, diskImage } = limitSupport
   const imageBytes = diskImage ? limits.diskBytes : undefined
@@ -46,7 +49,7 @@ export function planLimits(limits: LimitSpec, beyondDisk: boolean, limitSupport:
       memory: cgroups.memory ? 'cgroup' : 'per-process',
       processes: cgroups.processes ? 'cgroup' : 'sandbox',
       ...(limits.cpuMillis !== undefined && cgroups.cpu && { cpu: 'cgroup' as const }),
-      // Those are on the host's own file system, so only the rest of the home is held then.
+      // Those folders are on the host's own file system, so the limit would cover only the rest of the home.
       ...(imageBytes !== undefined && !beyondDisk && { disk: 'filesystem' as const }),
     },
     resources: {
@@ -57,7 +60,7 @@ export function planLimits(limits: LimitSpec, beyondDisk: boolean, limitSupport:
   }
 }
 
-/** As arguments of `prlimit`. No core dumps: they would hold what a program knew. */
+/** Returns arguments of `prlimit`. It disables core dumps, because they would contain the secrets of a program. */
 export function resourceArguments({ dataBytes, processes }: ResourceLimits): string[] {
   return [
     '--core=0',

@@ -1,13 +1,13 @@
-/** Runs what bubblewrap was told to, and tells a command that failed from one that it could not start. */
+/** Runs a command with bubblewrap. It distinguishes a command that failed from one that bubblewrap could not start. */
 import { type RunResult, runChild } from '../../../lib/child.ts'
 import type { ExecOptions } from '../../command-backend.ts'
 import type { Invocation } from './bubblewrap.ts'
 import { signalDescendants } from './descendants.ts'
-import { folderThatNamesUs } from './leftovers.ts'
+import { ownProcFolder } from './leftovers.ts'
 
 export type User = { readonly uid: number; readonly gid: number } | undefined
 
-/** Of what bubblewrap itself says; its complaints are one line. */
+/** The part of bubblewrap's own output that is read. Its errors are one line. */
 const MAX_HEARD = 4096
 
 export async function runInside(
@@ -20,7 +20,7 @@ export async function runInside(
     ...options,
     argv,
     inputs,
-    cwd: folderThatNamesUs(),
+    cwd: ownProcFolder(),
     env: {},
     sendFirstSignal: signalDescendants,
     ...(user && { user }),
@@ -32,7 +32,7 @@ export async function runInside(
       return options.onStderr(chunk)
     },
   })
-  // Only bubblewrap holds that descriptor, and it names an exit code only when there was a program to have one.
+  // Only bubblewrap has that descriptor, and it reports an exit code only if a program started.
   if (run.end !== 'exited' || status.includes('"exit-code"')) return run
   return { end: 'not_started', ...explain(options.argv[0] ?? '', complaint), durationMs: run.durationMs }
 }

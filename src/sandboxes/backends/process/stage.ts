@@ -1,11 +1,13 @@
-/** The folder of the host over which root mounts a sandbox's parts, in a mount namespace that nobody else sees. */
+/**
+ * Chooses the host folder over which root mounts a sandbox's parts, in a mount namespace that no other process shares.
+ */
 import { lstatSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 
-/** Every system has one of them, and nothing that bubblewrap needs lies there. */
+/** Every system has one of them, and bubblewrap needs nothing from them. */
 const CANDIDATES = ['/mnt', '/media', '/srv', '/opt']
 
-/** One that hides none of the folders that are to be shown. */
+/** Returns a folder that hides none of the folders to mount. */
 export function chooseStage(shown: readonly string[], candidates: readonly string[] = CANDIDATES): string {
   const stage = candidates.find(
     (folder) =>

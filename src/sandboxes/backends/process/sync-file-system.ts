@@ -1,4 +1,4 @@
-/** Makes sure that everything written below a folder is on the disk for good. */
+/** Makes sure that everything written below a folder is on the disk. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { CraikError } from '../../../errors.ts'
@@ -8,7 +8,7 @@ import { SYSTEM_PATH } from './required-programs.ts'
 const run = promisify(execFile)
 const SYNC_DEADLINE_MS = 10 * 60_000
 
-/** One call for all of it: a sync of each file would take longer than writing them. */
+/** Uses one call for everything, because a sync of each file would take longer than writing them. */
 export async function syncFileSystem(folder: string): Promise<void> {
   const sync = findSystemProgram('sync', SYSTEM_PATH)
   if (sync === undefined)

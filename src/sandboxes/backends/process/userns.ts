@@ -1,4 +1,4 @@
-/** What keeps this machine from giving ordinary users namespaces, and how to lift it. */
+/** Finds the setting that forbids namespaces for ordinary users on this host, and the command that allows them. */
 import { readFileSync } from 'node:fs'
 
 const SETTINGS = [
@@ -7,7 +7,7 @@ const SETTINGS = [
   { path: '/proc/sys/user/max_user_namespaces', closed: '0', open: '15000' },
 ]
 
-/** The command that would help; the first setting found closed is named. */
+/** Returns the command for the first setting that forbids namespaces. */
 export function readUsernsFix(): string {
   const closed = SETTINGS.find(({ path, closed }) => read(path) === closed)
   if (closed === undefined) return 'run where user namespaces are allowed (a container may forbid them)'

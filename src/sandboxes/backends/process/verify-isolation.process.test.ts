@@ -10,13 +10,13 @@ import { findBubblewrap } from './find-bubblewrap.ts'
 import { folderIdentity } from './inspect-folder.ts'
 import { endProcesses } from './instance-processes.ts'
 import { launchProcess } from './launch-process.ts'
-import { faultSeenFromOutside } from './verify-isolation.ts'
-import { faultInWorkspace } from './verify-workspace.ts'
-import { type Guarded, guardWorkspace } from './workspace-guard.ts'
+import { findIsolationFault } from './verify-isolation.ts'
+import { findWorkspaceFault } from './verify-workspace.ts'
+import { guardWorkspace, type ProtectedName } from './workspace-guard.ts'
 
 let test: TestFolder
 let workspace: string
-let guarded: readonly Guarded[]
+let guarded: readonly ProtectedName[]
 let identity: string
 const projectFolder = () => ({
   folder: workspace,
@@ -35,7 +35,7 @@ afterEach(() => test[Symbol.dispose]())
 type Argv = readonly string[]
 const UID = process.getuid!()
 
-/** Starts a sandbox that is set up like ours but for one change, looks at it from outside, and ends it. */
+/** Starts a sandbox with Craik's arguments except for one change, inspects it from the host, and ends it. */
 async function inspectWith<T>(
   look: (pid: number) => T,
   change: (argv: Argv) => Argv = (argv) => argv,
@@ -75,14 +75,14 @@ async function inspectWith<T>(
   }
 }
 
-const fault = (change?: (argv: Argv) => Argv) => inspectWith((pid) => faultSeenFromOutside(pid, UID), change)
+const fault = (change?: (argv: Argv) => Argv) => inspectWith((pid) => findIsolationFault(pid, UID), change)
 const without =
   (option: string, values = 0) =>
   (argv: Argv) =>
     argv.toSpliced(argv.indexOf(option), 1 + values)
 
-describe('a sandbox, seen from outside', () => {
-  it('is as promised when nothing is left out', async () => {
+describe('a sandbox, inspected from the host', () => {
+  it('has no fault with Craik’s own arguments', async () => {
     expect(await fault()).toBeUndefined()
   })
 
@@ -96,44 +96,44 @@ describe('a sandbox, seen from outside', () => {
     ],
     ['all system calls', without('--seccomp', 1), 'its system calls are not filtered'],
   ]
-  it.each(wrong)('is not as promised when it is left with %s', async (_, change, expected) => {
+  it.each(wrong)('has a fault if it keeps %s', async (_, change, expected) => {
     expect(await fault(change)).toBe(expected)
   })
 
-  it('is not as promised when it runs as another user', async () => {
-    expect(await inspectWith((pid) => faultSeenFromOutside(pid, UID + 1))).toBe('it runs as the wrong user')
+  it('has a fault if it runs as another user', async () => {
+    expect(await inspectWith((pid) => findIsolationFault(pid, UID + 1))).toBe('it runs as the wrong user')
   })
 })
 
-describe('a workspace in place, seen from outside', () => {
+describe('a workspace in place, inspected from the host', () => {
   const workspaceFault = (change?: (argv: Argv) => Argv) =>
-    inspectWith((pid) => faultInWorkspace(pid, { identity, guarded }), change)
+    inspectWith((pid) => findWorkspaceFault(pid, { identity, guarded }), change)
 
-  it('is the one chosen, with all that is guarded in it', async () => {
+  it('is the requested folder, with every protected name mounted', async () => {
     expect(await workspaceFault()).toBeUndefined()
   })
 
-  it('is refused when another folder was put in its place', async () => {
+  it('is refused if another folder replaced it', async () => {
     renameSync(workspace, test.path('moved'))
     mkdirSync(workspace)
     guardWorkspace(test.path('sandboxes/one'), projectFolder(), undefined)
     expect(await workspaceFault()).toBe('its workspace is not the requested folder')
   })
 
-  it('is refused when a guarded name was a link for the moment in which it was mounted', async () => {
+  it('is refused if a protected name was a link at the moment of its mount', async () => {
     symlinkSync(test.path('secrets'), test.path('link'))
     const swapArgument = (argv: Argv) =>
       argv.with(argv.indexOf(join(workspace, '.claude')), test.path('link'))
     expect(await workspaceFault(swapArgument)).toBe('.claude in its workspace was replaced while it started')
   })
 
-  it('is refused when a guarded name is not mounted', async () => {
+  it('is refused if a protected name is not mounted', async () => {
     const bare = (argv: Argv) => argv.toSpliced(argv.indexOf(join(workspace, '.claude')) - 1, 3)
     expect(await workspaceFault(bare)).toBe('.claude in its workspace was replaced while it started')
   })
 
-  it('of something that ended cannot be looked at', () => {
-    expect(faultInWorkspace(2 ** 22 + 1, { identity, guarded })).toBe(
+  it('of an exited process cannot be inspected', () => {
+    expect(findWorkspaceFault(2 ** 22 + 1, { identity, guarded })).toBe(
       'its workspace cannot be inspected (ENOENT)',
     )
   })

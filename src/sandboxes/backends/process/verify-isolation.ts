@@ -1,11 +1,11 @@
-/** What the host itself sees of a sandbox's first process: whether it is held as promised. */
+/** Inspects the first process of a sandbox from the host, to verify its isolation. */
 import { readFileSync, readlinkSync } from 'node:fs'
 
 const NAMESPACES = ['net', 'pid', 'mnt', 'user', 'ipc', 'uts'] as const
 const CAPABILITIES = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']
 
-/** What is wrong with it; undefined when it is isolated and has the rights of that user alone. */
-export function faultSeenFromOutside(pid: number, hostUid: number): string | undefined {
+/** Returns the first fault. `undefined` when the process is isolated, has the user's id and has no capabilities. */
+export function findIsolationFault(pid: number, hostUid: number): string | undefined {
   try {
     const shared = NAMESPACES.find(
       (name) => readlinkSync(`/proc/${pid}/ns/${name}`) === readlinkSync(`/proc/self/ns/${name}`),

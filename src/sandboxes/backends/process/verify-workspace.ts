@@ -1,21 +1,23 @@
-/** What the host itself sees of a workspace in place: whether it, and what is guarded in it, is what was looked at. */
+/**
+ * Inspects a workspace in place from the host, to verify that it and its protected files are those that Craik checked.
+ */
 import { lstatSync, readFileSync } from 'node:fs'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import { folderIdentity } from './inspect-folder.ts'
-import { fileIdentity, type Guarded } from './workspace-guard.ts'
+import { fileIdentity, type ProtectedName } from './workspace-guard.ts'
 
 export interface ExpectedWorkspace {
   /** As `device:inode`. */
   readonly identity: string
-  /** What holds others comes before them, so that no name is looked up through one that was not seen to be right. */
-  readonly guarded: readonly Guarded[]
+  /** A folder comes before its entries, so that no entry is read through an unverified folder. */
+  readonly guarded: readonly ProtectedName[]
 }
 
 /**
- * What is wrong with it; undefined when nothing is. bubblewrap mounts by name and follows links, and a name may have
- * been given to something else since it was looked at; what is mounted now, nobody exchanges any more.
+ * Returns the first fault. `undefined` when the workspace is correct. bubblewrap mounts by name and follows links, and
+ * a name can get another file after Craik checked it. A finished mount can no longer be exchanged.
  */
-export function faultInWorkspace(pid: number, expected: ExpectedWorkspace): string | undefined {
+export function findWorkspaceFault(pid: number, expected: ExpectedWorkspace): string | undefined {
   try {
     const inside = `/proc/${pid}/root${INSIDE.workspace}`
     const lines = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')

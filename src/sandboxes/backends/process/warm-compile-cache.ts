@@ -1,14 +1,16 @@
-/** Runs the sidecar once where it will lie in every sandbox, so that its compile cache is filled for that place. */
+/** Runs the sidecar once at its path in a sandbox, to fill its compile cache. The cache depends on that path. */
 import { runChild } from '../../../lib/child.ts'
 import { INSIDE, SIDECAR_ENV } from '../../../sidecar/protocol.ts'
 import { namespaceArguments, systemArguments } from './bubblewrap.ts'
 import type { Bubblewrap } from './find-bubblewrap.ts'
 import { COMPILE_CACHE, sidecarCommand } from './launch-arguments.ts'
-import { folderThatNamesUs } from './leftovers.ts'
+import { ownProcFolder } from './leftovers.ts'
 
 const TIMEOUT_MS = 30_000
 
-/** With bubblewrap at the path and under the number that it has inside: the cache is kept apart by both. */
+/**
+ * With bubblewrap, the sidecar has the same path and user id as in a sandbox, because the cache is separate for each.
+ */
 export async function warmCompileCache(folder: string, bubblewrap: Bubblewrap | undefined): Promise<void> {
   const argv = bubblewrap
     ? [
@@ -45,6 +47,6 @@ export async function warmCompileCache(folder: string, bubblewrap: Bubblewrap | 
     [spill]: '/tmp',
     [gatewayPort]: '0',
   }
-  const options = { cwd: bubblewrap ? folderThatNamesUs() : '/', env, timeoutMs: TIMEOUT_MS, inputs: [] }
+  const options = { cwd: bubblewrap ? ownProcFolder() : '/', env, timeoutMs: TIMEOUT_MS, inputs: [] }
   await runChild({ argv, ...options, onStdout: quiet, onStderr: quiet })
 }

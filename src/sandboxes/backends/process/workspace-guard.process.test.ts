@@ -37,7 +37,7 @@ const projectFolder = () => ({
   identity: folderIdentity(lstatSync(workspace, { bigint: true })),
 })
 const guard = (name = 'one') => guardWorkspace(sandbox(name), projectFolder(), undefined)
-/** Folder by folder, because Node's own way down walks through links. */
+/** Walks folder by folder, because Node's recursive option follows links. */
 const all = (folder = workspace): string[] =>
   readdirSync(folder, { withFileTypes: true })
     .flatMap((entry) => {
@@ -54,7 +54,7 @@ function makeRepository(): void {
 }
 
 describe('names that programs of the host trust', () => {
-  it('are all mounted, and the repository stays writable around them', () => {
+  it('are all mounted, and the repository around them stays writable', () => {
     makeRepository()
     const guarded = guard()
     expect(guarded.map(({ path }) => path)).toEqual(
@@ -64,7 +64,7 @@ describe('names that programs of the host trust', () => {
     for (const { path } of guarded) expect(existsSync(join(workspace, path)), path).toBe(true)
   })
 
-  it('are there for OpenCode, which needs a file in a folder that it may not write to', () => {
+  it('include the file that OpenCode needs in a folder where it cannot write', () => {
     mkdirSync(join(workspace, '.opencode'))
     writeFileSync(join(workspace, '.opencode/opencode.json'), '{}')
     guard()
@@ -73,14 +73,14 @@ describe('names that programs of the host trust', () => {
     expect(all()).toEqual(['.opencode', '.opencode/opencode.json'])
   })
 
-  it('come before what is in them, so that each mount lies on the one above', () => {
+  it('come before their entries, so that each mount is on top of its parent', () => {
     makeRepository()
     const paths = guard().map(({ path }) => path)
     for (const path of paths.filter((one) => one.includes('/')))
       expect(paths.indexOf(path.split('/')[0]!)).toBeLessThan(paths.indexOf(path))
   })
 
-  it('that are free are taken, and given back', () => {
+  it('that are missing are created, and removed again', () => {
     makeRepository()
     const before = all()
     guard()
@@ -90,7 +90,7 @@ describe('names that programs of the host trust', () => {
     releaseWorkspace(sandbox())
   })
 
-  it('include a repository where there is none', () => {
+  it('include the repository if it is missing', () => {
     expect(guard()).toContainEqual(expect.objectContaining({ path: '.git', writable: false }))
     expect(guard().some(({ path }) => path.startsWith('.git/'))).toBe(false)
     releaseWorkspace(sandbox())
@@ -104,9 +104,9 @@ describe('names that programs of the host trust', () => {
     expect(readFileSync(join(workspace, '.git'), 'utf8')).toBe('gitdir: /elsewhere\n')
   })
 
-  it('are written down before any of them is taken', () => {
+  it('are recorded before Craik creates any of them', () => {
     makeRepository()
-    // Something in the way of the last but one: the others are taken by then.
+    // This folder blocks the last name but one, after Craik created the others.
     mkdirSync(join(workspace, '.pre-commit-config.yaml'))
     expect(() => guard()).toThrow('.pre-commit-config.yaml in the workspace is not a file')
     rmSync(join(workspace, '.pre-commit-config.yaml'), { recursive: true })
@@ -114,11 +114,11 @@ describe('names that programs of the host trust', () => {
     expect(all()).not.toContain('.claude')
   })
 
-  it('are given back when their maker was killed before it wrote what belongs into one', () => {
+  it('are removed if Craik was killed before it wrote the content of one', () => {
     makeRepository()
     const before = all()
     guard()
-    // As the record is until all are taken, and the file as it is just after it was made.
+    // This is the record before all names are created, and the file just after its creation.
     const file = join(sandbox(), 'stubs.json')
     const record = JSON.parse(readFileSync(file, 'utf8')) as { readonly stubs: { identity?: string }[] }
     for (const stub of record.stubs) delete stub.identity
@@ -128,7 +128,7 @@ describe('names that programs of the host trust', () => {
     expect(all()).toEqual(before)
   })
 
-  it('that somebody used meanwhile are theirs', () => {
+  it('that were used meanwhile are kept', () => {
     guard()
     writeFileSync(join(workspace, '.claude/settings.json'), '{}')
     writeFileSync(join(workspace, '.envrc'), 'export A=1\n')
@@ -138,7 +138,7 @@ describe('names that programs of the host trust', () => {
     expect(all()).toEqual(['.claude', '.claude/settings.json', '.envrc', '.npmrc'])
   })
 
-  it('are kept for as long as another sandbox needs them', () => {
+  it('are kept as long as another sandbox needs them', () => {
     guard('one')
     guard('two')
     releaseWorkspace(sandbox('one'))
@@ -147,7 +147,7 @@ describe('names that programs of the host trust', () => {
     expect(all()).toEqual([])
   })
 
-  it('are refused when they are links, wherever they lead', () => {
+  it('are refused if they are links, whatever the target', () => {
     makeRepository()
     fc.assert(
       fc.property(
@@ -169,7 +169,7 @@ describe('names that programs of the host trust', () => {
     )
   })
 
-  it('are refused when they have a second name, by which they could be written inside', () => {
+  it('are refused if they have another hard link, through which the sandbox could write to them', () => {
     writeFileSync(join(workspace, 'other'), 'export A=1\n')
     linkSync(join(workspace, 'other'), join(workspace, '.envrc'))
     expect(() => guard()).toThrow('.envrc in the workspace has another hard link')
@@ -180,7 +180,7 @@ describe('names that programs of the host trust', () => {
     expect(() => guard()).toThrow('.git/config in the workspace has another hard link')
   })
 
-  it('are refused when a file in one of their folders has a second name', () => {
+  it('are refused if a file in one of their folders has another hard link', () => {
     makeRepository()
     writeFileSync(join(workspace, '.git/hooks/pre-commit'), '#!/bin/sh\n')
     guard()
@@ -193,7 +193,7 @@ describe('names that programs of the host trust', () => {
     expect(() => guard()).toThrow('.vscode/deep/tasks.json in the workspace has another hard link')
   })
 
-  it('are told apart from what has their names later', () => {
+  it('have another identity after they are replaced', () => {
     makeRepository()
     for (const { path, identity } of guard()) {
       expect(fileIdentity(lstatSync(join(workspace, path), { bigint: true })), path).toBe(identity)
@@ -202,7 +202,7 @@ describe('names that programs of the host trust', () => {
     }
   })
 
-  /** Whoever may write in the workspace does something when a name was taken, before it is looked at again. */
+  /** Simulates a process that acts in the workspace after Craik created a name, before Craik checks it again. */
   const ownerWho = (acts: () => void) => ({
     get uid() {
       acts()
@@ -211,7 +211,7 @@ describe('names that programs of the host trust', () => {
     gid: process.getgid!(),
   })
 
-  it.each(['.envrc', '.claude'])('are refused when %s is replaced while it is taken', (name) => {
+  it.each(['.envrc', '.claude'])('are refused if %s is replaced while Craik creates it', (name) => {
     const isFolder = name === '.claude'
     writeFileSync(test.path('file'), '')
     mkdirSync(test.path('folder'))
@@ -229,7 +229,7 @@ describe('names that programs of the host trust', () => {
     )
   })
 
-  it('are taken in the folder that was looked at, and in no other put in its place', () => {
+  it('are created in the checked folder, and in no other folder that replaced it', () => {
     const looked = projectFolder()
     renameSync(workspace, test.path('moved'))
     mkdirSync(workspace)
@@ -238,8 +238,8 @@ describe('names that programs of the host trust', () => {
     expect(all(test.path('moved'))).toEqual([])
   })
 
-  // The attacker replaces each name with a pipe as soon as it is there; a program that waits for it never ends.
-  it('are never waited for when a pipe takes their place', { timeout: 60_000 }, async () => {
+  // The attacker replaces each name with a pipe as soon as it exists. A program that waits for the pipe never ends.
+  it('cause no wait when a pipe replaces them', { timeout: 60_000 }, async () => {
     const guards = test.path('guards.mts')
     const guard = join(import.meta.dirname, 'workspace-guard.ts')
     writeFileSync(

@@ -1,4 +1,4 @@
-/** Looks at the protected names of a workspace, takes those that are free, and gives them back afterwards. */
+/** Checks the protected names of a workspace, creates those that are missing, and removes them afterwards. */
 import {
   type BigIntStats,
   closeSync,
@@ -24,16 +24,16 @@ import type { InPlace } from './in-place.ts'
 import { folderIdentity } from './inspect-folder.ts'
 import { IN_REPOSITORY, IN_WORKSPACE, type ProtectedPath, REPOSITORY } from './protected-paths.ts'
 
-/** What is mounted over itself inside; `writable` only so that it stays where it is. */
-export interface Guarded {
+/** A name that is mounted over itself in the sandbox. With `writable`, the mount only keeps it in its place. */
+export interface ProtectedName {
   readonly path: string
   readonly writable: boolean
-  /** Which one it is that was looked at. */
+  /** Identifies the file or folder that Craik checked. */
   readonly identity: string
 }
 
 const STUBS = 'stubs.json'
-/** More than every protected path of a large workspace takes. */
+/** More than the record of every protected path of a large workspace needs. */
 const MAX_STUBS_BYTES = 1024 * 1024
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
 
@@ -44,32 +44,32 @@ const recordSchema = z.strictObject({
       path: z.string(),
       kind: z.enum(['folder', 'file']),
       bytes: z.number().int(),
-      /** Which one it is, known once it was made. */
+      /** Identifies the created file or folder. Known only after its creation. */
       identity: z.string().optional(),
     }),
   ),
-  /** All that was to be mounted; missing in records of before. */
+  /** Every name to mount. Missing in older records. */
   guarded: z.array(z.string()).optional(),
 })
 type StubRecord = z.infer<typeof recordSchema>
 type Stub = StubRecord['stubs'][number]
 
 /**
- * Takes the free names and returns all that has to be mounted. What it takes is written down before, in the sandbox's
- * own folder, so that `releaseWorkspace` finds it whatever happens in between.
+ * Creates the missing names and returns every name to mount. It first records the names in the sandbox's own folder, so
+ * that `releaseWorkspace` finds them whatever happens in between.
  */
 export function guardWorkspace(
   sandboxFolder: string,
   { folder: workspace, identity }: InPlace,
   owner: HostUser | undefined,
-): Guarded[] {
+): ProtectedName[] {
   using root = openFolder(workspace)
   if (folderIdentity(fstatSync(root.descriptor, { bigint: true })) !== identity)
     throw new CraikError('conflict', 'the workspace was replaced while Craik checked it')
-  const known = new Set([...stubsOfOthers(sandboxFolder, workspace), ...readProtectedNames(sandboxFolder)])
+  const known = new Set([...createdByOthers(sandboxFolder, workspace), ...readCreatedNames(sandboxFolder)])
   const repository = findRepository(root, known)
   const wanted = [
-    // A file there names the real repository, which lies elsewhere and is not shown.
+    // A `.git` file names the real repository, which is elsewhere and not mounted.
     repository?.isFile() ? { ...REPOSITORY, kind: 'file' as const, writable: false } : REPOSITORY,
     ...(repository?.isDirectory() ? IN_REPOSITORY : []),
     ...IN_WORKSPACE,
@@ -79,17 +79,17 @@ export function guardWorkspace(
     const found = statPath(root, one)
     if (found !== undefined) {
       refuseUnusable(one, found)
-      if (one.kind === 'folder' && !one.writable) refuseSecondNames(root, one.path)
+      if (one.kind === 'folder' && !one.writable) refuseHardLinks(root, one.path)
       identities.set(one.path, fileIdentity(found))
     }
     const isFree = found === undefined || known.has(one.path)
     return isFree ? [{ path: one.path, kind: one.kind, bytes: Buffer.byteLength(one.neutral ?? '') }] : []
   })
   write(sandboxFolder, { workspace, stubs })
-  const made = stubs.map((stub) => ({ ...stub, identity: take(root, stub, wanted, owner) }))
+  const made = stubs.map((stub) => ({ ...stub, identity: createProtectedName(root, stub, wanted, owner) }))
   for (const { path, identity } of made) identities.set(path, identity)
   write(sandboxFolder, { workspace, stubs: made, guarded: wanted.map(({ path }) => path) })
-  // A repository that does not exist yet is a stub like any other: nothing can be made in it.
+  // A repository that does not exist yet is read-only like other created names: nothing can be created in it.
   return wanted.map(({ path, writable = false }) => ({
     path,
     writable: writable && repository !== undefined,
@@ -97,39 +97,39 @@ export function guardWorkspace(
   }))
 }
 
-/** The names that were taken for a sandbox, whoever made what has them now. */
-export function readProtectedNames(sandboxFolder: string): string[] {
+/** Returns the names that Craik created for a sandbox, even if something else has them now. */
+export function readCreatedNames(sandboxFolder: string): string[] {
   return read(sandboxFolder)?.stubs.map(({ path }) => path) ?? []
 }
 
-/** The names that are mounted over themselves in a sandbox that runs in place. */
-export function readGuardedNames(sandboxFolder: string): readonly string[] {
+/** Returns the names that are mounted over themselves in a sandbox in place. */
+export function readMountedNames(sandboxFolder: string): readonly string[] {
   return read(sandboxFolder)?.guarded ?? []
 }
 
-/** Removes the names that were taken, as far as nobody used them since and no other sandbox needs them. */
+/** Removes the names that Craik created, unless they were used since or another sandbox needs them. */
 export function releaseWorkspace(sandboxFolder: string): void {
   const record = read(sandboxFolder)
   if (record === undefined) return
   try {
     using root = openFolder(record.workspace)
-    const needed = stubsOfOthers(sandboxFolder, record.workspace)
+    const needed = createdByOthers(sandboxFolder, record.workspace)
     for (const stub of record.stubs.toReversed()) if (!needed.has(stub.path)) removeStub(root, stub)
   } catch (error) {
-    // The workspace itself is gone, and what was in it.
+    // The workspace itself is gone, with everything in it.
     if (!(error instanceof CraikError)) throw error
   }
   unlinkSync(join(sandboxFolder, STUBS))
 }
 
-/** The folder that holds a protected name: the workspace, or one in it that is no link. */
+/** Opens the folder that contains a protected name: the workspace, or a folder in it that is not a link. */
 function within<T>(root: FolderHandle, path: string, use: (at: string) => T): T {
   if (!path.includes('/')) return use(root.at(path))
   using inner = openFolder(root.at(dirname(path)))
   return use(inner.at(basename(path)))
 }
 
-/** One that a sandbox only took the name of is none. */
+/** Returns the repository. A `.git` that Craik created is not one. */
 function findRepository(root: FolderHandle, known: ReadonlySet<string>): BigIntStats | undefined {
   const found = statPath(root, REPOSITORY)
   const isStub =
@@ -137,7 +137,7 @@ function findRepository(root: FolderHandle, known: ReadonlySet<string>): BigIntS
   return isStub ? undefined : found
 }
 
-/** What is in a folder that is not there is not there either. */
+/** An entry of a missing folder is missing too. */
 function statPath(root: FolderHandle, { path }: ProtectedPath): BigIntStats | undefined {
   const isIn = path.includes('/')
   if (isIn && lstatSync(root.at(dirname(path)), { throwIfNoEntry: false }) === undefined) return undefined
@@ -159,14 +159,14 @@ function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, fo
       hint: `move it out of the way, or ${COPY_INSTEAD}`,
     })
   }
-  if (kind === 'file' && found.nlink > 1n) throw hasSecondName(path)
+  if (kind === 'file' && found.nlink > 1n) throw hardLinkError(path)
 }
 
-/** More than settings, hooks and submodules have, without their objects. */
+/** More entries than settings, hooks and submodules have without their objects. */
 const MAX_PROTECTED_ENTRIES = 50_000
 
-/** A file in a protected folder could be changed by another name of it elsewhere in the workspace. */
-function refuseSecondNames(root: FolderHandle, path: string): void {
+/** A file in a protected folder could be changed through another hard link elsewhere in the workspace. */
+function refuseHardLinks(root: FolderHandle, path: string): void {
   let entries = 0
   const walk = (outer: FolderHandle, name: string, shown: string): void => {
     using folder = openFolder(outer.at(name))
@@ -176,9 +176,9 @@ function refuseSecondNames(root: FolderHandle, path: string): void {
         throw new CraikError('usage', `${path} in the workspace contains too many files to protect`, {
           hint: COPY_INSTEAD,
         })
-      // Objects are named by their content, and git shares them between clones on one disk.
+      // The names of objects are digests of their content, and git shares them between clones on one disk.
       if (entry.isDirectory() && entry.name !== 'objects') walk(folder, entry.name, inner)
-      else if (entry.isFile() && lstatSync(folder.at(entry.name)).nlink > 1) throw hasSecondName(inner)
+      else if (entry.isFile() && lstatSync(folder.at(entry.name)).nlink > 1) throw hardLinkError(inner)
     }
   }
   if (!path.includes('/')) walk(root, path, path)
@@ -188,7 +188,7 @@ function refuseSecondNames(root: FolderHandle, path: string): void {
   }
 }
 
-function hasSecondName(path: string): CraikError {
+function hardLinkError(path: string): CraikError {
   return new CraikError(
     'usage',
     `${path} in the workspace has another hard link, through which it could be changed`,
@@ -198,7 +198,7 @@ function hasSecondName(path: string): CraikError {
   )
 }
 
-function take(
+function createProtectedName(
   root: FolderHandle,
   stub: Stub,
   wanted: readonly ProtectedPath[],
@@ -229,14 +229,14 @@ function replacedError(path: string): CraikError {
   })
 }
 
-/** A number alone is used again by the next file. */
+/** The inode number alone is not enough, because the next file can reuse it. */
 export function fileIdentity({ ino, birthtimeNs }: BigIntStats): string {
   return `${ino}:${birthtimeNs}`
 }
 
-/** Undefined when there is one: another sandbox took the name before us. */
+/** Returns `undefined` when the file exists already, because another sandbox created it first. */
 function makeFile(at: string, content: string, owner: HostUser | undefined): string | undefined {
-  const descriptor = unlessThere(() => openSync(at, CREATE, 0o644))
+  const descriptor = unlessExists(() => openSync(at, CREATE, 0o644))
   if (descriptor === undefined) return undefined
   try {
     writeSync(descriptor, content)
@@ -248,11 +248,12 @@ function makeFile(at: string, content: string, owner: HostUser | undefined): str
 }
 
 /**
- * Making a folder does not open it, and whoever may write there can put another one in its place first. So it is given
- * away only if it is ours and empty: then nobody gets what they could not have removed.
+ * `mkdir` does not open the folder, so a process that can write there may replace it first. Craik changes the owner
+ * only if the folder belongs to this process and is empty. Then no user gains anything that they could not have
+ * removed.
  */
 function makeFolder(at: string, path: string, owner: HostUser | undefined): string | undefined {
-  if (unlessThere(() => [mkdirSync(at, { mode: 0o755 })]) === undefined) return undefined
+  if (unlessExists(() => [mkdirSync(at, { mode: 0o755 })]) === undefined) return undefined
   using folder = openFolder(at)
   const stats = fstatSync(folder.descriptor, { bigint: true })
   if (owner !== undefined) {
@@ -263,7 +264,7 @@ function makeFolder(at: string, path: string, owner: HostUser | undefined): stri
   return fileIdentity(stats)
 }
 
-function unlessThere<T>(make: () => T): T | undefined {
+function unlessExists<T>(make: () => T): T | undefined {
   try {
     return make()
   } catch (error) {
@@ -277,19 +278,19 @@ function removeStub(root: FolderHandle, { path, kind, bytes, identity }: Stub): 
     within(root, path, (at) => {
       const found = lstatSync(at, { throwIfNoEntry: false, bigint: true })
       if (found === undefined || (identity !== undefined && fileIdentity(found) !== identity)) return
-      // Fails by itself when something is in it.
+      // Fails when the folder contains something.
       if (kind === 'folder' && found.isDirectory()) rmdirSync(at)
-      // Its maker may have been killed before it was written to.
+      // Craik may have been killed before it wrote the content.
       const isUnused = found.size === BigInt(bytes) || (identity === undefined && found.size === 0n)
       if (kind === 'file' && found.isFile() && isUnused) unlinkSync(at)
     })
   } catch {
-    // Somebody uses it: then it is theirs.
+    // The name is in use now, so it stays.
   }
 }
 
-/** Names that sandboxes beside this one took in the same workspace. */
-function stubsOfOthers(sandboxFolder: string, workspace: string): ReadonlySet<string> {
+/** Returns the names that other sandboxes of this home created in the same workspace. */
+function createdByOthers(sandboxFolder: string, workspace: string): ReadonlySet<string> {
   const all = dirname(sandboxFolder)
   const others = readdirSync(all).filter((name) => name !== basename(sandboxFolder))
   const records = others.flatMap((name) => read(join(all, name)) ?? [])

@@ -19,16 +19,16 @@ async function listen(path: string): Promise<AsyncDisposable> {
 }
 
 describe('a workspace in place', () => {
-  it('is refused with the names of the sockets in it', async () => {
+  it('is refused with the names of its sockets', async () => {
     await using _one = await listen(test.path('project/deep/er/a.sock'))
     await expect(refuseSockets(test.path('project'))).rejects.toMatchObject({
       message: expect.stringContaining('sockets of the host: deep/er/a.sock'),
-      // Nobody may listen there any more: the file alone is enough to be refused.
+      // Perhaps no program listens there any longer. The file alone is enough for a refusal.
       hint: expect.stringContaining('remove their socket files'),
     })
   })
 
-  it('is not refused for a pipe, which a folder that is only read is', async () => {
+  it('is not refused for a pipe, unlike a folder that is mounted read-only', async () => {
     execFileSync('mkfifo', [test.path('project/deep/pipe')])
     await refuseSockets(test.path('project'))
     await expect(
@@ -39,14 +39,14 @@ describe('a workspace in place', () => {
     })
   })
 
-  it('is accepted when sockets lie behind links only', async () => {
+  it('is accepted if sockets are only behind links', async () => {
     mkdirSync(test.path('elsewhere'))
     await using _one = await listen(test.path('elsewhere/a.sock'))
     symlinkSync(test.path('elsewhere'), test.path('project/link'))
     await refuseSockets(test.path('project'))
   })
 
-  it('is refused when it holds more than can be looked through', async () => {
+  it('is refused if it contains more files than Craik can check', async () => {
     for (let i = 0; i < 10; i++) writeFileSync(test.path(`project/${i}`), '')
     await expect(refuseSockets(test.path('project'), { maxEntries: 10 })).rejects.toThrow(
       'more files than Craik can check',

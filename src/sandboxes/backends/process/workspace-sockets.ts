@@ -1,4 +1,7 @@
-/** Finds sockets in a folder that is to be shown: whoever can name one can speak to the program that listens there. */
+/**
+ * Finds sockets in a folder to mount, because every process that reaches a socket file can connect to the program that
+ * listens there.
+ */
 import type { Dirent } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
@@ -9,15 +12,15 @@ const MAX_ENTRIES = 2_000_000
 const MAX_NAMED = 5
 
 export interface SocketSearch {
-  /** What the folder is called in a refusal, and what can be done in place of showing it. */
+  /** The name of the folder in an error, and what the user can do instead of mounting it. */
   readonly what?: string
   readonly instead?: string
-  /** Named pipes too: what cannot be written to has no other way to reach a program of the host either. */
+  /** Also finds named pipes. In a read-only folder, they are the only other way to reach a program of the host. */
   readonly pipes?: boolean
   readonly maxEntries?: number
 }
 
-/** Refuses a folder that holds sockets, or more than can be looked through. Follows no links. */
+/** Refuses a folder that contains sockets, or more files than Craik can check. Follows no links. */
 export async function refuseSockets(
   folder: string,
   {
@@ -43,12 +46,15 @@ export async function refuseSockets(
   const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : ''
   throw refusal(
     `contains sockets${pipes ? ' or pipes' : ''} of the host: ${found.slice(0, MAX_NAMED).join(', ')}${more}`,
-    // A file stays when a program was killed, and nobody can tell who will listen there next.
+    // A socket file remains when its program was killed, and any program can listen there next.
     'stop the programs that listen there, remove their socket files, or ',
   )
 }
 
-/** A folder of somebody else that is closed to us is closed to the sandbox; one of our own it could open. */
+/**
+ * Returns no entries for an unreadable folder of another user, because the sandbox cannot read it either. An unreadable
+ * folder of this user is refused, because the sandbox could make it readable.
+ */
 async function entriesOf(folder: string, refusal: (why: string) => CraikError): Promise<Dirent[]> {
   try {
     return await readdir(folder, { withFileTypes: true })

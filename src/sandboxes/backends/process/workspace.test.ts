@@ -38,16 +38,16 @@ describe('a workspace', () => {
     expect(() => resolve(path)).toThrow(/^the workspace /)
   })
 
-  it('is never a home, what holds one, or a link to either', () => {
+  it('is never a home folder, a folder that contains one, or a link to either', () => {
     symlinkSync(test.path('users/ada'), test.path('link'))
     symlinkSync('/', test.path('root'))
     for (const name of ['users/ada', 'users', '.', 'link', 'root', 'link/..'])
       expect(() => resolve(test.path(name)), name).toThrow(/^the workspace /)
   })
 
-  it('is never the cache of which Craik runs programs, what holds it, or anything in it', () => {
+  it('is never the cache with the programs that Craik executes, a folder that contains it, or a folder in it', () => {
     const environment = { HOME: test.path('users/ada'), XDG_CACHE_HOME: test.path('elsewhere/cache') }
-    // Also before it exists.
+    // The rule applies even before the cache exists.
     for (const name of ['elsewhere', 'elsewhere/cache', 'elsewhere/cache/craik/homes']) {
       mkdirSync(test.path(name), { recursive: true })
       expect(() => resolveWorkspace(test.path(name), test.path('craik'), environment), name).toThrow(
@@ -56,13 +56,13 @@ describe('a workspace', () => {
     }
   })
 
-  it('is never Craik’s own folder, nor anything in it', () => {
+  it('is never the Craik home or a folder in it', () => {
     symlinkSync(test.path('craik/state'), test.path('elsewhere/link'))
     for (const name of ['craik', 'craik/state', 'elsewhere/link', 'elsewhere/../craik'])
       expect(() => resolve(test.path(name)), name).toThrow('Craik’s own home')
   })
 
-  it('is a folder, and says so without naming it', () => {
+  it('is refused without its path in the message if it does not exist', () => {
     const missing = test.path('missing')
     expect(() => resolve(missing)).toThrow('cannot be opened as a folder')
     expect(() => resolve(missing)).not.toThrow(missing)
@@ -76,26 +76,29 @@ describe('a workspace', () => {
     expect(resolve(folder)).toEqual({ folder, identity: `${dev}:${ino}`, owner: { uid, gid }, covered: [] })
   })
 
-  // Another exchanges the folder, or the one above it, with a link all the while.
-  it.each(['swapped', 'swapped/inner'])('is %s itself or refused, whoever exchanges it', async (name) => {
-    for (const path of ['swapped/inner', 'evil/inner']) mkdirSync(test.path(path), { recursive: true })
-    symlinkSync(test.path('evil'), test.path('link'))
-    const requested = test.path(name)
-    const { dev, ino } = lstatSync(requested)
-    const swapping = new Worker(SWAPS, { eval: true, workerData: test.folder })
-    try {
-      await new Promise((done) => swapping.once('message', done))
-      for (let round = 0; round < 20_000; round++) {
-        const found = unlessRefused(() => resolve(requested))
-        if (found === undefined) continue
-        expect([found.folder, found.identity]).toEqual([requested, `${dev}:${ino}`])
+  // Another thread keeps replacing the folder, or its parent, with a link.
+  it.each(['swapped', 'swapped/inner'])(
+    'is %s itself or refused, whatever replaces it meanwhile',
+    async (name) => {
+      for (const path of ['swapped/inner', 'evil/inner']) mkdirSync(test.path(path), { recursive: true })
+      symlinkSync(test.path('evil'), test.path('link'))
+      const requested = test.path(name)
+      const { dev, ino } = lstatSync(requested)
+      const swapping = new Worker(SWAPS, { eval: true, workerData: test.folder })
+      try {
+        await new Promise((done) => swapping.once('message', done))
+        for (let round = 0; round < 20_000; round++) {
+          const found = unlessRefused(() => resolve(requested))
+          if (found === undefined) continue
+          expect([found.folder, found.identity]).toEqual([requested, `${dev}:${ino}`])
+        }
+      } finally {
+        await swapping.terminate()
       }
-    } finally {
-      await swapping.terminate()
-    }
-  })
+    },
+  )
 
-  it('has Craik’s home covered when it holds it, also by another name', () => {
+  it('has the Craik home covered if it contains it, also by another name', () => {
     const workspace = test.path('elsewhere')
     mkdirSync(join(workspace, 'deep/craik'), { recursive: true })
     symlinkSync(join(workspace, 'deep/craik'), test.path('alias'))

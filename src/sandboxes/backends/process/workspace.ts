@@ -1,4 +1,4 @@
-/** Which folder of the host a sandbox may see, and what inside it stays covered. */
+/** Decides which host folder a sandbox may see, and which folders in it stay covered. */
 import { userInfo } from 'node:os'
 import { dirname, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,12 +6,12 @@ import { CraikError } from '../../../errors.ts'
 import { packageFile } from '../../../lib/package-files.ts'
 import { userCache } from '../../../lib/user-cache.ts'
 import type { HostUser } from '../../backend.ts'
-import { throughLink } from '../../workspace-path.ts'
+import { symbolicLinkError } from '../../workspace-path.ts'
 import { folderIdentity, inspectFolder } from './inspect-folder.ts'
 
-/** Neither these nor anything in them. */
+/** Neither these folders nor anything in them can be a workspace. */
 const NEVER_INSIDE = ['/boot', '/dev', '/etc', '/proc', '/run', '/sys', '/var/run']
-/** Not these themselves; a project may well lie below. */
+/** These folders themselves cannot be a workspace. A project may be below them. */
 const NEVER_ITSELF = [
   '/bin',
   '/home',
@@ -40,18 +40,20 @@ const NEVER_ITSELF = [
 
 export interface ProjectFolder {
   readonly folder: string
-  /** Folders in it that nothing inside may see, relative to it. */
+  /** Folders in it that no program in the sandbox may see, relative to it. */
   readonly covered: readonly string[]
 }
 
-/** `folder` is as it was asked for, and without any link in it. */
+/** `folder` is the requested path, and contains no symbolic link. */
 export interface Workspace extends ProjectFolder {
-  /** What tells it from another folder put in its place, as `device:inode`. */
+  /** Distinguishes the folder from another one that replaced it, as `device:inode`. */
   readonly identity: string
   readonly owner: HostUser
 }
 
-/** Refuses a folder that holds more than a project (the system, a home, Craik's own), and one behind a link. */
+/**
+ * Refuses a folder that contains more than a project (the system, a home, the Craik home), and a folder behind a link.
+ */
 export function resolveWorkspace(
   requested: string,
   craikHome: string,
@@ -68,26 +70,27 @@ export function resolveWorkspace(
     throw refusal('is a system folder')
   }
   const homes = [environment.HOME, passwdHome()].flatMap((home) => (home && realFolder(home)) || [])
-  // What holds a home holds its keys: the root folder, for one.
+  // A folder that contains a home contains its keys. The root folder is an example.
   if (folder === '/' || homes.some((home) => contains(folder, home))) {
     throw refusal('is or contains a home folder')
   }
   const cache = userCache(environment)
-  // What is in it runs on the host. It may not exist yet, so its own name counts too.
+  // The host executes the cache's content. The cache may not exist yet, so its configured path counts too.
   if ([cache, realFolder(cache) ?? cache].some((one) => contains(one, folder) || contains(folder, one)))
     throw refusal('is, contains or is inside Craik’s cache folder')
-  // Of the same look: asked again, the name may lead elsewhere.
-  if (folder !== requested) throw throughLink(what)
+  // Compares with the result of the same read, because the name could lead elsewhere at a second one.
+  if (folder !== requested) throw symbolicLinkError(what)
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
   const owner = { uid: Number(stats.uid), gid: Number(stats.gid) }
   return { folder, identity: folderIdentity(stats), owner, covered }
 }
 
 /**
- * What runs Craik on this machine is of Craik's own folder: whoever can write there runs on the host with the next command. So
- * no sandbox is lent a folder that is it, holds it or lies in it.
+ * Returns whether a folder contains programs that run Craik: its package, or Node. A program that can write there would
+ * run on the host with the next command. So no sandbox gets a folder that is or contains one of them, or a folder in
+ * the package.
  */
-export function isOfCraik(folder: string): boolean {
+export function overlapsCraikPrograms(folder: string): boolean {
   const program = realFolder(fileURLToPath(packageFile('.')))
   const node = realFolder(dirname(process.execPath))
   return [program, node].some(
@@ -95,7 +98,7 @@ export function isOfCraik(folder: string): boolean {
   )
 }
 
-/** A folder that is only to be read, by the same rules; `at` is how a refusal tells which. */
+/** Resolves a folder that is mounted read-only, by the same rules. `at` names the mount in errors. */
 export function resolveMount(
   requested: string,
   at: string,
@@ -117,7 +120,7 @@ function realFolder(path: string): string | undefined {
   return inspectFolder(path)?.path
 }
 
-/** Whether `inner` is `outer` or lies in it; both without links. */
+/** Returns whether `inner` is `outer` or is in it. Both paths contain no links. */
 function contains(outer: string, inner: string): boolean {
   const way = relative(outer, inner)
   return way === '' || (way !== '..' && !way.startsWith(`..${sep}`))

@@ -1,32 +1,35 @@
-/** Connections to a host whose addresses were judged: a name is looked up once, and only what it led to is dialled. */
+/**
+ * Connects only to checked addresses of a host. Craik resolves a name once, and connects only to the addresses that it
+ * got.
+ */
 import { lookup } from 'node:dns/promises'
 import { isIP, type Socket } from 'node:net'
 import { connect } from 'node:tls'
 import { Agent } from 'undici'
 import { CraikError } from '../../../errors.ts'
-import { notPublic } from '../../../lib/public-address.ts'
+import { nonPublicReason } from '../../../lib/public-address.ts'
 import type { HttpsTarget } from './destination.ts'
 
 const LOOKUP_DEADLINE_MS = 10_000
 const CONNECT_DEADLINE_MS = 15_000
 const MAX_ADDRESSES = 16
-/** After everything was sent, until the answer begins: some stores put parts together first. */
+/** The time from the end of the upload to the start of the response. Some stores combine parts first. */
 const ANSWER_DEADLINE_MS = 5 * 60_000
 
 export interface DialOptions {
-  /** Also those that are not of the public internet. */
+  /** Also allows addresses that are not of the public internet. */
   readonly allowPrivate: boolean
-  /** Trusted besides those of the system. */
+  /** Certificates that are trusted instead of the system's. */
   readonly authorities?: readonly string[]
-  /** For tests: what a name leads to. */
+  /** For tests: returns the addresses of a name. */
   readonly resolve?: (host: string) => Promise<readonly string[]>
 }
 
-/** Refuses a host of which any address may not be reached. The caller closes the agent. */
+/** Refuses a host if any of its addresses is not allowed. The caller must close the agent. */
 export async function createAuthorizedAgent(target: HttpsTarget, options: DialOptions): Promise<Agent> {
   const addresses = isIP(target.host) === 0 ? await resolveHost(target.host, options) : [target.host]
   for (const address of addresses) {
-    const problem = notPublic(address)
+    const problem = nonPublicReason(address)
     if (problem !== undefined && !options.allowPrivate) throw notAllowed(target.host, problem)
   }
   return new Agent({
@@ -36,7 +39,7 @@ export async function createAuthorizedAgent(target: HttpsTarget, options: DialOp
     pipelining: 0,
     connect(request, done) {
       const host = request.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
-      // An agent dials wherever its requests point; this one was made for a single place.
+      // An agent connects wherever its requests point. This one is for a single target.
       if (
         host !== target.host ||
         Number(request.port || 443) !== target.port ||
@@ -98,7 +101,7 @@ function dialOne(
       host: address,
       port,
       ALPNProtocols: ['http/1.1'],
-      // Whatever the environment says.
+      // Overrides the environment, such as `NODE_TLS_REJECT_UNAUTHORIZED`.
       rejectUnauthorized: true,
       minVersion: 'TLSv1.2',
       ...(isIP(host) === 0 && { servername: host }),

@@ -15,7 +15,7 @@ const refusal = (destination: string, more = {}) => {
 }
 
 describe('an https destination', () => {
-  it('is taken apart once, with the query kept for the request alone', () => {
+  it('is split once, with the query only in the path of the request', () => {
     expect(parse('https://Backup.Example.com/a/b.tar?sig=abc')).toEqual({
       kind: 'https',
       host: 'backup.example.com',
@@ -60,7 +60,7 @@ describe('an https destination', () => {
     expect(refusal(destination)).toMatchObject({ code: 'usage' })
   })
 
-  it('says nothing of itself in the refusal, whatever it is', () => {
+  it('is never repeated in the error', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 12, maxLength: 60, unit: 'grapheme-ascii' }), (text) => {
         const error = refusal(`https://user:${text}@example.com/`)
@@ -70,7 +70,7 @@ describe('an https destination', () => {
     )
   })
 
-  it('leads where the platform’s own parser would lead, or is refused', () => {
+  it('has the host, port and path that the platform’s own parser returns, or is refused', () => {
     const odd = fc.string({ unit: fc.constantFrom(...'ab1.:@/\\?#[]%-x0'), maxLength: 24 })
     fc.assert(
       fc.property(odd, (text) => {
@@ -93,7 +93,7 @@ describe('an https destination', () => {
 })
 
 describe('an s3 destination', () => {
-  it('is a host of Amazon’s, or a path of another store’s', () => {
+  it('is a host of Amazon, or a path at another store', () => {
     expect(
       parseDestination({ destination: 's3://backups/a/b.tar', region: 'eu-central-1', ...KEYS }),
     ).toMatchObject({ kind: 's3', host: 'backups.s3.eu-central-1.amazonaws.com', path: '/a/b.tar' })
@@ -120,7 +120,7 @@ describe('an s3 destination', () => {
     expect(refusal(destination, { ...KEYS, ...more })).toMatchObject({ code: 'usage' })
   })
 
-  it('needs its keys by name, and nothing else takes them', () => {
+  it('requires the names of its keys, which no other destination accepts', () => {
     expect(refusal('s3://backups/x')).toMatchObject({ code: 'usage' })
     expect(refusal('https://example.com/x', KEYS)).toMatchObject({ code: 'usage' })
   })

@@ -1,6 +1,6 @@
 /**
- * Where a snapshot may be sent. Parsed once, and what was parsed is what is dialled: a text that two parsers could read
- * in two ways is refused. Names are accepted, because the address that they lead to is judged when it is dialled.
+ * Parses the destination of a snapshot, once, so that Craik connects to exactly what it checked. It refuses a text that
+ * two parsers could read differently. It accepts names, because Craik checks their addresses when it connects.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 import { CraikError } from '../../../errors.ts'
@@ -10,10 +10,10 @@ const MAX_DESTINATION_BYTES = 2048
 const DEFAULT_REGION = 'us-east-1'
 
 export interface HttpsTarget {
-  /** As it is dialled and as the certificate must name it: a name, or an address without brackets. */
+  /** The host to connect to, which the certificate must name: a name, or an address without brackets. */
   readonly host: string
   readonly port: number
-  /** With the query, which may be a credential: never shown, never kept. */
+  /** Includes the query, which may be a credential. Never shown and never stored. */
   readonly path: string
 }
 
@@ -85,7 +85,7 @@ function parseHttps(text: string, what: 'destination' | 'endpoint'): HttpsTarget
     throw invalidDestinationError('its port must be a number from 1 to 65535')
   const plain = plainHost(host)
   const url = new URL(`https://${host}:${port}${path}${query ?? ''}`)
-  // Whatever else parses it sees the very same.
+  // Every other parser must read the same host and path.
   if (url.hostname !== host.toLowerCase() || url.username !== '' || url.password !== '')
     throw invalidDestinationError('its host is not in canonical form')
   if (path !== '' && url.pathname !== path) throw invalidDestinationError('its path is not in canonical form')
@@ -102,7 +102,7 @@ function plainHost(host: string): string {
   if (isIPv4(host)) return host
   const isName =
     /^(?=.{1,253}$)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/
-  // A name whose last part is a number is an address to some.
+  // Some programs treat a name whose last part is a number as an address.
   if (!isName.test(host) || /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/i.test(host))
     throw invalidDestinationError('its host is neither a valid name nor a canonical address')
   return host.toLowerCase()
@@ -117,7 +117,7 @@ function requirePlain(text: string, what: string): void {
     throw invalidDestinationError('it contains a character that must be percent-encoded')
 }
 
-/** Without repeating it: its query may be a credential. */
+/** Does not repeat the destination, because its query may be a credential. */
 function invalidDestinationError(why: string): CraikError {
   return new CraikError('usage', `invalid destination: ${why}`, {
     hint: 'craik snapshot export ID https://HOST/PATH   or s3://BUCKET/KEY   or a file',

@@ -54,8 +54,8 @@ const here = (path = '/kept/x.tar?sig=secret') =>
   parseDestination({ destination: `https://127.0.0.1:${port}${path}` })
 const destinationOf = (path = '/x') => parseDestination({ destination: `https://localhost:${port}${path}` })
 
-describe('sending by PUT', () => {
-  it('delivers every byte, with its length, to the path and query that were given', async () => {
+describe('an upload by PUT', () => {
+  it('sends every byte, with its length, to the requested path and query', async () => {
     await put(here())
     expect(seen).toHaveLength(1)
     expect(seen[0]!.request).toMatchObject({ method: 'PUT', url: '/kept/x.tar?sig=secret' })
@@ -66,7 +66,7 @@ describe('sending by PUT', () => {
     expect(seen[0]!.body.equals(CONTENT)).toBe(true)
   })
 
-  it('does not reach what is not of the public internet, unless that was allowed', async () => {
+  it('connects to a private address only if that was allowed', async () => {
     for (const destination of [here(), destinationOf()]) {
       await expect(put(destination, { allowPrivate: false })).rejects.toMatchObject({
         code: 'export_failed',
@@ -76,7 +76,7 @@ describe('sending by PUT', () => {
     expect(seen).toEqual([])
   })
 
-  it('refuses a name of which one address is not of the public internet', async () => {
+  it('refuses a name if one of its addresses is private', async () => {
     const resolve = async () => ['1.1.1.1', '127.0.0.1']
     await expect(put(destinationOf(), { allowPrivate: false, resolve })).rejects.toMatchObject({
       details: { reason: 'private_address' },
@@ -84,7 +84,7 @@ describe('sending by PUT', () => {
     expect(seen).toEqual([])
   })
 
-  it('looks a name up once, and dials what was judged then', async () => {
+  it('resolves a name once, and connects to the address that was checked', async () => {
     let requestCount = 0
     const resolve = async () => (++requestCount === 1 ? ['127.0.0.1'] : ['127.0.0.2'])
     await put(destinationOf(), { resolve })
@@ -92,7 +92,7 @@ describe('sending by PUT', () => {
     expect(seen).toHaveLength(1)
   })
 
-  it('holds the certificate against the name, whatever the address', async () => {
+  it('compares the certificate with the name, whatever the address', async () => {
     const other = parseDestination({ destination: `https://other.example:${port}/x` })
     await expect(put(other, { resolve: async () => ['127.0.0.1'] })).rejects.toMatchObject({
       code: 'export_failed',
@@ -108,7 +108,7 @@ describe('sending by PUT', () => {
     expect(seen).toHaveLength(1)
   })
 
-  it('believes no status but success, and repeats of what was said only a code', async () => {
+  it('fails for every status except success, and repeats only a code of the response', async () => {
     answer = { status: 403, body: '<Error><Code>AccessDenied</Code><Message>sig=secret</Message></Error>' }
     const refused = await put(here()).catch((error: Error) => error)
     expect(refused).toMatchObject({ code: 'export_failed', details: { status: 403, code: 'AccessDenied' } })
@@ -116,13 +116,13 @@ describe('sending by PUT', () => {
     expect((refused as Error).message).not.toContain('secret')
   })
 
-  it('refuses more than a store takes in one request before it opens anything', async () => {
+  it('refuses more than a store accepts in one request before it opens the content', async () => {
     const content = { bytes: MAX_PUT_BYTES + 1, open: () => Readable.from([]) }
     const options = { allowPrivate: true, now: NOW, until: AbortSignal.timeout(1000) }
     await expect(putFile(here(), content, options)).rejects.toMatchObject({ code: 'too_large' })
   })
 
-  it('signs for an S3-compatible store in a way that the store can check', async () => {
+  it('signs requests for an S3-compatible store so that the store can verify them', async () => {
     const destination = parseDestination({
       destination: 's3://backups/a/b.tar',
       endpoint: `https://127.0.0.1:${port}`,
@@ -138,7 +138,7 @@ describe('sending by PUT', () => {
   })
 })
 
-/** As the store works it out, from what arrived. */
+/** Computes the signature as the store does, from the received request. */
 function expectedAuthorization({ method, url, headers }: IncomingMessage): string {
   const claimed = /SignedHeaders=([^,]+),/.exec(headers.authorization ?? '')![1]!
   expect(claimed.split(';')).toEqual(

@@ -1,4 +1,4 @@
-/** Sends a file by one PUT, and believes nothing but a status that says it was taken. */
+/** Uploads a file with one PUT. Only a success status counts as a success. */
 import type { Readable } from 'node:stream'
 import { Transform } from 'node:stream'
 import { request } from 'undici'
@@ -7,9 +7,9 @@ import { createAuthorizedAgent, type DialOptions } from './authorized-dial.ts'
 import type { ExportDestination } from './destination.ts'
 import { type SigningKeys, signRequest, UNSIGNED } from './sigv4.ts'
 
-/** The most that S3 takes in one request. */
+/** The most that S3 accepts in one request. */
 export const MAX_PUT_BYTES = 5 * 1024 ** 3
-/** Nothing was taken for so long: nobody is there any more. */
+/** If the server reads nothing for this time, the upload has failed. */
 const STALLED_MS = 2 * 60_000
 const MAX_ANSWER_BYTES = 4096
 const CONTENT_TYPE = 'application/x-tar'
@@ -86,7 +86,7 @@ export async function putFile(
   }
 }
 
-/** Calls when nobody has read from it for too long. */
+/** Returns a stream that calls `onStall` when it was not read for too long. */
 function watchForStall(source: Readable, onStall: () => void): Readable {
   let timer = setTimeout(onStall, STALLED_MS)
   const through = new Transform({
@@ -117,7 +117,7 @@ async function beginningOf(body: Readable): Promise<string> {
   return output.slice(0, MAX_ANSWER_BYTES)
 }
 
-/** What a store says is shown as far as it is one of its codes. */
+/** Repeats a store's response only if it is one of the store's error codes. */
 function refusal(host: string, status: number, output: string): CraikError {
   const code = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(output)?.[1]
   const why =

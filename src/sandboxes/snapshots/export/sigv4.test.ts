@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { signRequest } from './sigv4.ts'
 
-/** The published examples of the algorithm's authors; the keys in them were never anybody's. */
+/** The published examples of the algorithm's authors. No account ever had these keys. */
 const KEYS = {
   accessKeyId: 'AKIAIOSFODNN7EXAMPLE',
   secretKey: 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY',
@@ -15,7 +15,7 @@ function signatureOf(request: Parameters<typeof signRequest>[0]): string | undef
 }
 
 describe('signatures of version 4', () => {
-  it('are those of the published examples', () => {
+  it('equal those of the published examples', () => {
     expect(
       signatureOf({ ...shared, method: 'GET', path: '/test.txt', headers: { range: 'bytes=0-9' } }),
     ).toBe('f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41')
@@ -36,7 +36,7 @@ describe('signatures of version 4', () => {
     )
   })
 
-  it('cover the token of a session', () => {
+  it('cover the session token', () => {
     const request = { ...shared, method: 'GET', path: '/a', headers: {} } as const
     const headers = signRequest(request, { ...KEYS, sessionToken: 'token' }, AT)
     expect(headers['x-amz-security-token']).toBe('token')

@@ -1,4 +1,4 @@
-/** Signs a request the way S3-compatible stores ask for (AWS Signature Version 4, one request as a whole). */
+/** Signs requests for S3-compatible stores (AWS Signature Version 4, one request as a whole). */
 import { createHash, createHmac } from 'node:crypto'
 
 export interface SigningKeys {
@@ -11,18 +11,18 @@ export interface SignedRequest {
   readonly method: 'GET' | 'PUT'
   /** As in the `host` header. */
   readonly host: string
-  /** Percent-encoded already, with the query if there is one. */
+  /** Percent-encoded, and with the query if there is one. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly region: string
-  /** Of the content; what is sent over TLS need not be hashed before. */
+  /** The digest of the content. An upload over TLS can leave the content unsigned. */
   readonly contentSha256: string
 }
 
 export const UNSIGNED = 'UNSIGNED-PAYLOAD'
 const ALGORITHM = 'AWS4-HMAC-SHA256'
 
-/** The headers to send, signature included. */
+/** Returns the headers to send, with the signature. */
 export function signRequest(request: SignedRequest, keys: SigningKeys, at: Date): Record<string, string> {
   const stamp = at.toISOString().replaceAll(/[-:]|\.\d{3}/g, '')
   const scope = `${stamp.slice(0, 8)}/${request.region}/s3/aws4_request`
@@ -67,7 +67,7 @@ function canonicalQuery(query: string): string {
   return parts.toSorted().join('&')
 }
 
-/** Everything but letters, digits and `-._~`, once: what is encoded already is not encoded again. */
+/** Encodes everything except letters, digits and `-._~`. Text that is encoded already is not encoded twice. */
 function encode(text: string, keepSlashes: boolean): string {
   const plain = decodeURIComponent(text)
   const all = encodeURIComponent(plain).replaceAll(

@@ -3,7 +3,7 @@ import { CraikError } from '../../../../errors.ts'
 import { INSIDE, SIDECAR_NODE_FLAGS } from '../../../../sidecar/protocol.ts'
 import { harnessInside } from '../../../harness-package.ts'
 
-/** `harness`: a root file system with harnesses. Craik's own program goes on top of it. */
+/** `harness`: a root file system with harnesses. Craik's own program is the layer above it. */
 export const IMAGE_KINDS = ['base', 'harness', 'sandbox'] as const
 export type ImageKind = (typeof IMAGE_KINDS)[number]
 
