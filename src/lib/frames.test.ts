@@ -43,11 +43,11 @@ describe('frames', () => {
   })
 
   it('are refused when their type is unknown or their length exceeds the limit', () => {
-    expect(() => [...new FrameReader().push(Buffer.from([9, 0, 0, 0, 0]))]).toThrow('invalid frame')
+    expect(() => [...new FrameReader().push(Buffer.from([9, 0, 0, 0, 0]))]).toThrow('malformed frame')
     const long = Buffer.alloc(FRAME_HEADER_BYTES)
     long.writeUInt8(FRAME.stdout, 0)
     long.writeUInt32BE(MAX_FRAME_BYTES + 1, 1)
-    expect(() => [...new FrameReader().push(long)]).toThrow('invalid frame')
+    expect(() => [...new FrameReader().push(long)]).toThrow('malformed frame')
   })
 
   it('move the position of a reader only when they are part of the log', () => {

@@ -63,7 +63,10 @@ export class FrameReader {
       const type = this.#pending.readUInt8(at)
       const length = this.#pending.readUInt32BE(at + 1)
       if (!KNOWN.has(type) || length > MAX_FRAME_BYTES)
-        throw new CraikError('boundary_failed', 'the stream of a job contains an invalid frame')
+        throw new CraikError(
+          'boundary_failed',
+          'the sandbox sent invalid output of a job (a malformed frame)',
+        )
       const end = at + FRAME_HEADER_BYTES + length
       if (this.#pending.length < end) break
       yield { type: type as FrameType, payload: this.#pending.subarray(at + FRAME_HEADER_BYTES, end) }

@@ -1,4 +1,7 @@
-/** Caches for results that depend on nothing but their input. */
+/** Caches for results that depend on nothing but their input, and for those that change only from failure to success. */
+
+/** How long a failure is repeated, so that many callers in a row do not all compute it again. */
+const FAILURE_MS = 5_000
 
 /** Caches the results of a function of a string, at most `most` of them. */
 export function memoize<T>(answer: (question: string) => T, most: number): (question: string) => T {
@@ -19,5 +22,31 @@ export function lazy<T>(make: () => T): () => T {
   return () => {
     made ??= { value: make() }
     return made.value
+  }
+}
+
+/**
+ * Returns a function that computes its value on the first call, and again some seconds after a value that
+ * `isSuccess` refuses. An error is thrown to all callers that wait for the value, and not cached.
+ */
+export function cacheSuccess<T>(make: () => Promise<T>, isSuccess: (value: T) => boolean): () => Promise<T> {
+  let cached: Promise<T> | undefined
+  let endsMs = Number.POSITIVE_INFINITY
+  const compute = async () => {
+    try {
+      const value = await make()
+      if (!isSuccess(value)) endsMs = performance.now() + FAILURE_MS
+      return value
+    } catch (error) {
+      cached = undefined
+      throw error
+    }
+  }
+  return () => {
+    if (cached === undefined || performance.now() >= endsMs) {
+      endsMs = Number.POSITIVE_INFINITY
+      cached = compute()
+    }
+    return cached
   }
 }

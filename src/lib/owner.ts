@@ -18,12 +18,23 @@ interface Process {
   readonly zombie: boolean
 }
 
+export function sameOwner(a: Owner, b: Owner): boolean {
+  return (
+    a.bootId === b.bootId &&
+    a.pid === b.pid &&
+    a.startedAt === b.startedAt &&
+    a.pidNamespace === b.pidNamespace
+  )
+}
+
 /** Returns the owner record of this process. */
 export function currentOwner(): Owner {
   const system = hostSystem()
   const self = system.inspect('self')
   if (typeof self === 'string')
-    throw new CraikError('unavailable', 'cannot read the start time of this process')
+    throw new CraikError('unavailable', 'cannot read the start time of this process', {
+      hint: process.platform === 'linux' ? 'mount /proc' : 'check that ps works:  ps -p $$',
+    })
   return describeOwner(process.pid, self, system)
 }
 

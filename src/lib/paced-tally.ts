@@ -12,7 +12,7 @@ export interface TallyPace {
 
 export interface Tally<Count> {
   add(one: Count): void
-  /** Reports what is not reported yet. */
+  /** Reports what is not reported yet. If that fails twice, the rest is lost. */
   close(): Promise<void>
 }
 
@@ -56,6 +56,9 @@ export function createTally<Count>(
     },
     async close() {
       isClosed = true
+      flush()
+      await reporting
+      // No report follows that could include what failed, so it gets one more attempt.
       flush()
       await reporting
     },

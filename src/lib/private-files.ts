@@ -42,7 +42,7 @@ export function ensurePrivateFolder(path: string, label = basename(path)): void 
   }
   if (stats.isSymbolicLink()) {
     throw new CraikError('key_exposed', `the ${label} is a symbolic link: its target could change`, {
-      hint: 'use the real folder instead of the link',
+      hint: `replace the link ${quoteArgument(folder)} with the folder itself`,
     })
   }
   if (!stats.isDirectory()) {
@@ -85,7 +85,7 @@ export function readPrivateFile(path: string, maxBytes: number, label = basename
     const stats = fstatSync(file)
     if (!stats.isFile()) {
       throw new CraikError('key_exposed', `the ${label} is not a regular file`, {
-        hint: 'replace it with a regular file of mode 0600',
+        hint: `replace ${quoteArgument(path)} with a regular file of mode 0600`,
       })
     }
     requireOwnAndPrivate(stats, path, label, '600')
@@ -187,7 +187,7 @@ function openForReading(path: string, label: string): number {
     const code = codeOf(error)
     if (code === 'ELOOP') {
       throw new CraikError('key_exposed', `the ${label} is a symbolic link: its target could change`, {
-        hint: 'replace the link with a regular file of mode 0600',
+        hint: `replace the link ${quoteArgument(path)} with a regular file of mode 0600`,
         cause: error,
       })
     }

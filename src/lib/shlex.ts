@@ -13,7 +13,9 @@ const BLANKS = ' \t\r\n'
  */
 export function splitCommand(text: string): string[] {
   if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
-    throw new CraikError('too_large', `the command is longer than ${MAX_TEXT_BYTES} bytes`)
+    throw new CraikError('too_large', `the command is longer than ${MAX_TEXT_BYTES} bytes`, {
+      hint: 'put the command in a script, and run the script',
+    })
   }
   const nul = text.indexOf('\0')
   if (nul !== -1) throw new CraikError('usage', `the command has a NUL byte at ${formatLocation(text, nul)}`)
@@ -40,7 +42,9 @@ export function splitCommand(text: string): string[] {
   }
   if (word !== undefined) words.push(word)
   if (words.length > MAX_WORDS)
-    throw new CraikError('too_large', `the command has more than ${MAX_WORDS} words`)
+    throw new CraikError('too_large', `the command has more than ${MAX_WORDS} arguments`, {
+      hint: 'put the command in a script, and run the script',
+    })
   if (words.length === 0) throw new CraikError('usage', 'nothing to run: the command is empty')
   return words
 }
@@ -99,7 +103,7 @@ function trailingBackslash(text: string, at: number): CraikError {
     'usage',
     `the backslash at ${formatLocation(text, at)} of the command escapes nothing`,
     {
-      hint: 'remove it, or write \\\\ for a literal backslash',
+      hint: 'remove the backslash, or write \\\\ for a literal one',
     },
   )
 }

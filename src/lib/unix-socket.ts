@@ -62,7 +62,7 @@ interface ShortPath extends Disposable {
 function shortPath(path: string): ShortPath {
   if (Buffer.byteLength(path) <= MAX_PATH_BYTES) return { path, [Symbol.dispose]: () => {} }
   if (process.platform !== 'linux')
-    throw new CraikError('unavailable', 'the socket path is too long for this system', {
+    throw new CraikError('unavailable', `the path of the socket is too long for this system: ${path}`, {
       hint: 'set CRAIK_HOME to a folder with a shorter path',
     })
   const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)

@@ -1,6 +1,6 @@
 /** Waits for a lock that another process keeps while it works. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
+import { delay } from './delay.ts'
 import { type FileLock, takeFileLock } from './file-lock.ts'
 
 const POLL_MS = 200
@@ -30,7 +30,7 @@ export async function waitForFileLock(
         hint: 'find its process:  ps -ef | grep craik',
       })
     onWait()
-    await sleep(POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+    await delay(POLL_MS, signal)
   }
 }
 

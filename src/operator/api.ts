@@ -111,7 +111,7 @@ function tokenCheck(token: string): (headers: IncomingMessage['headers']) => voi
   const expected = digest(`Bearer ${token}`)
   return (headers) => {
     if (timingSafeEqual(digest(headers.authorization ?? ''), expected)) return
-    throw new CraikError('unauthorized', 'the request has no valid token')
+    throw new CraikError('unauthorized', 'the header authorization has no valid token')
   }
 }
 

@@ -7,6 +7,6 @@ export function refuseVariables(environment: Readonly<Record<string, string>>, w
   const name = REFUSED_VARIABLES.find((one) => Object.hasOwn(environment, one))
   if (name === undefined) return
   throw new CraikError('refused_variable', `${what} sets ${name}, which sandboxes must not see`, {
-    hint: 'leave it out: sandboxes can use this machine’s GitHub login without it:  craik accounts',
+    hint: `leave ${name} out: sandboxes can use this machine’s GitHub login without it:  craik accounts`,
   })
 }

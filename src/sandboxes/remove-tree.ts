@@ -27,6 +27,7 @@ export async function removeTree(path: string): Promise<void> {
 
 function program(name: 'chmod' | 'rm'): string {
   const found = findSystemProgram(name, '/usr/bin:/bin')
-  if (found === undefined) throw new CraikError('unavailable', `${name} is not installed`)
+  if (found === undefined)
+    throw new CraikError('unavailable', `${name} is not installed`, { hint: 'apt-get install coreutils' })
   return found
 }

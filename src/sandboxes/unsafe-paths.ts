@@ -8,7 +8,7 @@ import { nameProblem, staysInside } from '../lib/safe-tar/entry-names.ts'
 import { IN_WORKSPACE } from './backends/process/protected-paths.ts'
 
 /**
- * Why a file is held back. `settings` are files that a project may well need: `run apply --with-settings` applies them.
+ * Why a file is held back. `settings` are files that a project may well need: `run apply --include-unsafe` applies them.
  */
 export interface HeldBack {
   readonly kind: 'never' | 'settings'
@@ -17,7 +17,7 @@ export interface HeldBack {
 
 const TRUSTED_BY_PROGRAMS: HeldBack = {
   kind: 'settings',
-  reason: 'programs on the host run or trust it without asking',
+  reason: 'git, a shell, an editor or an agent on this machine would run or trust it',
 }
 
 /**

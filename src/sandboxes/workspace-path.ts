@@ -16,7 +16,7 @@ export function symbolicLinkError(what: string): CraikError {
     'usage',
     `${what} is behind a symbolic link, so it may not be the folder that you chose`,
     {
-      hint: 'check where it points, then use the real folder:  realpath FOLDER',
+      hint: 'use the real folder:  realpath FOLDER',
     },
   )
 }

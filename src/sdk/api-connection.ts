@@ -1,8 +1,8 @@
 /** A connection to the API that repairs itself. The supervisor may die, be replaced, or be restarted at any time. */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
+import { delay } from '../lib/delay.ts'
 import { type ApiEndpoint, type ApiRequest, discard, jsonOf, LostConnection, Transport } from './transport.ts'
 
 export interface ConnectionOptions {
@@ -87,7 +87,7 @@ export class ApiConnection {
         if (openedAt !== undefined && performance.now() - openedAt > this.#timeoutMs) progress()
         failingSince ??= performance.now()
         if (performance.now() - failingSince >= this.#timeoutMs) throw unreachable(error, this.#timeoutMs)
-        await sleep(delayMs, undefined, signal && { signal })
+        await delay(delayMs, signal)
         delayMs = Math.min(delayMs * 2, LAST_DELAY_MS)
       }
     }

@@ -21,7 +21,7 @@ export function sandboxPath(sandbox: string, rest = ''): string {
   if (!SANDBOX_NAME.test(sandbox)) {
     const shown = sandbox.length > 40 ? `${sandbox.slice(0, 40)}…` : sandbox
     throw new CraikError('usage', `${JSON.stringify(shown)} is not a sandbox id or name`, {
-      hint: 'list them:  craik sandbox list',
+      hint: 'list sandboxes:  craik sandbox list',
     })
   }
   return `/api/sandboxes/${encodeURIComponent(sandbox)}${rest}`

@@ -1,5 +1,5 @@
 /** Streams of lines that continue after the supervisor disconnected, without a line lost or repeated. */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { delay } from '../lib/delay.ts'
 import type { SandboxEventBody, WatchBody } from '../operator/api/bodies.ts'
 import type { ApiConnection } from './api-connection.ts'
 import { type CallOptions, common } from './api-paths.ts'
@@ -9,25 +9,33 @@ import { LostConnection } from './transport.ts'
 /** Prevents a tight loop of requests when the supervisor dies again and again. */
 const PAUSE_MS = 100
 
+/** More events than a sandbox keeps, including events that it lost when its supervisor died. */
+const MAX_REMEMBERED = 2000
+
 /**
- * Follows events, which have a time and no number. Of the events at the last time, it skips as many as were reported.
+ * Follows events, which have no number. Each connection begins with the events that the sandbox keeps, so after a loss
+ * those that were reported are skipped. The time alone does not identify them, because the clock can be set back.
  */
 export async function* followEvents(
   connection: ApiConnection,
   path: string,
   options: CallOptions,
 ): AsyncGenerator<SandboxEventBody> {
-  let lastMs = -1
-  let reportedAtLast = 0
+  const reported: string[] = []
   for (;;) {
-    let toSkip = reportedAtLast
+    const toSkip = new Map<string, number>()
+    for (const key of reported) toSkip.set(key, (toSkip.get(key) ?? 0) + 1)
     try {
       const response = await connection.send({ method: 'GET', path, ...common(options) })
       for await (const event of jsonLines<SandboxEventBody>(response)) {
-        if (event.at_ms < lastMs) continue
-        if (event.at_ms === lastMs && toSkip-- > 0) continue
-        reportedAtLast = event.at_ms === lastMs ? reportedAtLast + 1 : 1
-        lastMs = event.at_ms
+        const key = keyOf(event)
+        const count = toSkip.get(key) ?? 0
+        if (count > 0) {
+          toSkip.set(key, count - 1)
+          continue
+        }
+        reported.push(key)
+        if (reported.length > MAX_REMEMBERED) reported.shift()
         yield event
       }
       return
@@ -58,8 +66,12 @@ export async function* followChanges(
   }
 }
 
+function keyOf({ at_ms, type, job, message }: SandboxEventBody): string {
+  return JSON.stringify([at_ms, type, job, message])
+}
+
 async function afterLoss(error: unknown, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
   if (!(error instanceof LostConnection)) throw error
-  await sleep(PAUSE_MS, undefined, signal && { signal })
+  await delay(PAUSE_MS, signal)
 }

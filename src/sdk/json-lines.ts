@@ -13,7 +13,9 @@ export async function* jsonLines<T>(response: IncomingMessage): AsyncGenerator<T
     const complete = (pending + decoder.write(chunk)).split('\n')
     pending = complete.pop()!
     if (pending.length > MAX_LINE_CHARACTERS)
-      throw new CraikError('too_large', 'a line of the response is too long')
+      throw new CraikError('too_large', 'a line in the response of the supervisor is too long', {
+        hint: 'see the log of the supervisor:  craik supervisor logs',
+      })
     for (const line of complete) if (line !== '') yield JSON.parse(line) as T
   }
 }

@@ -225,7 +225,7 @@ function parseFrame<T>(payload: Buffer): T {
   try {
     return JSON.parse(payload.toString()) as T
   } catch (cause) {
-    throw new CraikError('boundary_failed', 'cannot parse a frame in the stream of a job', {
+    throw new CraikError('boundary_failed', 'cannot read the output of the job: a frame is malformed', {
       cause,
     })
   }

@@ -118,7 +118,7 @@ function brokenOffError(
   cause?: Error,
 ): CraikError {
   return new CraikError(code, `the snapshot ended at byte ${seen} of ${bytes}`, {
-    hint: 'nothing was written; try again',
+    hint: 'try again (nothing was written)',
     cause,
   })
 }

@@ -3,8 +3,8 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
+import { delay } from '../lib/delay.ts'
 import { newId } from '../lib/ids.ts'
 import { BYTES_TYPE, HEADER } from '../operator/api/api-constants.ts'
 import type { UploadBody } from '../operator/api/bodies.ts'
@@ -57,16 +57,24 @@ export async function* readFile(
       options.signal?.throwIfAborted()
       const evaluated = etag === undefined ? error : deadlines.checkError(attempts.checkError(error))
       if (!(evaluated instanceof LostConnection)) throw evaluated
-      await sleep(PAUSE_MS, undefined, options.signal && { signal: options.signal })
+      await delay(PAUSE_MS, options.signal)
       continue
     }
     if (at === end) return
-    throw new CraikError('conflict', `the file ended at byte ${at} of ${end}: it changed during the transfer`)
+    throw new CraikError(
+      'conflict',
+      `the file ended at byte ${at} of ${end}: it changed during the transfer`,
+      {
+        hint: 'try again when no program changes the file',
+      },
+    )
   }
 }
 
 function tooLong(): CraikError {
-  return new CraikError('conflict', 'the file is larger than its announced size')
+  return new CraikError('conflict', 'the file became larger during the transfer', {
+    hint: 'try again when no program changes the file',
+  })
 }
 
 function sizeOf(response: IncomingMessage): number {

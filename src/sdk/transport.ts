@@ -173,7 +173,10 @@ async function bodyOf(response: IncomingMessage, maxBytes: number): Promise<Buff
   let length = 0
   for await (const chunk of responseChunks(response)) {
     length += chunk.length
-    if (length > maxBytes) throw new CraikError('too_large', 'the response of the supervisor is too large')
+    if (length > maxBytes)
+      throw new CraikError('too_large', `the response of the supervisor is larger than ${maxBytes} bytes`, {
+        hint: 'see the log of the supervisor:  craik supervisor logs',
+      })
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

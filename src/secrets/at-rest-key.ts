@@ -14,7 +14,8 @@ export function readAtRestKey(home: Home): Buffer {
   const path = keyPath(home)
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) throw unreadable(`${LABEL} is missing`)
   const key = readPrivateFile(path, KEY_BYTES, LABEL)
-  if (key.length !== KEY_BYTES) throw unreadable(`the ${LABEL} is not ${KEY_BYTES} bytes long`)
+  if (key.length !== KEY_BYTES)
+    throw unreadable(`${LABEL} is damaged: it has ${key.length} bytes instead of ${KEY_BYTES}`)
   return key
 }
 
@@ -38,6 +39,6 @@ async function hasStoredValues(store: Store): Promise<boolean> {
 
 function unreadable(message: string): CraikError {
   return new CraikError('key_unreadable', message, {
-    hint: 'restore it from a backup; or remove each secret that `craik secret list` shows as stored, and set it again',
+    hint: 'restore the file from a backup; or remove each secret that `craik secret list` shows as stored, and set it again',
   })
 }

@@ -31,15 +31,18 @@ export async function listCommands(store: Store): Promise<readonly CommandRow[]>
 }
 
 export function unknownCommand(ref: string): CraikError {
-  return new CraikError('not_found', `unknown command ${ref}`, {
-    hint: `register it:  craik command register ${ref} -- PROGRAM ARGUMENTS`,
+  return new CraikError('not_found', `no registered command is named ${ref}`, {
+    hint: `list the commands:  craik command list   or register one:  craik command register ${ref} -- PROGRAM ARGUMENTS`,
   })
 }
 
 function parseCommandRef(ref: string): string {
-  if (looksSecret(ref)) throw new CraikError('usage', 'the command reference looks like a secret')
+  if (looksSecret(ref))
+    throw new CraikError('usage', 'the name of the command looks like a secret', {
+      hint: 'choose a name that is not a key or token',
+    })
   if (ref.length > MAX_REF_LENGTH)
-    throw new CraikError('usage', `a command reference can have at most ${MAX_REF_LENGTH} characters`)
+    throw new CraikError('usage', `the name of a command can have at most ${MAX_REF_LENGTH} characters`)
   return parseReference<string>(ref, 'command reference')
 }
 
@@ -47,17 +50,19 @@ function parseCommandRef(ref: string): string {
 function requireArgv(argv: readonly string[]): void {
   if (argv.length === 0 || argv[0] === '')
     throw new CraikError('usage', 'the program to register is missing', {
-      hint: 'add it after two dashes:  craik command register REF -- PROGRAM ARGUMENTS',
+      hint: 'add the program after two dashes:  craik command register REF -- PROGRAM ARGUMENTS',
     })
   if (argv.length > MAX_ARGUMENTS)
     throw new CraikError(
       'too_large',
       `a command can have at most ${MAX_ARGUMENTS} arguments, including its program`,
+      { hint: 'put the command in a script, and register the script' },
     )
   if (argv.reduce((bytes, argument) => bytes + Buffer.byteLength(argument), 0) > MAX_ARGV_BYTES)
     throw new CraikError(
       'too_large',
       `the arguments of a command can have at most ${MAX_ARGV_BYTES} bytes in total`,
+      { hint: 'put the command in a script, and register the script' },
     )
   if (argv.some((argument) => looksSecret(argument)) || looksSecret(argv.join(' ')))
     throw new CraikError('usage', 'an argument looks like a secret; nothing was registered', {

@@ -1,6 +1,6 @@
 /** The login keyring: libsecret on Linux, the keychain on macOS, each through its own command-line tool. */
 import { findHostProgram } from '../lib/host-programs.ts'
-import { runTool, type SourceResult, type ToolStop, toolFailure } from './run-tool.ts'
+import { runTool, type SourceResult, type ToolStop } from './run-tool.ts'
 import { keyringItem, stripNewline } from './secret.ts'
 
 interface KeyringTool {
@@ -46,7 +46,7 @@ export async function readKeyring(
 
   const program = findHostProgram(tool.program, environment, mounted)
   if (program === undefined) return { reason: `${tool.program} is not installed`, hint: tool.install }
-  const { result, stdout, complained } = await runTool(
+  const { result, stdout, complained, failure } = await runTool(
     program,
     tool.argv(item.service, item.account),
     environment,
@@ -54,7 +54,6 @@ export async function readKeyring(
   )
   const notFound = result.end === 'exited' && result.exitCode === tool.notFoundExit
   if (notFound && !(tool.notFoundIsSilent && complained)) return { reason: 'the keyring has no such item' }
-  const failure = toolFailure(result)
   if (failure === undefined) return { value: stripNewline(stdout) }
   return {
     reason: `${tool.program} could not read the keyring: ${failure}`,

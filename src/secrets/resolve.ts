@@ -7,7 +7,7 @@ import { listMountedFolders } from '../store/mounted-folders.ts'
 import type { CommandRow, SecretRow, Store } from '../store/store.ts'
 import { readAtRestKey } from './at-rest-key.ts'
 import { readKeyring } from './keyring.ts'
-import { runTool, type SourceResult, type ToolStop, toolFailure } from './run-tool.ts'
+import { runTool, type SourceResult, type ToolStop } from './run-tool.ts'
 import { openValue } from './seal.ts'
 import {
   describeSource,
@@ -90,7 +90,7 @@ const READERS: Record<SecretSource, (where: SecretLocation) => Promise<SourceRes
     if (command === undefined)
       return {
         reason: 'no command with that name is registered',
-        hint: `register it:  craik command register ${ref} -- PROGRAM ARGUMENTS`,
+        hint: `register the command:  craik command register ${ref} -- PROGRAM ARGUMENTS`,
       }
     const [name = '', ...args] = command.argv
     const program = findNamedProgram(name, environment, await mounted())
@@ -99,8 +99,7 @@ const READERS: Record<SecretSource, (where: SecretLocation) => Promise<SourceRes
         reason: 'its program is not installed, or another user can replace it',
         hint: `show its arguments with  craik command list  and register a program that only you can change`,
       }
-    const { result, stdout } = await runTool(program, args, environment, stop)
-    const failure = toolFailure(result)
+    const { stdout, failure } = await runTool(program, args, environment, stop)
     if (failure !== undefined)
       return { reason: failure, hint: `show its arguments with  craik command list  and run it yourself` }
     return { value: stripNewline(stdout) }

@@ -21,6 +21,8 @@ interface ToolOutput {
   readonly stdout: Buffer
   /** Whether the tool wrote to stderr. That text can contain anything, so it is dropped. */
   readonly complained: boolean
+  /** Why the run produced no value, or `undefined` when it succeeded. */
+  readonly failure: string | undefined
 }
 
 /** `signal` asks a tool to stop, and `killSignal` kills it at once. */
@@ -59,18 +61,17 @@ export async function runTool(
     },
   })
   if (result.end === 'cancelled') throw new CraikError('interrupted', 'interrupted while reading a secret')
-  return { result, stdout: Buffer.concat(chunks), complained }
+  return { result, stdout: Buffer.concat(chunks), complained, failure: failureOf(result, timeoutMs) }
 }
 
-/** Returns why a run produced no value, or `undefined` when it succeeded. */
-export function toolFailure(result: RunResult): string | undefined {
+function failureOf(result: RunResult, timeoutMs: number): string | undefined {
   switch (result.end) {
     case 'exited':
       return result.exitCode === 0 ? undefined : `it exited with code ${result.exitCode}`
     case 'signalled':
       return `it was killed by ${result.signal}`
     case 'timeout':
-      return `it took longer than ${TIMEOUT_MS / 1000} s`
+      return `it took longer than ${timeoutMs / 1000} s`
     case 'output_limit':
       return `it wrote more than ${MAX_OUTPUT_BYTES} bytes`
     case 'not_started':

@@ -34,7 +34,7 @@ export function secretProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
     async [registerCommand.name](tables: Tables, input: InputOf<typeof registerCommand>) {
       if ((await tables.commands.get(input.ref)) !== undefined)
         throw new CraikError('conflict', `command ${input.ref} is already registered`, {
-          hint: `show it with  craik command list  or remove it first:  craik command remove ${input.ref}`,
+          hint: `show the commands:  craik command list   or remove this one first:  craik command remove ${input.ref}`,
         })
       await tables.commands.insert({ ref: input.ref, argv: input.argv, createdAtMs: clock.nowMs() })
       await receipts.append(tables, commandReceipt(input.operator, input.ref, 'register'))

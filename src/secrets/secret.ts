@@ -62,7 +62,7 @@ export function stripNewline(value: Buffer): Buffer {
 export function requireValueSize(value: Uint8Array): void {
   if (value.length === 0)
     throw new CraikError('usage', 'the value is empty; nothing was stored', {
-      hint: 'type it at the prompt, or pipe it in:  craik secret set NAME < FILE',
+      hint: 'type the value at the prompt, or pipe it in:  craik secret set NAME < FILE',
     })
   if (value.length > MAX_VALUE_BYTES)
     throw new CraikError(

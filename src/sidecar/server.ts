@@ -55,7 +55,7 @@ async function dispatch(
   stream.once('close', () => closed.abort('closed'))
   try {
     if (headers[PROTOCOL_HEADER] !== String(PROTOCOL_VERSION))
-      throw new SidecarError('protocol', `this sidecar speaks protocol ${PROTOCOL_VERSION}`)
+      throw new SidecarError('protocol', `this sandbox supports only protocol version ${PROTOCOL_VERSION}`)
     const [path = '', query = ''] = (headers[':path'] ?? '').split(/\?(.*)/s)
     const { route, params } = router.find(headers[':method'] ?? '', path)
     await route.handle(new StreamCall(stream, headers, params, new URLSearchParams(query), closed.signal))
@@ -98,14 +98,14 @@ class StreamCall implements RouteCall {
     for await (const chunk of this.stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       bytes += chunk.length
       if (bytes > LIMITS.jsonBytes)
-        throw new SidecarError('too_large', `the body is larger than ${LIMITS.jsonBytes} bytes`)
+        throw new SidecarError('too_large', `the request body is larger than ${LIMITS.jsonBytes} bytes`)
       chunks.push(chunk)
     }
-    if (isBrokenOff(this.stream)) throw new SidecarError('usage', 'the body ended early')
+    if (isBrokenOff(this.stream)) throw new SidecarError('usage', 'the request body ended early')
     try {
       return JSON.parse(Buffer.concat(chunks).toString('utf8'))
     } catch {
-      throw new SidecarError('usage', 'the body is not JSON')
+      throw new SidecarError('usage', 'the request body is not valid JSON')
     }
   }
 

@@ -9,6 +9,8 @@ export interface Settings {
   readonly home: string
   readonly workspace: string
   readonly gatewayPort: number
+  /** Whether the sandbox has namespaces of its own. It has none with isolation `none`. */
+  readonly isIsolated: boolean
   readonly spillFolder: string
   readonly loginFolder: string
   /** The Unix socket that leads to the same gateway as the loopback port. */
@@ -18,6 +20,8 @@ export interface Settings {
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const home = env[SIDECAR_ENV.home] || INSIDE.home
   const port = Number(env[SIDECAR_ENV.gatewayPort] || GATEWAY_PORT)
+  // Only on the host, other programs can have the usual port, so the host then asks for any free one.
+  const isIsolated = port !== 0
   return {
     socket: env[SIDECAR_ENV.socket] || join(INSIDE.socketFolder, INSIDE.socketName),
     listen: env[SIDECAR_ENV.listen] || undefined,
@@ -25,8 +29,9 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     workspace: env[SIDECAR_ENV.workspace] || join(home, 'project'),
     gatewayPort: Number.isInteger(port) && port >= 0 && port < 65536 ? port : GATEWAY_PORT,
     spillFolder: env[SIDECAR_ENV.spill] || join(home, '.cache', 'craik'),
+    isIsolated,
     loginFolder: INSIDE.logins,
     // A sandbox without a root file system of its own has no private folder for the socket.
-    ...(port !== 0 && { gatewaySocket: INSIDE.gatewaySocket }),
+    ...(isIsolated && { gatewaySocket: INSIDE.gatewaySocket }),
   }
 }

@@ -42,6 +42,7 @@ export class TestHost {
       home: folder,
       workspace,
       gatewayPort: 0,
+      isIsolated: false,
       spillFolder: join(folder, 'spill'),
       loginFolder: join(folder, 'run/secrets'),
     }

@@ -64,6 +64,7 @@ export async function createSidecar({ settings, version, env }: SidecarOptions):
       ...loginRoutes({ home, folder: settings.loginFolder }),
       ...processRoutes({
         home,
+        isIsolated: settings.isIsolated,
         jobOf: (pid) => jobs.jobOf(pid),
         runningJobs: () => jobs.runningCount,
         openConnections: () => connections.open,

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
 import { readPrivateFile, writePrivateFile } from '../lib/private-files.ts'
+import { quoteArgument } from '../lib/shlex.ts'
 import type { Home } from './home.ts'
 import type { Store } from './store.ts'
 
@@ -42,7 +43,7 @@ function readMountedFolders(home: Home): readonly string[] {
       'invalid_config',
       `cannot read ${file}, the list of folders that sandboxes could write: ${problem}`,
       {
-        hint: 'remove that file; Craik then trusts programs in folders of deleted sandboxes again',
+        hint: `remove the file:  rm ${quoteArgument(file)}   Craik then trusts programs in folders of deleted sandboxes again`,
         cause,
       },
     )

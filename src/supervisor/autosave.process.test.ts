@@ -131,6 +131,37 @@ it('saves all of a sandbox until it is idle, and then only its conversations', a
   await autosave.close()
 })
 
+it('tries to save all of an idle sandbox again after a failure, until it succeeds', async () => {
+  const [look, leave] = ['save --login one --quiet', 'save --login one --quiet --conversations']
+  know('one')
+  const sandbox = running('one')
+  const failing = 4
+  const autosave = start(
+    () => [sandbox],
+    `say(args)
+import { readFileSync } from 'node:fs'
+if (readFileSync(${JSON.stringify(join(folder, 'said'))}, 'utf8').match(/save/g).length <= ${failing}) process.exit(74)`,
+  )
+  await until(() => lines().includes(leave))
+  await autosave.close()
+  expect(lines().slice(0, failing + 3)).toEqual([...Array(failing + 2).fill(look), leave])
+})
+
+it('lets an idle sandbox be idle although no save of it succeeds', async () => {
+  const leave = 'save --login one --quiet --conversations'
+  know('one')
+  const sandbox = running('one')
+  const autosave = start(
+    () => [sandbox],
+    `say(args); if (!args.includes('--conversations')) process.exit(74)`,
+  )
+  await until(() => lines().filter((line) => line === leave).length >= 3)
+  await autosave.close()
+  const first = lines().indexOf(leave)
+  expect(first).toBeGreaterThan(5)
+  expect(new Set(lines().slice(first))).toEqual(new Set([leave]))
+})
+
 it('logs a failed save as one line, and continues with the next sandbox', async () => {
   know('bad', 'good')
   writeFileSync(join(homeAt(join(folder, 'home')).loginSandboxes, 'odd.json'), 'no record', { mode: 0o600 })

@@ -27,6 +27,15 @@ interface SavedSandbox {
   readonly runningJobs?: number
 }
 
+/** The last full save of a sandbox, or the last attempt. */
+interface FullSave {
+  readonly atMs: number
+  /** Whether the sandbox was in use before the save. */
+  readonly after: 'use' | 'silence'
+  /** The number of failures in a row since the sandbox was last in use. */
+  readonly failures: number
+}
+
 /** The time limit of one save. The next save continues with what is left. */
 const SAVE_MS = 4 * 60_000
 const GRACE_MS = 2_000
@@ -37,6 +46,11 @@ const MAX_MESSAGE_CHARACTERS = 500
  * minute.
  */
 const SAVE_ACTIVITY_MS = 45_000
+/**
+ * After so many failures in a row, about an hour at the default interval, an unused sandbox can become idle. Otherwise,
+ * an inbox that is gone would keep it running forever.
+ */
+const MAX_FAILURES = 12
 /** A timer with a longer delay fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
@@ -56,8 +70,8 @@ class Autosave {
   readonly #options: AutosaveOptions
   readonly #signal: AbortSignal
   readonly #records: LoginRecords
-  /** The last full save of each sandbox, by the sandbox's id, and whether the sandbox was in use before that save. */
-  readonly #lastSaves = new Map<string, { readonly atMs: number; readonly after: 'use' | 'silence' }>()
+  /** By the sandbox's id. */
+  readonly #lastSaves = new Map<string, FullSave>()
 
   constructor(options: AutosaveOptions, signal: AbortSignal) {
     this.#options = options
@@ -90,7 +104,7 @@ class Autosave {
 
   async #save(login: string, sandbox: SavedSandbox): Promise<void> {
     const { home, mainFile, clock } = this.#options
-    const after = this.#fullSaveReason(sandbox)
+    const due = this.#dueFullSave(sandbox)
     let message = ''
     const result = await runChild({
       argv: [
@@ -100,7 +114,7 @@ class Autosave {
         '--login',
         login,
         '--quiet',
-        ...(after === undefined ? ['--conversations'] : []),
+        ...(due === undefined ? ['--conversations'] : []),
       ],
       cwd: '/',
       env: { ...hostEnvironment(process.env), ...readPins(), CRAIK_HOME: home.root },
@@ -114,22 +128,30 @@ class Autosave {
         message = (message + chunk.toString()).slice(0, MAX_MESSAGE_CHARACTERS)
       },
     })
-    if (after !== undefined) this.#lastSaves.set(sandbox.id, { atMs: clock.nowMs(), after })
-    if (this.#signal.aborted || (result.end === 'exited' && result.exitCode === 0)) return
+    const isSaved = result.end === 'exited' && result.exitCode === 0
+    if (due !== undefined) {
+      const failures = isSaved ? 0 : due.failures + 1
+      this.#lastSaves.set(sandbox.id, { atMs: clock.nowMs(), after: due.after, failures })
+    }
+    if (this.#signal.aborted || isSaved) return
     const how = result.end === 'exited' ? `exit code ${result.exitCode}` : result.end
     this.#logFailure(login, message.split('\n')[0] || how)
   }
 
   /**
-   * Returns the reason for a full save, or `undefined` when saving the conversations is enough. A full save counts as
-   * use of the sandbox. An unused sandbox therefore gets only one more, for what happened right after the save before.
-   * Then it can become idle.
+   * Returns the full save to make, or `undefined` when saving the conversations is enough. A full save counts as use of
+   * the sandbox. An unused sandbox therefore gets only one more, for what happened right after the save before. Then it
+   * can become idle. A failed save is repeated, but not forever.
    */
-  #fullSaveReason({ id, activeAtMs, runningJobs = 0 }: SavedSandbox): 'use' | 'silence' | undefined {
+  #dueFullSave({ id, activeAtMs, runningJobs = 0 }: SavedSandbox): Omit<FullSave, 'atMs'> | undefined {
     const last = this.#lastSaves.get(id)
-    if (last === undefined || runningJobs > 0) return 'use'
-    if (typeof activeAtMs === 'number' && activeAtMs > last.atMs + SAVE_ACTIVITY_MS) return 'use'
-    return last.after === 'use' ? 'silence' : undefined
+    const isUsed =
+      last === undefined ||
+      runningJobs > 0 ||
+      (typeof activeAtMs === 'number' && activeAtMs > last.atMs + SAVE_ACTIVITY_MS)
+    if (isUsed) return { after: 'use', failures: 0 }
+    if (last.failures > 0 && last.failures < MAX_FAILURES) return last
+    return last.after === 'use' ? { after: 'silence', failures: last.failures } : undefined
   }
 
   #logFailure(login: string, reason: string): void {

@@ -1,7 +1,7 @@
 /** Finds the supervisor of a home, and starts one when none runs. */
 import { existsSync, lstatSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError, ERRORS } from '../errors.ts'
+import { delay } from '../lib/delay.ts'
 import { pinPrograms, USER_PROGRAMS } from '../lib/host-programs.ts'
 import { ensurePrivateFolder } from '../lib/private-files.ts'
 import { API_VERSION } from '../operator/api/api-constants.ts'
@@ -66,7 +66,7 @@ export async function connectSupervisor(deps: SupervisorDeps): Promise<ApiClient
 function requireHome(home: Home): void {
   if (homeExists(home)) return
   throw new CraikError('home_unwritable', 'the home folder was moved or removed while this command ran', {
-    hint: 'if it was moved, set CRAIK_HOME to its new path',
+    hint: 'set CRAIK_HOME to the new path of the folder, if it was moved',
   })
 }
 
@@ -128,7 +128,7 @@ async function ensureSupervisor(
     timeouts.waitFor(readLockOwner(folder))
     if (timeouts.sameProcessMs > limitMs) throw toSlowError(folder, limitMs, found === 'silent')
     if (timeouts.totalMs > ALL_MS) throw toSlowError(folder, ALL_MS, false)
-    await sleep(pollMs, undefined, signal && { signal })
+    await delay(pollMs, signal)
   }
 }
 

@@ -1,5 +1,6 @@
 /** Reads the end of the supervisor's log, and follows new lines. */
 import { closeSync, fstatSync, readSync } from 'node:fs'
+import { StringDecoder } from 'node:string_decoder'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openLogToRead } from './supervisor-log.ts'
 
@@ -8,53 +9,85 @@ const POLL_MS = 200
 
 /** Returns the last lines, or none when there is no log. */
 export function lastLines(path: string, count: number): readonly string[] {
-  const file = openLogToRead(path)
-  if (file === undefined) return []
-  try {
-    const { size } = fstatSync(file)
-    const from = Math.max(0, size - TAIL_BYTES)
-    const lines = read(file, from, size).toString().split('\n')
-    // The first line may be incomplete.
-    return lines.slice(from > 0 ? 1 : 0, -1).slice(-count)
-  } finally {
-    closeSync(file)
-  }
+  using file = LogFile.open(path)
+  return file?.last(count) ?? []
 }
 
-/** Yields lines as they are written, until `until` aborts. Continues in the new file when the log is rotated. */
-export async function* newLines(path: string, until: AbortSignal): AsyncGenerator<string> {
-  let inode: number | undefined
-  let at = 0
-  let pending = ''
-  let first = true
-  while (!until.aborted) {
-    const file = openLogToRead(path)
-    if (file !== undefined) {
+/**
+ * Yields the last lines, and then new lines as they are written, until `until` aborts. Continues in the new file when
+ * the log is rotated.
+ */
+export async function* followLines(path: string, count: number, until: AbortSignal): AsyncGenerator<string> {
+  let file = LogFile.open(path)
+  try {
+    yield* file?.last(count) ?? []
+    while (!until.aborted) {
+      let next = LogFile.open(path)
       try {
-        const { ino, size } = fstatSync(file)
-        if (ino !== inode || size < at) {
-          inode = ino
-          at = first ? size : 0
-          pending = ''
-        }
-        first = false
-        while (at < size) {
-          const chunk = read(file, at, Math.min(size, at + TAIL_BYTES))
-          if (chunk.length === 0) break
-          at += chunk.length
-          const lines = (pending + chunk.toString()).split('\n')
-          pending = lines.pop()!
-          yield* lines
+        // Nothing is written to a file after the rotation, so this also reads the rest of the old one.
+        if (file !== undefined) yield* file.newLines()
+        if (next !== undefined && next.inode !== file?.inode) {
+          const old = file
+          file = next
+          next = old
+          yield* file.newLines()
         }
       } finally {
-        closeSync(file)
+        next?.[Symbol.dispose]()
       }
+      await sleep(POLL_MS, undefined, { signal: until }).catch(() => {})
     }
-    await sleep(POLL_MS, undefined, { signal: until }).catch(() => {})
+  } finally {
+    file?.[Symbol.dispose]()
   }
 }
 
-function read(file: number, from: number, to: number): Buffer {
-  const buffer = Buffer.alloc(to - from)
-  return buffer.subarray(0, readSync(file, buffer, 0, buffer.length, from))
+/** One file of the log. It stays open, so that it can be read to its end after it was renamed. */
+class LogFile implements Disposable {
+  readonly inode: number
+  readonly #descriptor: number
+  #at = 0
+  #pending = ''
+  #decoder = new StringDecoder('utf8')
+
+  private constructor(descriptor: number) {
+    this.#descriptor = descriptor
+    this.inode = fstatSync(descriptor).ino
+  }
+
+  static open(path: string): LogFile | undefined {
+    const descriptor = openLogToRead(path)
+    return descriptor === undefined ? undefined : new LogFile(descriptor)
+  }
+
+  /** Returns the last complete lines. `newLines` continues after them. */
+  last(count: number): readonly string[] {
+    const from = Math.max(0, fstatSync(this.#descriptor).size - TAIL_BYTES)
+    this.#at = from
+    // The first line may be incomplete.
+    const lines = [...this.newLines()].slice(from > 0 ? 1 : 0)
+    return count === 0 ? [] : lines.slice(-count)
+  }
+
+  *newLines(): Generator<string> {
+    const { size } = fstatSync(this.#descriptor)
+    if (size < this.#at) {
+      this.#at = 0
+      this.#pending = ''
+      this.#decoder = new StringDecoder('utf8')
+    }
+    while (this.#at < size) {
+      const buffer = Buffer.alloc(Math.min(size - this.#at, TAIL_BYTES))
+      const length = readSync(this.#descriptor, buffer, 0, buffer.length, this.#at)
+      if (length === 0) return
+      this.#at += length
+      const lines = (this.#pending + this.#decoder.write(buffer.subarray(0, length))).split('\n')
+      this.#pending = lines.pop()!
+      yield* lines
+    }
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.#descriptor)
+  }
 }

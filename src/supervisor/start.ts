@@ -66,8 +66,10 @@ async function supervisorEnvironment(
   }
   await requireCacheOutside(environment, mounted)
   for (const name of [...TRUST_PATHS, ...SESSION_PATHS]) {
-    // SSL_CERT_DIR is a list, and every value is split in the same way. Node and OpenSSL ignore missing paths.
-    const paths = (environment[name] ?? '').split(':').filter((path) => path !== '' && existsSync(path))
+    const value = environment[name] ?? ''
+    const listed = name === 'SSL_CERT_DIR' ? value.split(':') : [value]
+    // Node and OpenSSL ignore missing paths.
+    const paths = listed.filter((path) => path !== '' && existsSync(path))
     if (paths.length === 0) continue
     const real = await resolveTrustedPaths(paths, mounted)
     if (real !== undefined) env[name] = real.join(':')

@@ -1,6 +1,6 @@
 /** Stops the supervisor of a home and waits until it has exited. Sandboxes are not its children, so they continue. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
+import { delay } from '../lib/delay.ts'
 import { ownerOf, ownerState } from '../lib/owner.ts'
 import type { Home } from '../store/home.ts'
 import { findSupervisor } from './connect-or-start.ts'
@@ -41,9 +41,9 @@ export async function stopSupervisor(
         : new CraikError(
             'supervisor_unreachable',
             `the supervisor (pid ${pid}) did not shut down when asked`,
-            { hint: `end it by force (sandboxes keep running):  kill -9 ${pid}` },
+            { hint: `end the supervisor by force (sandboxes keep running):  kill -9 ${pid}` },
           )
-    await sleep(POLL_MS, undefined, { signal: deps.signal })
+    await delay(POLL_MS, deps.signal)
   }
 }
 
@@ -51,6 +51,6 @@ function takenOverError(pid: number): CraikError {
   return new CraikError(
     'supervisor_unreachable',
     `the supervisor (pid ${pid}) stopped, but another one is running`,
-    { hint: 'another command started it; stop it too:  craik supervisor stop' },
+    { hint: 'stop the other one, which another command started:  craik supervisor stop' },
   )
 }

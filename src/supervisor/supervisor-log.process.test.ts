@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import {
+  appendFileSync,
   existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -12,7 +14,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { lastLines, newLines } from './log-tail.ts'
+import { followLines, lastLines } from './log-tail.ts'
 import { openLogFile, openSupervisorLog } from './supervisor-log.ts'
 
 let folder: string
@@ -106,6 +108,7 @@ describe('the end of the log', () => {
     writeFileSync(path, Array.from({ length: 50_000 }, (_, i) => `line ${i}\n`).join(''))
     expect(lastLines(path, 2)).toEqual(['line 49998', 'line 49999'])
     expect(lastLines(path, 10_000_000).every((line) => /^line \d+$/.test(line))).toBe(true)
+    expect(lastLines(path, 0)).toEqual([])
     expect(lastLines(join(folder, 'none'), 2)).toEqual([])
   })
 
@@ -115,7 +118,7 @@ describe('the end of the log', () => {
     const stop = new AbortController()
     const seen: string[] = []
     const following = (async () => {
-      for await (const line of newLines(path, stop.signal)) {
+      for await (const line of followLines(path, 0, stop.signal)) {
         seen.push((JSON.parse(line) as { message: string }).message)
         if (seen.at(-1) === 'last') stop.abort()
       }
@@ -127,5 +130,41 @@ describe('the end of the log', () => {
     log.write('info', 'last')
     await following
     expect(seen.at(-1)).toBe('last')
+  })
+
+  /** Follows the log while `write` writes to it. Returns the new lines, up to the one that is `last`. */
+  async function follow(write: () => void): Promise<readonly string[]> {
+    const stop = AbortSignal.timeout(10_000)
+    const seen: string[] = []
+    // The first step of the generator runs before `write`.
+    const lines = followLines(path, 0, stop)
+    const first = lines.next()
+    write()
+    for (let step = await first; !step.done; step = await lines.next()) {
+      seen.push(step.value)
+      if (step.value === 'last') break
+    }
+    await lines.return(undefined)
+    return seen
+  }
+
+  it('includes lines that were written just before the log was rotated', async () => {
+    writeFileSync(path, 'before\n')
+    const seen = await follow(() => {
+      appendFileSync(path, 'late\n')
+      renameSync(path, `${path}.1`)
+      writeFileSync(path, 'last\n')
+    })
+    expect(seen).toEqual(['late', 'last'])
+  })
+
+  it('includes lines of a log that did not exist before', async () => {
+    expect(await follow(() => writeFileSync(path, 'first\nlast\n'))).toEqual(['first', 'last'])
+  })
+
+  it('keeps characters of several bytes, however long a line is', async () => {
+    writeFileSync(path, '')
+    const line = `x${'ä'.repeat(300_000)}`
+    expect(await follow(() => appendFileSync(path, `${line}\nlast\n`))).toEqual([line, 'last'])
   })
 })

@@ -138,13 +138,13 @@ export class AgentConnection {
           : { outcome: { outcome: 'selected', optionId: option.optionId } }
       })
     this.#input = limitInput(process.input, MAX_UNREAD_BYTES, () =>
-      this.#breakStuck('it does not read its input'),
+      this.#breakStuck('the agent does not read its input'),
     )
     this.#connection = app.connect(
       ndJsonStream(this.#input, process.output, { maxMessageBytes: MAX_MESSAGE_BYTES }),
     )
     void process.ended.then(({ endDescription: how, errorOutput: complaint }) =>
-      this.#break(agentFailure(options.harness, `it ${how}`, complaint)),
+      this.#break(agentFailure(options.harness, `the agent ${how}`, complaint)),
     )
     void this.#connection.closed.then(() => this.#failSoon())
     options.kill.addEventListener('abort', this.#killed, { once: true })
@@ -161,7 +161,7 @@ export class AgentConnection {
     const { agent } = this.#connection
     const { harness, cwd, terms = {} } = this.#options
     const { readyMs } = this.#timeouts
-    const ready = this.#timer(readyMs, `it was not ready within ${readyMs / 1000} s`)
+    const ready = this.#timer(readyMs, `the agent was not ready within ${readyMs / 1000} s`)
     try {
       const { protocolVersion, agentCapabilities } = await this.#until(
         agent.request('initialize', {
@@ -171,7 +171,11 @@ export class AgentConnection {
         }),
       )
       if (protocolVersion !== 1)
-        throw agentFailure(harness, `it uses protocol version ${protocolVersion}, expected 1`, '')
+        throw agentFailure(
+          harness,
+          `the agent uses protocol version ${protocolVersion}, and Craik supports 1`,
+          '',
+        )
       const takes = agentCapabilities?.promptCapabilities ?? {}
       const requested = { cwd, mcpServers: [], ...(terms.meta && { _meta: terms.meta }) }
       const state = await this.#begin(requested, sessionId)
@@ -326,7 +330,7 @@ export class AgentConnection {
     if (this.#hasGivenUp !== undefined) return
     clearTimeout(this.#silence)
     const timeoutMs = this.#timeouts.silentMs * (this.#turn.running.size > 0 ? 6 : 1)
-    const what = `it sent nothing for ${Math.round(timeoutMs / 60_000)} min`
+    const what = `the agent sent nothing for ${Math.round(timeoutMs / 60_000)} min`
     this.#silence = setTimeout(() => this.#breakStuck(what), timeoutMs)
   }
 
@@ -371,14 +375,14 @@ export class AgentConnection {
    */
   #failSoon(): void {
     setTimeout(
-      () => this.#break(agentFailure(this.#options.harness, 'it closed its output', '')),
+      () => this.#break(agentFailure(this.#options.harness, 'the agent closed its output', '')),
       2_000,
     ).unref()
   }
 
   async #untilReady<T>(answer: Promise<T>): Promise<T> {
     const { readyMs } = this.#timeouts
-    const deadline = this.#timer(readyMs, `it did not respond within ${readyMs / 1000} s`)
+    const deadline = this.#timer(readyMs, `the agent did not respond within ${readyMs / 1000} s`)
     try {
       return await this.#until(answer)
     } finally {

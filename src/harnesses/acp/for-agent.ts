@@ -55,6 +55,6 @@ function blockForAgent(
 
 function notTaken(harness: string, what: string): CraikError {
   return new CraikError('usage', `${harness} does not accept ${what} in a prompt`, {
-    hint: 'remove it from the prompt',
+    hint: 'remove that content from the prompt',
   })
 }

@@ -152,8 +152,12 @@ describe('a prompt', () => {
 
   it('that is cancelled is saved by an agent that is slow to stop', async () => {
     const cancel = new AbortController()
-    const more = { cancel: cancel.signal, onSession: () => cancel.abort(), patience: { cancelMs: 300 } }
-    expect((await prompt('x', more, slowAgent(false))).end).toMatchObject({ code: 'interrupted' })
+    const { end } = await prompt(
+      'x',
+      { cancel: cancel.signal, onSession: () => cancel.abort(), timeouts: { cancelMs: 300 } },
+      slowAgent(false),
+    )
+    expect(end).toMatchObject({ code: 'interrupted' })
     expect(isWritten()).toBe(true)
   })
 
@@ -178,8 +182,16 @@ describe('a prompt', () => {
     const hangs = `${slowAgent(true)}
       setInterval(() => {}, 1000)`
     const giveUp = new AbortController()
-    const more = { giveUp: giveUp.signal, kill: kill.signal, patience: { readMs: 100, leaveMs: 600_000 } }
-    const pending = prompt('x', { ...more, onSession: () => giveUp.abort(refused) }, hangs)
+    const pending = prompt(
+      'x',
+      {
+        giveUp: giveUp.signal,
+        kill: kill.signal,
+        onSession: () => giveUp.abort(refused),
+        timeouts: { readMs: 100, exitMs: 600_000 },
+      },
+      hangs,
+    )
     await expect.poll(isWritten, { timeout: 15_000 }).toBe(true)
     await sleep(200)
     kill.abort()
@@ -189,7 +201,7 @@ describe('a prompt', () => {
   it('fails with the exit status of an agent that exits', async () => {
     expect((await prompt('FAIL')).end).toMatchObject({
       code: 'harness_failed',
-      message: 'fixture: it exited with 3',
+      message: 'fixture: the agent exited with 3',
     })
   })
 })

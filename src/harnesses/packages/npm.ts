@@ -79,7 +79,9 @@ export async function fetchLatestVersion(name: string, options: NpmOptions): Pro
   const output = await npm(['view', name, 'version', '--json'], VIEW_DEADLINE_MS, options)
   const version = /^"([0-9][0-9A-Za-z.+-]{0,60})"$/.exec(output.trim())?.[1]
   if (version !== undefined) return version
-  throw new CraikError('unavailable', `npm did not report the newest version of ${name}`)
+  throw new CraikError('unavailable', `npm did not report the newest version of ${name}`, {
+    hint: 'check npm’s settings:  npm ping',
+  })
 }
 
 async function npm(
@@ -90,7 +92,7 @@ async function npm(
   const program = findHostProgram('npm', environment, mounted)
   if (program === undefined)
     throw new CraikError('unavailable', 'npm is not on PATH, or other users could replace it', {
-      hint: 'install it:  sudo apt-get install npm',
+      hint: 'install npm:  sudo apt-get install npm',
     })
   let output = ''
   let answer = ''

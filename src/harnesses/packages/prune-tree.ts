@@ -39,9 +39,11 @@ export async function pruneTree(
         files += 1
         bytes += found.size
       } else
-        throw new CraikError('unavailable', `npm installed ${path}, which is neither a file nor a folder`, {
-          hint: 'run:  craik harness install --help',
-        })
+        throw new CraikError(
+          'unavailable',
+          `npm installed ${path}, which is neither a file nor a folder: Craik does not use the package`,
+          { hint: 'report this, with the name of the harness' },
+        )
     }
   }
   await walk('')

@@ -1,6 +1,7 @@
 /** Packs a tree that a sandbox wrote, and unpacks it as the disk of another sandbox. */
 import {
   chmodSync,
+  chownSync,
   linkSync,
   lstatSync,
   mkdirSync,
@@ -64,6 +65,34 @@ describe('the disk of a sandbox', () => {
     const mode = (name: string) => lstatSync(join(target, name)).mode & 0o7777
     expect([mode('open'), mode('set-id'), mode('closed')]).toEqual([0o666, 0o755, 0o555])
     expect(readFileSync(join(target, 'closed/in'), 'utf8')).toBe('x')
+  })
+
+  it('gives each folder the last of its modes, in whatever order an archive lists folders', async () => {
+    const folder = (name: string, mode: number) => ({ name, type: '5', mode })
+    const archive = rawArchive(
+      folder('closed/sub/deep', 0),
+      folder('closed', 0),
+      folder('closed/sub', 0),
+      folder('closed', 0o500),
+      folder('again', 0),
+      folder('again', 0o755),
+    )
+    // Root could enter every folder.
+    if (IS_ROOT) {
+      for (const path of [base, target]) chownSync(path, 12_345, -1)
+      process.seteuid?.(12_345)
+    }
+    try {
+      await unpackInto(target, Readable.from([archive]), LIMITS, signal, { asDisk: {} })
+    } finally {
+      if (IS_ROOT) process.seteuid?.(0)
+    }
+    const modes = ['closed', 'closed/sub', 'closed/sub/deep', 'again'].map((name) => {
+      const { mode } = lstatSync(join(target, name))
+      chmodSync(join(target, name), 0o700)
+      return mode & 0o7777
+    })
+    expect(modes).toEqual([0o500, 0, 0, 0o755])
   })
 
   it('keeps one file with several names as one file', async () => {

@@ -122,7 +122,7 @@ export function paddingOf(bytes: number): number {
 
 export function malformedArchiveError(why: string): CraikError {
   return new CraikError('boundary_failed', `refused to unpack the archive: ${why}`, {
-    hint: 'a program in the sandbox may have written a malformed archive; inspect the files inside the sandbox',
+    hint: 'inspect the files in the sandbox: a program there may have written a malformed archive',
   })
 }
 

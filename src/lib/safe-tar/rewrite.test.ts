@@ -123,6 +123,19 @@ describe('a rewritten archive', () => {
     await expect(rewriteEntries(entries, { limits })).rejects.toMatchObject({ code: 'too_large' })
   })
 
+  it('is refused for more bytes than the limit, also in what it leaves out', async () => {
+    const entries = [
+      { name: 'login', body: 'xx' },
+      { name: 'p', type: 'x', body: pax('path', `${'abcdefghi/'.repeat(401)}x`) },
+      { name: 'x', body: 'xx' },
+      { name: 'a', body: 'x' },
+    ]
+    const exclude = (path: string) => path === 'login'
+    const rewrite = (bytes: number) => rewriteEntries(entries, { exclude, limits: { entries: 10, bytes } })
+    await expect(rewrite(4)).rejects.toMatchObject({ details: { beyond: 'bytes' } })
+    expect((await rewrite(5)).report).toMatchObject({ files: 1, bytes: 1, announcedBytes: 1 })
+  })
+
   it('leads no unpacker out of the target folder', async () => {
     const name = fc
       .array(fc.constantFrom('a', 'b', 'up', '.'), { minLength: 1, maxLength: 4 })

@@ -45,7 +45,7 @@ export function rewriteTar(source: Readable, options: RewriteOptions): Rewriting
 
 class Rewrite {
   readonly #options: RewriteOptions
-  readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0 }
+  readonly #counts = { entries: 0, read: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0 }
   readonly #leftOut = new LeftOut()
   /** The links of the archive so far. They must not redirect the unpacker. */
   readonly #links = new Set<string>()
@@ -72,8 +72,9 @@ class Rewrite {
     for await (const entry of readTar(source, signal)) {
       this.#counts.entries++
       if (this.#counts.entries > limits.entries) throw limitError('entries', limits.entries, entry.name)
-      if (this.#counts.announced + entry.bytes > limits.bytes)
-        throw limitError('bytes', limits.bytes, entry.name)
+      // An entry that is left out counts too, because it has to be read all the same.
+      this.#counts.read += entry.bytes
+      if (this.#counts.read > limits.bytes) throw limitError('bytes', limits.bytes, entry.name)
       const header = this.#headerFor(entry)
       if (header === undefined) continue
       this.#counts.announced += entry.bytes

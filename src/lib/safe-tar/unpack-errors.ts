@@ -21,7 +21,9 @@ export function translateUnpackError(
   folder: string,
   until: AbortSignal,
 ): unknown {
-  if (error instanceof CraikError || until.aborted) return error
+  if (error instanceof CraikError) return error
+  // Node destroys the archive's stream with an error of its own instead of the signal's reason.
+  if (until.aborted) return (error as Error).name === 'AbortError' ? until.reason : error
   const { code, syscall } = error as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new CraikError('disk_full', `cannot unpack ${entry} into ${folder}: the disk is full`, {
@@ -47,7 +49,7 @@ export function translateUnpackError(
     })
   return new CraikError(
     'conflict',
-    `cannot unpack ${entry} into ${folder}: it changed meanwhile (${syscall}: ${code})`,
-    { hint: 'choose a folder that nobody else uses', cause: error },
+    `cannot unpack ${entry} into ${folder}: the folder changed meanwhile (${syscall}: ${code})`,
+    { hint: 'choose a folder that no other program changes', cause: error },
   )
 }

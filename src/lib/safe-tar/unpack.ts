@@ -154,7 +154,7 @@ class Unpacking {
   readonly #heldBack = new Set<string>()
   #current = ''
   /** Folders whose mode would prevent their owner from filling them. The mode is set when everything is in place. */
-  readonly #closed: { readonly path: readonly string[]; readonly mode: number }[] = []
+  readonly #closed = new Map<string, { readonly path: readonly string[]; readonly mode: number }>()
   /** The folder of the last entry, because entries of one folder mostly follow each other. */
   #recent: { readonly path: string; readonly folder: OpenFolder } | undefined
 
@@ -198,7 +198,8 @@ class Unpacking {
 
   /** Sets the modes of the innermost folders first, because a closed folder blocks access to those below it. */
   async finish(): Promise<void> {
-    for (const { path, mode } of this.#closed.reverse()) {
+    const closed = [...this.#closed.values()].sort((a, b) => b.path.length - a.path.length)
+    for (const { path, mode } of closed) {
       const folder = await this.#openFolder(path, false)
       try {
         await folder.setMode(mode)
@@ -287,8 +288,10 @@ class Unpacking {
     const made = await this.#enterOrMake(folder, name)
     try {
       if (!existed || this.#isDisk) await made.setMode((mode & this.#modes) | 0o700)
-      if (this.#isDisk && (mode & 0o700) !== 0o700 && this.#closed.length < MAX_CLOSED)
-        this.#closed.push({ path, mode: mode & this.#modes })
+      // An archive can list a folder again. Its last mode counts.
+      this.#closed.delete(path.join('/'))
+      if (this.#isDisk && (mode & 0o700) !== 0o700 && this.#closed.size < MAX_CLOSED)
+        this.#closed.set(path.join('/'), { path, mode: mode & this.#modes })
     } finally {
       await made.close()
     }

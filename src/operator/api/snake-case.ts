@@ -4,12 +4,19 @@ type SnakeName<Name extends string> = Name extends `${infer Head}${infer Tail}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeName<Tail>}`
   : Name
 
-/** Renames the fields of a record and of its nested records. A record whose keys are data has no fields to rename. */
+/**
+ * Renames the fields of a record and of its nested records. The keys of a record such as an environment are data of the
+ * user, which must not be renamed. No response contains one: its type would be `DataKeys`, which does not compile.
+ */
 export type SnakeCase<T> = T extends string | number | boolean | null | undefined
   ? T
   : T extends readonly (infer Item)[]
     ? readonly SnakeCase<Item>[]
-    : { readonly [Key in keyof T as SnakeName<Key & string>]: SnakeCase<T[Key]> }
+    : string extends keyof T
+      ? DataKeys
+      : { readonly [Key in keyof T as SnakeName<Key & string>]: SnakeCase<T[Key]> }
+
+type DataKeys = 'a record whose keys are data cannot be renamed'
 
 export function snakeCase<T>(value: T): SnakeCase<T> {
   if (Array.isArray(value)) return value.map(snakeCase) as SnakeCase<T>

@@ -45,7 +45,7 @@ export function execRoute(app: Api, { manager, caller }: RouteContext): void {
         stepBytes: STEP_BYTES,
       })
       try {
-        const collected = await collect(started.output, acknowledgements)
+        const collected = await collect(job, started.output, acknowledgements)
         return { job_id: job, receipt_id: started.receiptId, ...collected }
       } finally {
         acknowledgements.close()
@@ -73,6 +73,7 @@ async function feed(
 }
 
 async function collect(
+  job: JobId,
   output: Readable,
   acknowledgements: Acknowledgements,
 ): Promise<Omit<ExecBody, 'job_id' | 'receipt_id'>> {
@@ -95,7 +96,11 @@ async function collect(
       }
     }
   }
-  throw new CraikError('boundary_failed', 'the output ended before the command did')
+  throw new CraikError(
+    'boundary_failed',
+    `the output of job ${job} ended before the command did; the command may still be running`,
+    { hint: `follow the command:  craik sandbox logs ID --job ${job} --follow` },
+  )
 }
 
 function toExecBody(

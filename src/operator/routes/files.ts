@@ -56,7 +56,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     async (request, reply) => {
       const { files, id, asked: caller } = await resolveSandbox(request, reply)
       const upload = await files.getUpload(caller, id, request.query.upload)
-      if (upload === undefined) throw new CraikError('not_found', 'unknown upload')
+      if (upload === undefined) throw new CraikError('not_found', `unknown upload: ${request.query.upload}`)
       return upload
     },
   )
@@ -114,5 +114,5 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
 
 function etagOf(header: string | undefined): string | undefined {
   if (header === undefined || header.length <= MAX_ETAG_LENGTH) return header
-  throw new CraikError('usage', 'the header if-match is too long')
+  throw new CraikError('usage', `the header if-match has more than ${MAX_ETAG_LENGTH} characters`)
 }

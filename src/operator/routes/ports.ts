@@ -43,7 +43,10 @@ export function servePorts(
     if (options.supervisor.draining) throw shuttingDownError()
     const match = PATH.exec(request.url ?? '')
     if (match === null || request.headers.upgrade !== PORT_PROTOCOL)
-      throw new CraikError('usage', `only requests for ports can upgrade, and only to ${PORT_PROTOCOL}`)
+      throw new CraikError(
+        'usage',
+        `cannot upgrade this request: only /api/sandboxes/ID/ports/PORT upgrades, to ${PORT_PROTOCOL}`,
+      )
     const parsed = portParams.safeParse({ id: match[1], port: match[2] })
     if (!parsed.success) throw invalidRequest(parsed.error, 'params')
     const sandboxes = await context.manager()

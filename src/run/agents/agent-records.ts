@@ -55,7 +55,10 @@ export class AgentRecords {
   /** Returns a run of this process. Throws when the record does not match its seal. */
   async getTrustedRun(id: string): Promise<Run> {
     const { record, seal } = await this.run(id)
-    if (seal !== 'verified') throw new CraikError('tampered', `run ${id} was changed outside Craik`)
+    if (seal !== 'verified')
+      throw new CraikError('tampered', `run ${id} was changed outside Craik`, {
+        hint: `list the receipts of the run:  craik receipts list --run ${id}`,
+      })
     return record
   }
 
@@ -72,7 +75,9 @@ export class AgentRecords {
     const row = { id: run.id, document, seal, createdAtMs: this.nowMs }
     if (how === 'update') await this.tables.runs.update(row)
     else if (!(await this.tables.runs.insert(row)))
-      throw new CraikError('conflict', `run ${run.id} already exists`)
+      throw new CraikError('conflict', `run ${run.id} already exists`, {
+        hint: `show the run:  craik run show ${run.id}`,
+      })
   }
 
   async putHandoff(handoff: Handoff): Promise<void> {

@@ -60,6 +60,7 @@ export async function prepareRun({ home, backend }: PrepareWorkspace, wanted: Wa
     throw new CraikError(
       'usage',
       `${record.id} does not support 'chat' (supported: ${record.modes.join(', ')})`,
+      { hint: 'choose another provider:  craik provider list' },
     )
   }
   if (wanted.modelId !== undefined && !REFERENCE.test(wanted.modelId)) {
@@ -80,7 +81,7 @@ export async function prepareRun({ home, backend }: PrepareWorkspace, wanted: Wa
   const isolation = wanted.isolation ?? 'process'
   if (isolation === 'process' && availability.isolation !== 'process') {
     throw new CraikError('unavailable', `process isolation is unavailable: ${availability.reason}`, {
-      hint: `${availability.fix ?? 'fix this'}   or run without isolation:  --isolation none`,
+      hint: `${availability.fix ?? 'check this machine:  craik doctor'}   or run without isolation:  --isolation none`,
     })
   }
   // A folder that no sandbox can mount is refused here rather than in the middle of a run.
@@ -108,13 +109,13 @@ export async function prepareEnvelope(
   if (wanted.envelopeId !== undefined) {
     if (wanted.profile !== undefined) {
       throw new CraikError('usage', '--policy-envelope-id cannot be combined with --profile', {
-        hint: 'use one of them: an envelope has its own profile',
+        hint: 'omit one of the two: a policy envelope has its own profile',
       })
     }
     const known = await getEnvelope(store, wanted.envelopeId)
     if (known !== undefined) return known.id
     throw new CraikError('not_found', `unknown policy envelope: ${wanted.envelopeId.slice(0, 200)}`, {
-      hint: 'create one:  craik policy show --profile automation --task-id TASK --include-receipt',
+      hint: 'create a policy envelope:  craik policy show --profile automation --task-id TASK --include-receipt',
     })
   }
   const profile: PolicyProfile = wanted.profile ?? 'automation'
@@ -201,7 +202,7 @@ export async function launchAgent(
 export function sessionName(provided: string): string {
   const name = redactText(provided.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ').trim()).text
   if (name !== '' && name.length <= MAX_NAME_CHARACTERS) return name
-  throw new CraikError('usage', `a name must have 1 to ${MAX_NAME_CHARACTERS} characters`)
+  throw new CraikError('usage', `the name of a session must have 1 to ${MAX_NAME_CHARACTERS} characters`)
 }
 
 /** Returns `agent_<project>_<provider>_<time>`, with a short random suffix if that id is taken. */

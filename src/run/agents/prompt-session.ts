@@ -143,12 +143,14 @@ function isolationOf({ isolation }: { readonly isolation: string }): RunInput['i
 function requireResumable(found: Checked<Run>, prompt: string): void {
   const run = requireVerified('run', found)
   if (run.status === 'running' || run.status === 'pending') {
-    throw new CraikError('usage', `run ${run.id} is ${run.status}`, {
-      hint: `if its process was killed:  craik run recover ${run.id}`,
+    throw new CraikError('usage', `cannot resume run ${run.id}: it is ${run.status}`, {
+      hint: `wait until the run ends, or, if its process was killed:  craik run recover ${run.id}`,
     })
   }
   if (run.status !== 'interrupted') {
-    throw new CraikError('usage', `run ${run.id} is ${run.status}: only an interrupted run can be resumed`)
+    throw new CraikError('usage', `run ${run.id} is ${run.status}: only an interrupted run can be resumed`, {
+      hint: 'start a new run:  craik run execute "<task>"',
+    })
   }
   if (promptHash(prompt) !== run.prompt_hash) {
     throw new CraikError('usage', `the prompt differs from the one of ${run.id}`, {

@@ -60,8 +60,8 @@ export function recordRefusalError({ rule, reason, receipt }: Omit<Refused, 'out
   const isSeal = rule.endsWith('.seal')
   return new CraikError(isSeal ? 'tampered' : 'denied', reason, {
     hint: isSeal
-      ? `nothing was done (receipt ${receipt.id}); check the log:  craik receipts verify`
-      : `nothing was done (receipt ${receipt.id}); show the current operator:  craik whoami`,
+      ? `check the log:  craik receipts verify   (nothing was done; receipt ${receipt.id})`
+      : `show the current operator:  craik whoami   (nothing was done; receipt ${receipt.id})`,
     details: { rule, receipt_id: receipt.id },
   })
 }

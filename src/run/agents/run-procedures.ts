@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
-import type { Owner } from '../../lib/owner.ts'
+import { type Owner, sameOwner } from '../../lib/owner.ts'
 import type { Receipt, ReceiptStatus } from '../../receipts/schema.ts'
 import type { AgentRecords } from './agent-records.ts'
 import {
@@ -60,12 +60,14 @@ function requireReady(session: Session, run: Run): void {
     session.provider_id !== run.provider_id ||
     session.backend_id !== run.backend_id
   ) {
-    throw new CraikError('usage', `session ${id} is for another provider, backend or policy envelope`)
+    throw new CraikError('usage', `session ${id} is for another provider, backend or policy envelope`, {
+      hint: `show what the session uses:  craik agent show ${id}   or start another:  craik agent launch`,
+    })
   }
   if (SESSION_CHANGES[status].includes('running')) return
   if (status === 'running' || status === 'stopping') {
     throw new CraikError('usage', `session ${id} is ${status}: ${active_run_id ?? 'a run'} has not ended`, {
-      hint: `wait, or if its process was killed:  craik agent recover ${id}`,
+      hint: `wait until the run ends, or, if its process was killed:  craik agent recover ${id}`,
     })
   }
   throw new CraikError('usage', `session ${id} is ${status}`, {
@@ -207,7 +209,7 @@ export function requireDead(run: Run, nowMs: number): void {
     state === 'alive'
       ? `run ${run.id} is running in process ${run.owner.pid}`
       : `cannot determine whether run ${run.id} is still running; after ${until} Craik treats it as dead`,
-    { hint: `stop it first:  craik run cancel ${run.id}` },
+    { hint: `cancel the run first:  craik run cancel ${run.id}` },
   )
 }
 
@@ -224,10 +226,10 @@ function requireOwner(run: Run, owner: Owner): void {
       hint: `show it:  craik run show ${run.id}`,
     })
   }
-  const same = (['bootId', 'pid', 'startedAt', 'pidNamespace'] as const).every(
-    (field) => run.owner[field] === owner[field],
-  )
-  if (!same) throw new CraikError('conflict', `run ${run.id} belongs to another process`)
+  if (!sameOwner(run.owner, owner))
+    throw new CraikError('conflict', `run ${run.id} belongs to another process`, {
+      hint: `show the run:  craik run show ${run.id}`,
+    })
 }
 
 async function receiptsOf(records: AgentRecords, runId: string): Promise<readonly Receipt['body'][]> {

@@ -117,7 +117,7 @@ async function grantHint({ store }: RunDeps, serialized: string, sessionId?: str
     return 'the model wrote a command instead of a reference, and no grant allows that; list the references:  craik command list'
   }
   if ((await store.read((tables) => tables.commands.get(ref))) === undefined) {
-    return `unknown command; register it:  craik command register ${ref} -- PROGRAM ARGUMENTS`
+    return `no registered command has this name; register one:  craik command register ${ref} -- PROGRAM ARGUMENTS`
   }
   const scope = sessionId === undefined ? '--any-scope' : `--session-id ${sessionId}`
   return `grant it once:  craik grant create --capability shell.execute --operation run --target ${ref} ${scope}`

@@ -68,7 +68,7 @@ async function stop(
       hint:
         session.status === 'stopped'
           ? `restart it:  craik agent restart ${session.id}`
-          : `if its process was killed:  craik agent recover ${session.id}`,
+          : `wait, or, if its process was killed:  craik agent recover ${session.id}`,
     })
   }
   const { run, leftRunId } = await activeRun(records, session)

@@ -91,7 +91,7 @@ export async function readChangeSet(home: Home, runId: string): Promise<StoredCh
   const parsed = keptChanges.safeParse(parseJson(bytes))
   if (!parsed.success || parsed.data.run_id !== runId)
     throw new CraikError('store_damaged', `cannot read the record of the changes of run ${runId}`, {
-      hint: 'run the prompt again: Craik did not write this record',
+      hint: `continue the run to save its changes again:  craik prompt --resume ${runId} "continue"`,
     })
   return { record: parsed.data, digest: `sha256:${sha256(bytes)}`, contents: contentsIn(folder), folder }
 }
@@ -181,6 +181,6 @@ function parseJson(bytes: Buffer): unknown {
 
 function noChanges(runId: string): CraikError {
   return new CraikError('not_found', `no saved changes of run ${JSON.stringify(runId.slice(0, 80))}`, {
-    hint: 'only prompts on a copy of a workspace save changes; list them:  craik run list --prompts',
+    hint: 'list the prompts, which save changes if they run on a copy of a workspace:  craik run list --prompts',
   })
 }

@@ -153,7 +153,7 @@ function parseJson(text: string): unknown {
 
 function lie(why: string): CraikError {
   return new CraikError('boundary_failed', `the sandbox sent an invalid list of its workspace: ${why}`, {
-    hint: 'stop the processes in the sandbox, which may have changed it, then try again',
+    hint: 'stop the processes in the sandbox, which may have changed the list, then try again',
   })
 }
 

@@ -62,8 +62,8 @@ export class HostTree implements AsyncDisposable {
       root = await OpenFolder.open(workspace)
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException
-      throw new CraikError('not_found', `cannot open the original folder (${code})`, {
-        hint: 'restore the folder, then try again',
+      throw new CraikError('not_found', `cannot open the original folder ${workspace} (${code})`, {
+        hint: 'move the folder back to this path, then try again',
         cause,
       })
     }

@@ -23,7 +23,7 @@ export async function requireOwnChanges(
     decision: { effect: 'deny', rule: 'run.operator', missing: [], replayable: false },
   })
   throw new CraikError('denied', `run ${run_id} belongs to ${operator_subject}, not to ${operator}`, {
-    hint: `nothing was done (receipt ${receipt.id}); show the current operator:  craik whoami`,
+    hint: `show the current operator:  craik whoami   (nothing was done; receipt ${receipt.id})`,
     details: { rule: 'run.operator', receipt_id: receipt.id },
   })
 }

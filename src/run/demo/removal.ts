@@ -31,7 +31,9 @@ export function demoProcedures(sealer: AgentSealer, clock: Clock, home: Home): P
       const records = new AgentRecords(tables, sealer, clock, home)
       const { record: session } = await records.session(sessionId)
       if (session.operator_subject !== DEMO_OPERATOR || !session.id.startsWith(DEMO_SESSION_PREFIX))
-        throw new CraikError('denied', `cannot remove session ${sessionId}: it is not a demo session`)
+        throw new CraikError('denied', `cannot remove session ${sessionId}: it is not a demo session`, {
+          hint: 'list sessions:  craik agent list',
+        })
       const runs = await tables.runs.list({ session_id: sessionId }, RECORDS_MAX)
       const handoffs = await tables.handoffs.list({ session_id: sessionId }, RECORDS_MAX)
       await tables.sessions.remove(sessionId)

@@ -96,7 +96,7 @@ function parseProjectName(name: string): string {
     'usage',
     'invalid --project-name: use letters, digits and . _ -, at most 40 characters',
     {
-      hint: 'omit it to use the name of the folder',
+      hint: 'omit --project-name to use the name of the folder',
     },
   )
 }

@@ -164,12 +164,12 @@ export class ModelWatch {
         })
       case 'rate':
         return new CraikError('quota_exceeded', `${name}: its provider reports too many requests`, {
-          hint: 'wait, then continue with --resume',
+          hint: 'wait, then continue the run:  craik prompt --resume RUN "continue"',
           details,
         })
       case 'quota':
         return new CraikError('quota_exceeded', `${name}: a quota is exhausted (${this.#rule})`, {
-          hint: 'show it:  craik quota show',
+          hint: 'show the quotas:  craik quota show',
           details,
         })
       case 'budget':

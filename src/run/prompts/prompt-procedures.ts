@@ -32,14 +32,21 @@ export function promptProcedures(sealer: Sealer, clock: Clock, home: Home): Proc
       })
       const row = { ...(await sealRun(tables, run)), createdAtMs: clock.nowMs() }
       if (!(await tables.promptRuns.insert(row)))
-        throw new CraikError('conflict', `run ${run.id} already exists`)
+        throw new CraikError('conflict', `run ${run.id} already exists`, {
+          hint: `show the run:  craik run show ${run.id}`,
+        })
       return begun
     },
     [changePrompt.name]: async (tables: Tables, { id, agentSession, end }: PromptChange) => {
       const row = await tables.promptRuns.get(id)
-      if (row === undefined) throw new CraikError('not_found', `unknown run: ${id}`)
+      if (row === undefined)
+        throw new CraikError('not_found', `unknown run: ${id}`, {
+          hint: 'list runs:  craik run list --prompts',
+        })
       if (checkRecord(home, `prompt:${id}`, row.document, row.seal) !== 'verified')
-        throw new CraikError('tampered', `run ${id} was changed outside Craik`)
+        throw new CraikError('tampered', `run ${id} was changed outside Craik`, {
+          hint: `list the receipts of the run:  craik receipts list --run ${id}`,
+        })
       const run: PromptRun = {
         ...parsePromptRun(row.document),
         ...(agentSession !== undefined && { agent_session: agentSession }),

@@ -29,7 +29,7 @@ export async function getPromptRun(
   if (row === undefined) throw unknown()
   if (checkRecord(deps.home, `prompt:${id}`, row.document, row.seal) !== 'verified')
     throw new CraikError('tampered', `run ${id} was changed outside Craik`, {
-      hint: `list its receipts:  craik receipts list --run ${id}`,
+      hint: `list the receipts of the run:  craik receipts list --run ${id}`,
     })
   const run = parsePromptRun(row.document)
   if (run.operator_subject !== operator) throw unknown()

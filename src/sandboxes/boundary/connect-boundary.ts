@@ -67,7 +67,7 @@ async function greet(connection: BoundaryConnection, until: AbortSignal): Promis
     throw new CraikError(
       'version_mismatch',
       `the sandbox uses protocol version ${reply.protocol}, this craik uses ${PROTOCOL_VERSION}`,
-      { hint: 'recreate the sandbox:  craik sandbox delete ID, then craik sandbox create' },
+      { hint: 'recreate the sandbox:  craik sandbox delete ID   then:  craik sandbox create' },
     )
   }
   return parseSidecarAnswer(helloSchema, Buffer.from(JSON.stringify(reply)), question.doing)

@@ -94,9 +94,11 @@ export class BoundaryConnection {
    */
   open(request: SidecarRequest, endStream: boolean): ClientHttp2Stream {
     if (this.#open >= MAX_OPEN_STREAMS) {
-      throw new CraikError('limit_reached', `${MAX_OPEN_STREAMS} streams into the sandbox are already open`, {
-        hint: 'close a terminal, a forward or a watch, then try again',
-      })
+      throw new CraikError(
+        'limit_reached',
+        `${MAX_OPEN_STREAMS} connections into the sandbox are already open`,
+        { hint: 'close a terminal or a forwarded port, or wait until a command ends, then try again' },
+      )
     }
     const stream = this.#request(request, endStream)
     this.#open++
@@ -233,7 +235,11 @@ function pathOf({ path, query }: SidecarRequest): string {
 }
 
 function unresponsiveError(): CraikError {
-  return new CraikError('boundary_failed', 'the sandbox did not answer: its sidecar is stuck or stopped')
+  return new CraikError(
+    'boundary_failed',
+    'the sandbox did not answer: the program that runs its commands is stuck or stopped',
+    { hint: 'restart the sandbox:  craik sandbox stop ID && craik sandbox resume ID' },
+  )
 }
 
 function floodError(what: string): CraikError {

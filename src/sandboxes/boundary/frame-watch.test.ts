@@ -45,7 +45,7 @@ describe('FrameWatch', () => {
           expect(error).toMatchObject({ code: 'boundary_failed' })
           return
         }
-        expect(() => watch.end()).toThrow(/without an exit frame/)
+        expect(() => watch.end()).toThrow(/before it reported the result/)
       }),
     )
   })

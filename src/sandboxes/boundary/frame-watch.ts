@@ -63,7 +63,7 @@ export class FrameWatch implements Check {
     if (this.#result) return
     throw new CraikError(
       'boundary_failed',
-      `cannot ${this.#doing}: the sandbox closed the stream without an exit frame`,
+      `cannot ${this.#doing}: the sandbox closed the connection before it reported the result`,
       {
         details: { brokeOff: true },
       },

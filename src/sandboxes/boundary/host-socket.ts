@@ -16,6 +16,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 
 export interface HostSocket {
@@ -47,7 +48,7 @@ export async function openHostSocket(folder: string, events: HostSocketEvents): 
   const server = createServer()
   try {
     if (Buffer.byteLength(path) > MAX_PATH_BYTES) {
-      throw new CraikError('unavailable', 'the socket path is too long for this system', {
+      throw new CraikError('unavailable', `the path of the socket is too long for this system: ${path}`, {
         hint: 'set CRAIK_HOME to a folder with a shorter path',
       })
     }
@@ -159,8 +160,8 @@ function openSocketFolder(folder: string): number {
     return descriptor
   }
   closeSync(descriptor)
-  throw new CraikError('key_exposed', 'the folder of the sandbox’s socket is writable by other users', {
-    hint: 'delete the sandbox and create it again',
+  throw new CraikError('key_exposed', `other users can write to the sandbox’s folder ${folder}`, {
+    hint: `take the permission away:  chmod go-w ${quoteArgument(folder)}`,
   })
 }
 
@@ -170,10 +171,8 @@ function removeStale(path: string): void {
   if (!stats.isSocket() || stats.uid !== process.geteuid?.()) {
     throw new CraikError(
       'key_exposed',
-      'a file that Craik did not create is at the path of the sandbox’s socket',
-      {
-        hint: 'delete the sandbox and create it again',
-      },
+      'the sandbox’s socket was replaced by a file that Craik did not create',
+      { hint: 'find out who can write to the Craik home; then delete the sandbox:  craik sandbox delete ID' },
     )
   }
   unlinkSync(path)

@@ -11,6 +11,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { tempFolder } from '../../../test/temp-folder.ts'
+import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
 import { NEVER_ABORTED } from '../../lib/never-aborted.fixture.ts'
 import { type Hello, type JobResult, PROTOCOL_VERSION } from '../../sidecar/protocol.ts'
@@ -165,14 +166,13 @@ export function http2Frame(
   return Buffer.concat([header, payload])
 }
 
-/** Returns the error that a promise rejects with. */
-export async function expectCraikError(
-  promise: Promise<unknown>,
-): Promise<{ code: string; message: string }> {
+/** Returns the error that a promise rejects with. Throws any error that is not Craik's own. */
+export async function expectCraikError(promise: Promise<unknown>): Promise<CraikError> {
   try {
     await promise
   } catch (error) {
-    return error as { code: string; message: string }
+    if (error instanceof CraikError) return error
+    throw error
   }
   throw new Error('it did not fail')
 }

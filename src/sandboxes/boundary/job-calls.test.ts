@@ -54,7 +54,7 @@ describe('the output of a job', () => {
     const failure = await expectCraikError(stream.toArray())
     expect(failure).toMatchObject({
       code: 'boundary_failed',
-      message: expect.stringMatching(/without an exit frame/),
+      message: expect.stringMatching(/before it reported the result/),
     })
     expect(stream.position).toBe(hi.length)
   })

@@ -222,6 +222,7 @@ export function sidecarRefusal(body: Buffer, status: number, doing: string): Cra
   if (!parsed.success) return invalidResponse(doing, `status ${status} without a reason`)
   const { code, message, offset } = parsed.data
   return new CraikError(CODES[code], `cannot ${doing}: the sandbox reported “${printable(message)}”`, {
+    ...(code === 'conflict' && { hint: 'look in the sandbox:  craik sandbox shell ID' }),
     details: { inside: code, ...(offset !== undefined && { offset }) },
   })
 }

@@ -162,7 +162,11 @@ async function putCounts(
 ): Promise<void> {
   const row = { sandboxId: id, epoch, counts: JSON.stringify(counts), updatedAtMs: nowMs }
   if (await tables.boundaryEpochs.put(row)) return
-  throw new CraikError('conflict', `the counts of sandbox ${id} in ${epoch} are closed`)
+  throw new CraikError(
+    'conflict',
+    `cannot record the traffic of sandbox ${id}: its connection ${epoch} is already closed`,
+    { hint: `show the state of the sandbox:  craik sandbox show ${id}` },
+  )
 }
 
 /**
@@ -181,7 +185,7 @@ function parseSavedCounts(counts: string): BoundaryCounts {
 function maxCounts(a: BoundaryCounts, b: BoundaryCounts): BoundaryCounts {
   const both = COUNT_NAMES.map((name) => {
     if (!Number.isSafeInteger(b[name]) || b[name] < 0)
-      throw new CraikError('internal', `the boundary's count of ${name} is not a count`)
+      throw new CraikError('internal', `the traffic count ${name} of a sandbox is not a valid number`)
     return [name, Math.max(a[name], b[name])] as const
   })
   return Object.fromEntries(both) as unknown as BoundaryCounts

@@ -139,7 +139,9 @@ export async function endCreate(records: SandboxRecords, input: EndCreateInput):
   const record = await records.sandbox(input.id)
   const { pending } = record
   if (record.state !== TRANSITIONS.create.during || pending === null) {
-    throw new CraikError('conflict', `sandbox ${input.id} is not being created: it is ${record.state}`)
+    throw new CraikError('conflict', `sandbox ${input.id} is not being created: it is ${record.state}`, {
+      hint: `show the sandbox:  craik sandbox show ${input.id}`,
+    })
   }
   if (input.status !== 'passed') {
     const receipt = await records.endPending(pending, { status: input.status })
@@ -221,7 +223,7 @@ async function newRecord(
   const isTaken = async (one: string) => (await tables.sandboxes.list({ name: one }, 1)).length > 0
   if (name !== undefined && (await isTaken(name))) {
     throw new CraikError('conflict', `a sandbox named ${name} already exists`, {
-      hint: `use it:  craik sandbox shell ${name}   or choose another --name`,
+      hint: `use that sandbox:  craik sandbox shell ${name}   or choose another --name`,
     })
   }
   const short = `sandbox-${id.slice(-6).toLowerCase()}`

@@ -33,7 +33,9 @@ export async function endDelete(
 ): Promise<ReceiptRef> {
   const { pending, ...record } = await records.sandbox(id)
   if (record.state !== TRANSITIONS.delete.during || pending === null)
-    throw new CraikError('conflict', `sandbox ${id} is not being deleted: it is ${record.state}`)
+    throw new CraikError('conflict', `sandbox ${id} is not being deleted: it is ${record.state}`, {
+      hint: `show the sandbox:  craik sandbox show ${id}`,
+    })
   if (outcomeOf('delete', status, pending.from) !== 'removed') {
     const ended = await endTransition(records, { id, status, ...(notice !== undefined && { notice }) })
     return ended.receipt
@@ -58,7 +60,9 @@ export async function changeSandbox(
 ): Promise<SandboxRecord> {
   const record = await records.sandbox(id)
   if (state !== undefined && record.pending !== null)
-    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: its state cannot change now`)
+    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: its state cannot change now`, {
+      hint: `wait until the operation ends:  craik sandbox show ${id}`,
+    })
   const isLost = state === LOSS.to && record.state !== LOSS.to
   if (isLost) await recordLoss(records, record)
   // Receipts name this epoch from now on. After a crash, the next process must find the epoch to close it.
@@ -79,7 +83,9 @@ export async function changeSandbox(
 async function recordLoss(records: SandboxRecords, record: SandboxRecord): Promise<void> {
   const { id } = record
   if (!(LOSS.from as readonly string[]).includes(record.state))
-    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: it cannot become lost`)
+    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: it cannot become lost`, {
+      hint: `show the sandbox:  craik sandbox show ${id}`,
+    })
   await endInstance(records, id, LOSS.to)
   await records.sealer.append(records.tables, {
     kind: 'sandbox_action',

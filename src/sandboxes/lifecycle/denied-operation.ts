@@ -29,7 +29,7 @@ export function deniedOperationError({
   }
   if (rule === JOB_OPERATOR_RULE) {
     return new CraikError('denied', `the job in ${request.target} was started by another operator`, {
-      hint: `nothing was done (receipt ${ref.id}); show your identity:  craik whoami`,
+      hint: `show your identity:  craik whoami   (nothing was done; receipt ${ref.id})`,
       details,
     })
   }

@@ -32,7 +32,9 @@ export async function beginOperation(
   const record = await records.sandbox(input.id)
   const { job } = input
   if (job !== undefined && !JOB_ID.test(job.id))
-    throw new CraikError('usage', `${JSON.stringify(job.id.slice(0, 40))} is not a job id`)
+    throw new CraikError('usage', `${JSON.stringify(job.id.slice(0, 40))} is not a job id`, {
+      hint: 'omit the job id for a new job, or use one that Craik printed',
+    })
   const known = job && (await records.job(input.id, job.id))
   if (job !== undefined && known !== undefined) return repeatOperation(records, record, input, job, known)
 
@@ -123,7 +125,7 @@ async function repeatOperation(
       'verified'
   if (!isSame) {
     throw new CraikError('conflict', `job ${job.id} belongs to another request`, {
-      hint: 'omit the id or choose a new one: an id identifies one request',
+      hint: 'omit the job id, or choose a new one: a job id identifies one request',
     })
   }
   return {
@@ -158,7 +160,9 @@ export async function restartJob(
   requireRunning(await records.sandbox(id))
   const stored = await records.job(id, jobId)
   if (stored === undefined || stored.row.state !== 'open') {
-    throw new CraikError('conflict', `job ${jobId} of sandbox ${id} is not open and cannot be restarted`)
+    throw new CraikError('conflict', `cannot restart job ${jobId} of sandbox ${id}: it has ended`, {
+      hint: `list the jobs:  craik sandbox logs ${id}`,
+    })
   }
   const { row, job } = stored
   const { kind, operator, capability, operation, target, links } = job.begin
@@ -196,8 +200,8 @@ async function argvOf(
   if (job?.commandRef === undefined) return job?.argv
   const command = await tables.commands.get(job.commandRef)
   if (command !== undefined) return command.argv
-  throw new CraikError('not_found', `unknown command: ${job.commandRef}`, {
-    hint: `register it:  craik command register ${job.commandRef} -- PROGRAM ARGUMENTS`,
+  throw new CraikError('not_found', `no registered command is named ${job.commandRef}`, {
+    hint: `list the commands:  craik command list   or register one:  craik command register ${job.commandRef} -- PROGRAM ARGUMENTS`,
   })
 }
 

@@ -62,7 +62,7 @@ test('no sandbox can mount a folder that another one could replace, whichever wa
   await fixture.sandbox({ name: 'writer', ...inPlace('/team/project') })
   await expect(fixture.sandbox(reading('/team/project/part'))).rejects.toMatchObject({
     code: 'conflict',
-    message: expect.stringContaining('inside the workspace of sandbox writer'),
+    message: expect.stringContaining('inside the in-place workspace of sandbox writer'),
   })
   await fixture.sandbox({ name: 'reader', ...reading('/team/library/docs') })
   await expect(fixture.sandbox(inPlace('/team/library'))).rejects.toMatchObject({

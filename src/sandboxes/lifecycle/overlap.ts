@@ -34,14 +34,15 @@ export function refuseMountOverlap(
   mounts: readonly MountSpec[],
   rows: readonly { readonly document: string }[],
 ): void {
-  const own = workspace.mode === 'in-place' ? [{ name: 'itself', folder: workspace.folder }] : []
+  const own = workspace.mode === 'in-place' ? [{ name: undefined, folder: workspace.folder }] : []
   const writers = [...rows.flatMap(({ document }) => parseFolderUse(document) ?? []), ...own]
   for (const { folder } of mounts) {
     const writer = writers.find((one) => isBelow(one.folder, folder))
-    if (writer !== undefined)
-      throw new CraikError('conflict', `a mount is inside the workspace of sandbox ${writer.name}`, {
-        hint: 'mount a copy of the folder: that sandbox works in place and could replace the folder',
-      })
+    if (writer === undefined) continue
+    const whose = writer.name === undefined ? 'this sandbox' : `sandbox ${writer.name}`
+    throw new CraikError('conflict', `the mount ${folder} is inside the in-place workspace of ${whose}`, {
+      hint: `mount a copy of the folder: programs in ${whose} could replace the folder itself`,
+    })
   }
   if (workspace.mode !== 'in-place') return
   const reader = rows

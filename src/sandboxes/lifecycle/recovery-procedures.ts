@@ -1,6 +1,6 @@
 /** Recovers the jobs of dead processes: takes over those that the sandbox still has, and ends the others. */
 import type { JobId, SandboxId } from '../../lib/ids.ts'
-import { type Owner, ownerState } from '../../lib/owner.ts'
+import { type Owner, ownerState, sameOwner } from '../../lib/owner.ts'
 import type { RecordedJob, SandboxRecords } from './sandbox-records.ts'
 import type { CloseOrphansInput, OpenJob } from './tokens.ts'
 
@@ -54,13 +54,4 @@ function openJob({ row, job }: RecordedJob, owner: Owner): OpenJob {
 /** Returns whether the owner is dead or is the caller itself. */
 export function isFree(of: Owner, mine: Owner): boolean {
   return sameOwner(of, mine) || ownerState(of) === 'dead'
-}
-
-export function sameOwner(a: Owner, b: Owner): boolean {
-  return (
-    a.bootId === b.bootId &&
-    a.pid === b.pid &&
-    a.startedAt === b.startedAt &&
-    a.pidNamespace === b.pidNamespace
-  )
 }

@@ -151,13 +151,13 @@ export type RecordedBegin = PendingBegin['begin']
 
 export function parseSandbox(document: string): SandboxRecord {
   const parsed = sandboxRecord.safeParse(JSON.parse(document))
-  if (!parsed.success) throw new CraikError('store_damaged', 'cannot parse the record of a sandbox')
+  if (!parsed.success) throw new CraikError('store_damaged', 'the record of a sandbox is unreadable')
   return parsed.data as SandboxRecord
 }
 
 export function damagedSandboxError(id: string, why: string): CraikError {
   return new CraikError('tampered', `the record of sandbox ${id} ${why}`, {
-    hint: `nothing was done; check the log:  craik receipts verify   remove it:  craik sandbox delete ${id}`,
+    hint: `check the log:  craik receipts verify   or delete the sandbox with its disk:  craik sandbox delete ${id}   (nothing was done)`,
   })
 }
 
@@ -168,6 +168,6 @@ export function isDamage(error: unknown): boolean {
 
 export function unknownSandbox(idOrName: string): CraikError {
   return new CraikError('not_found', `unknown sandbox: ${idOrName}`, {
-    hint: 'list them:  craik sandbox list',
+    hint: 'list sandboxes:  craik sandbox list',
   })
 }

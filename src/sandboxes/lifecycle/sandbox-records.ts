@@ -74,7 +74,10 @@ export class SandboxRecords {
     const row = { id: record.id, document, seal, createdAtMs: record.created_at_ms }
     const done =
       how === 'insert' ? await this.tables.sandboxes.insert(row) : await this.tables.sandboxes.update(row)
-    if (!done) throw new CraikError('conflict', `sandbox ${record.id} already exists or was removed`)
+    if (!done)
+      throw new CraikError('conflict', `sandbox ${record.id} already exists or was removed`, {
+        hint: 'list the sandboxes:  craik sandbox list',
+      })
     return changed
   }
 
@@ -82,7 +85,7 @@ export class SandboxRecords {
     const row = await this.tables.sandboxJobs.get(sandboxId, jobId)
     if (row === undefined || this.#fits(row)) return row && { row, job: JSON.parse(row.document) }
     throw new CraikError('tampered', `the record of job ${jobId} was changed outside Craik`, {
-      hint: 'nothing was done; check the log:  craik receipts verify',
+      hint: 'check the log:  craik receipts verify   (nothing was done)',
     })
   }
 
@@ -142,7 +145,10 @@ export class SandboxRecords {
     try {
       return canonicalJson(value)
     } catch (cause) {
-      throw new CraikError('usage', 'the request contains text that is not valid Unicode', { cause })
+      throw new CraikError('usage', 'the request contains text that is not valid Unicode', {
+        hint: 'check the arguments, the environment and the paths of the request',
+        cause,
+      })
     }
   }
 }

@@ -89,7 +89,9 @@ async function requirePossible(
   if (!fits || (record.pending !== null && !(isTakenOver && isFree(record.pending.owner, input.owner))))
     throw notPossible(verb, record)
   if (input.unlessBusy === true && (await records.openJobs(record.id)).length > 0)
-    throw new CraikError('conflict', `sandbox ${record.name} has running jobs`)
+    throw new CraikError('conflict', `sandbox ${record.name} has running jobs`, {
+      hint: `list the jobs:  craik sandbox logs ${record.name}`,
+    })
   if (input.admission !== undefined && !STATES[record.state].usesCapacity) {
     const rows = await records.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
     requireCapacity(rows, record.spec.limits, input.admission, 'resume')
@@ -105,7 +107,9 @@ export async function endTransition(
   const { pending } = record
   const verb = pending === null ? undefined : verbInProgress(record.state, pending.from)
   if (pending === null || verb === undefined)
-    throw new CraikError('conflict', `sandbox ${id} has no operation in progress: it is ${record.state}`)
+    throw new CraikError('conflict', `sandbox ${id} has no operation in progress: it is ${record.state}`, {
+      hint: `show the sandbox:  craik sandbox show ${id}`,
+    })
   const to = outcomeOf(verb, status, pending.from, instance !== undefined)
   if (to === 'removed') throw new CraikError('internal', `the end of ${verb} removes the record`)
   const hasInstance = STATES[to].usesCapacity

@@ -60,11 +60,11 @@ describe('a session', () => {
     await using scene = await sessionScene()
     const { session } = scene
     const held = Array.from({ length: 512 }, () => session.hold())
-    expect(() => session.hold()).toThrow('512 open streams')
+    expect(() => session.hold()).toThrow('512 open connections')
     held[0]!()
     held[0]!()
     const again = session.hold()
-    expect(() => session.hold()).toThrow('512 open streams')
+    expect(() => session.hold()).toThrow('512 open connections')
     for (const release of [...held, again]) release()
   })
 
@@ -79,6 +79,6 @@ describe('a session', () => {
     expect(closed).toBe(0)
     written.resolve()
     await Promise.all(both)
-    expect(() => session.hold()).toThrow('no longer active')
+    expect(() => session.hold()).toThrow('no longer runs')
   })
 })

@@ -155,8 +155,8 @@ export class BoundarySession {
   hold(): () => void {
     if (this.closing.aborted) throw notActiveError(this.id)
     if (this.#streams >= STREAMS) {
-      throw new CraikError('limit_reached', `sandbox ${this.id} already has ${STREAMS} open streams`, {
-        hint: 'close a terminal, a forward or a watch, then try again',
+      throw new CraikError('limit_reached', `sandbox ${this.id} already has ${STREAMS} open connections`, {
+        hint: 'close a terminal or a forwarded port, or wait until a command ends, then try again',
       })
     }
     this.#streams++
@@ -271,15 +271,21 @@ export class BoundarySession {
 
 function asRefusal(error: unknown): CraikError {
   if (error instanceof CraikError) return error
-  return new CraikError('boundary_failed', 'could not connect to the sidecar', { cause: error })
+  return new CraikError('boundary_failed', 'cannot connect to the program that runs the sandbox’s commands', {
+    cause: error,
+  })
 }
 
 function notActiveError(id: SandboxId): CraikError {
-  return new CraikError('sandbox_stopped', `sandbox ${id} is no longer active in this supervisor`)
+  return new CraikError('sandbox_stopped', `sandbox ${id} no longer runs under this supervisor`, {
+    hint: `show the sandbox:  craik sandbox show ${id}`,
+  })
 }
 
 function notConnected(id: SandboxId): CraikError {
-  return new CraikError('boundary_failed', `sandbox ${id} does not answer: its sidecar is not connected`, {
-    hint: `see what happened:  craik sandbox logs ${id}`,
-  })
+  return new CraikError(
+    'boundary_failed',
+    `sandbox ${id} does not answer: the program that runs its commands is not connected`,
+    { hint: `see what happened:  craik sandbox logs ${id}` },
+  )
 }

@@ -127,7 +127,7 @@ function requireHasWorkspace({ name, manifest }: SnapshotRecord): void {
   throw new CraikError(
     'conflict',
     `snapshot ${name} contains no workspace: sandbox ${manifest.origin.name} works in a host folder`,
-    { hint: `restore it instead:  craik sandbox restore ${manifest.origin.name} ${name}` },
+    { hint: `restore the snapshot instead:  craik sandbox restore ${manifest.origin.name} ${name}` },
   )
 }
 

@@ -10,7 +10,7 @@ describe('a request for a sandbox', () => {
   const uid = process.geteuid!()
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'craik-create-'))
-    for (const name of ['project', 'home', 'home/inner', 'parent', 'parent/.craik'])
+    for (const name of ['project', 'with:colon', 'home', 'home/inner', 'parent', 'parent/.craik'])
       mkdirSync(join(folder, name))
     symlinkSync(join(folder, 'project'), join(folder, 'link'))
   })
@@ -97,6 +97,22 @@ describe('a request for a sandbox', () => {
     expect(() => parse(inPlace('home/inner'))).toThrow('Craik’s own home')
     expect(() => parse(inPlace('home'))).toThrow('Craik’s own home')
     expect(() => parse(inPlace('parent'), join(folder, 'parent', '.craik'))).toThrow('Craik’s own home')
+  })
+
+  it.each([
+    ['NODE_EXTRA_CA_CERTS', 'with:colon/authority.pem'],
+    ['DOCKER_HOST', 'with:colon/docker.sock'],
+    ['SSL_CERT_DIR', 'project/certificates'],
+  ])('mounts no folder that contains the path in %s: %s', (name, path) => {
+    const value = join(folder, path)
+    const environment = {
+      [name]:
+        name === 'DOCKER_HOST' ? `unix://${value}` : name === 'SSL_CERT_DIR' ? `/etc/ssl:${value}` : value,
+    }
+    const request = { ...SANDBOX_REQUEST, ...inPlace(path.split('/')[0]!) }
+    expect(() => parseCreate(request, { craikHome: join(folder, 'home'), environment, uid })).toThrow(
+      `the workspace contains the path in ${name}`,
+    )
   })
 
   const container = { backend: 'docker', isolation: 'container', container: { image: 'craik' } }

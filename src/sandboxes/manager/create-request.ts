@@ -315,12 +315,13 @@ function resolve(
  * trusts.
  */
 function findTrustedInside(folder: string, environment: NodeJS.ProcessEnv): string | undefined {
-  return TRUSTED.find((name) =>
-    (environment[name] ?? '')
-      .replace(/^unix:\/\//, '')
-      .split(':')
-      .some((path) => path.startsWith('/') && findContainingFolder(path, [folder]) !== undefined),
-  )
+  return TRUSTED.find((name) => {
+    const value = (environment[name] ?? '').replace(/^unix:\/\//, '')
+    // SSL_CERT_DIR is a list. In the path of another variable, a colon is a character like any other.
+    return [value, ...value.split(':')].some(
+      (path) => path.startsWith('/') && findContainingFolder(path, [folder]) !== undefined,
+    )
+  })
 }
 
 /** A sandbox never runs as root: it gets its own user, or the owner of the workspace. */

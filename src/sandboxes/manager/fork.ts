@@ -80,13 +80,13 @@ function requestLike(
 function requireOwnWorkspace({ name, spec }: SandboxRecord): void {
   if (spec.workspace.mode === 'copy') return
   throw new CraikError('conflict', `sandbox ${name} works in a host folder, which a fork cannot copy`, {
-    hint: 'create one with a copy of the folder:  craik sandbox create --workspace FOLDER',
+    hint: 'create a sandbox with a copy of the folder:  craik sandbox create --workspace FOLDER',
   })
 }
 
 function requireOf({ name, manifest }: SnapshotRecord, record: SandboxRecord): void {
   if (manifest.origin.sandbox_id === record.id) return
   throw new CraikError('conflict', `snapshot ${name} is not a snapshot of sandbox ${record.name}`, {
-    hint: `create a sandbox from it:  craik sandbox create --from ${name}`,
+    hint: `create a sandbox from the snapshot:  craik sandbox create --from ${name}`,
   })
 }

@@ -110,7 +110,9 @@ export class JobBook {
 
   requireCapacity(): void {
     if (this.#jobs.size < OPEN_JOBS) return
-    throw new CraikError('limit_reached', `the sandbox already has ${OPEN_JOBS} open jobs`)
+    throw new CraikError('limit_reached', `the sandbox already has ${OPEN_JOBS} open jobs`, {
+      hint: 'wait until a job ends; list the jobs:  craik sandbox logs ID',
+    })
   }
 
   /** Returns `undefined` when the job has already ended. */

@@ -171,7 +171,10 @@ describe('recovering sandboxes', () => {
     expect(scene.manager.busy).toBe(false)
   })
 
-  it('does not take over a running sandbox whose jobs belong to a living process', async () => {
+  it.each([
+    ['a living process', initOwner()],
+    ['a process with the same pid in another container', { ...currentOwner(), pidNamespace: 'pid:[1]' }],
+  ])('does not take over a running sandbox whose jobs belong to %s', async (_, owner) => {
     await using scene = managerScene()
     const id = await scene.create()
     await scene.manager.close()
@@ -180,16 +183,14 @@ describe('recovering sandboxes', () => {
       operation: 'exec',
       operator: MANAGER_OPERATOR,
       epoch: 'epoch_other',
-      owner: initOwner(),
+      owner,
       job: { id: jobId(), spec: { kind: 'exec', argv: ['true'] }, argv: ['true'] },
     })
     await scene.restart()
     expect(scene.manager.busy).toBe(false)
     expect(await scene.manager.get(id)).toMatchObject({ state: 'running', connected: false })
     expect(await scene.receipts({ operation: 'exec', phase: 'end' })).toEqual([])
-    expect(await scene.store.tables.sandboxJobs.open(id)).toMatchObject([
-      { owner: { pid: 1 }, adopted: false },
-    ])
+    expect(await scene.store.tables.sandboxJobs.open(id)).toMatchObject([{ owner, adopted: false }])
     // After this, the scene can take the sandbox over and remove it.
     scene.store.database.prepare('UPDATE sandbox_jobs SET owner = ?').run(JSON.stringify(deadOwner()))
     await scene.restart()

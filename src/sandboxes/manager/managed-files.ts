@@ -62,7 +62,7 @@ export function createManagedFiles(options: ManagerOptions, access: SandboxAcces
     const boundary = await active.session.boundary(caller.signal)
     const there = await boundary.files.getUpload(upload, caller.signal)
     if (there !== undefined) return there
-    throw new CraikError('conflict', 'the upload has ended, and the sandbox no longer knows it', {
+    throw new CraikError('conflict', `upload ${upload} has ended, and the sandbox no longer knows it`, {
       hint: 'start a new upload',
     })
   }

@@ -122,6 +122,7 @@ export function createManagedJobs(options: ManagerOptions, access: SandboxAccess
   async function endLost(active: ActiveSandbox, entry: OpenJobEntry): Promise<CraikError> {
     await active.book.end(entry, 'indeterminate', { metadata: { outcome: 'lost' } })
     return new CraikError('boundary_failed', `job ${entry.id} is lost: the sandbox no longer knows it`, {
+      hint: 'check what the command did, then run it again',
       details: { inside: 'gone' },
     })
   }
@@ -312,8 +313,8 @@ function withSandboxEnvironment(
 function jobInput(id: JobId, { spec, commandRef, endsWhenLeftMs }: JobRequest) {
   const argv = 'argv' in spec ? spec.argv : undefined
   if (commandRef !== undefined && (argv === undefined || argv.length > 0)) {
-    throw new CraikError('usage', 'a job takes either a command reference or arguments', {
-      hint: 'omit one of them',
+    throw new CraikError('usage', 'a job takes either command (a registered name) or argv, not both', {
+      hint: 'omit one of the two fields',
     })
   }
   return {
@@ -341,7 +342,7 @@ async function readFrom(
 
 function unknownJobError(job: JobId): CraikError {
   return new CraikError('not_found', `the sandbox has no record of job ${job}`, {
-    hint: 'list its jobs:  craik sandbox logs ID',
+    hint: 'list the jobs:  craik sandbox logs ID',
   })
 }
 

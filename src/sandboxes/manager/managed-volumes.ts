@@ -48,7 +48,7 @@ async function deleteVolume(
   const { begun, aside } = await registry.volumes.run(caller.signal, async () => {
     if (!(await findVolumes(home.volumes)).some((one) => one.name === name))
       throw new CraikError('not_found', `unknown volume: ${name}`, {
-        hint: 'see them with:  craik volume list',
+        hint: 'list volumes:  craik volume list',
       })
     const answer = await store.write(beginDeleteVolume, {
       name,

@@ -59,7 +59,9 @@ export async function unpauseInstance(
 function requireActive(registry: SandboxRegistry, { id, name }: SandboxRecord): ActiveSandbox {
   const active = registry.get(id)
   if (active !== undefined && !active.session.closing.aborted) return active
-  throw new CraikError('unavailable', `sandbox ${name} is not active in this supervisor`)
+  throw new CraikError('unavailable', `sandbox ${name} does not run under this supervisor`, {
+    hint: `show the sandbox:  craik sandbox show ${name}`,
+  })
 }
 
 function cannotPause({ name, backend, spec }: SandboxRecord): CraikError {
@@ -70,6 +72,6 @@ function cannotPause({ name, backend, spec }: SandboxRecord): CraikError {
         ? 'this needs a cgroup with a freezer, which Craik cannot create here'
         : 'its engine does not support it'
   return new CraikError('unavailable', `sandbox ${name} cannot be paused: ${why}`, {
-    hint: `stop it, which keeps its disk:  craik sandbox stop ${name}`,
+    hint: `stop the sandbox, which keeps its disk:  craik sandbox stop ${name}`,
   })
 }

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxId } from '../../lib/ids.ts'
-import { currentOwner, hasOtherFileOpen, type Owner, ownerState } from '../../lib/owner.ts'
+import { currentOwner, hasOtherFileOpen, type Owner, ownerState, sameOwner } from '../../lib/owner.ts'
 import { signReceipts } from '../../receipts/receipt-log.ts'
 import type { SandboxInstance } from '../backend.ts'
 import { getSandbox, listSandboxes } from '../lifecycle/read-records.ts'
@@ -210,9 +210,7 @@ async function whyLost(
  * process, which released the sandbox before.
  */
 async function isLeft({ home }: ManagerOptions, owner: Owner): Promise<boolean> {
-  const self = currentOwner()
-  if (owner.pid === self.pid && owner.startedAt === self.startedAt && owner.bootId === self.bootId)
-    return true
+  if (sameOwner(owner, currentOwner())) return true
   const endsMs = performance.now() + ENDING_MS
   while (ownerState(owner) !== 'dead') {
     if (hasOtherFileOpen(owner, home.database)) return true

@@ -34,8 +34,8 @@ export async function requireSandboxFolder(sandboxes: string, id: string): Promi
   try {
     await lstat(sandboxFolder(sandboxes, id))
   } catch (cause) {
-    throw new CraikError('store_damaged', `the folder of sandbox ${id} is missing, and its disk with it`, {
-      hint: `remove the sandbox:  craik sandbox delete ${id}`,
+    throw new CraikError('store_damaged', `the folder sandboxes/${id} with the sandbox’s disk is missing`, {
+      hint: `restore the folder from a backup, or delete the sandbox:  craik sandbox delete ${id}`,
       cause,
     })
   }
@@ -50,9 +50,13 @@ export async function closeFolder(sandboxes: string, id: string): Promise<void> 
   hasPrivateFolder(sandboxes, LABEL)
   const stats = await lstat(folder)
   if (!stats.isDirectory() || stats.uid !== process.geteuid?.()) {
-    throw new CraikError('key_exposed', `the folder of sandbox ${id} is not the one that Craik created`, {
-      hint: `remove the sandbox:  craik sandbox delete ${id}`,
-    })
+    throw new CraikError(
+      'key_exposed',
+      `sandboxes/${id} with the sandbox’s disk is not the folder that Craik created: it ${stats.isDirectory() ? `belongs to uid ${stats.uid}` : 'is not a folder'}`,
+      {
+        hint: `restore the folder from a backup, or delete the sandbox, which loses its files:  craik sandbox delete ${id}`,
+      },
+    )
   }
   await chmod(folder, 0o700)
 }
@@ -64,7 +68,7 @@ export async function removeFolder(sandboxes: string, id: string): Promise<void>
     await removeTree(sandboxFolder(sandboxes, id))
   } catch (cause) {
     throw new CraikError('home_unwritable', `cannot remove the folder of sandbox ${id}`, {
-      hint: 'remove the files of other users from it, then run:  craik sandbox delete ID',
+      hint: `remove the files of other users from sandboxes/${id}, then run:  craik sandbox delete ${id}`,
       cause,
     })
   }

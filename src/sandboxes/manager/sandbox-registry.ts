@@ -75,7 +75,7 @@ export class SandboxRegistry implements SandboxAccess {
     if (reason !== undefined) throw unreachable(id, reason)
     const record = await getSandbox(this.#options, id)
     if (record.state !== OPERABLE) throw notRunning(record)
-    throw new CraikError('sandbox_stopped', `sandbox ${record.name} is not active in this supervisor`, {
+    throw new CraikError('sandbox_stopped', `sandbox ${record.name} does not run under this supervisor`, {
       hint: `see why:  craik sandbox show ${record.name}`,
     })
   }

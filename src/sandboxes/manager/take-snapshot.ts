@@ -97,7 +97,14 @@ export async function dropUnlisted(
 
 async function requireFreeName({ store }: ManagerOptions, name: string): Promise<void> {
   parseInput(manifestSchema.shape.name, name, 'the name of the snapshot')
-  if (/^snap_/i.test(name)) throw new CraikError('usage', 'the name of a snapshot must not begin with snap_')
+  if (/^snap_/i.test(name))
+    throw new CraikError(
+      'usage',
+      `the name ${JSON.stringify(name)} begins with snap_, as ids of snapshots do`,
+      {
+        hint: 'choose another --name',
+      },
+    )
   refuseSecrets({ name }, 'the snapshot')
   const taken = await store.read((tables) => tables.snapshots.list({ name }, 1))
   if (taken.length > 0) throw nameTakenError(name)

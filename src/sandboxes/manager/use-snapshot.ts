@@ -139,7 +139,7 @@ export function requireFit(
           : undefined
   if (problem === undefined) return
   throw new CraikError('conflict', `snapshot ${name} does not fit: ${problem}`, {
-    hint: `create a new sandbox from it:  craik sandbox create --from ${name}`,
+    hint: `create a new sandbox from the snapshot:  craik sandbox create --from ${name}`,
   })
 }
 

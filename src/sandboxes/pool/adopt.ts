@@ -3,9 +3,9 @@
  * once.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { sameOwner } from '../../lib/owner.ts'
 import { saveCounts } from '../lifecycle/count-procedures.ts'
 import { NOTHING_COUNTED } from '../lifecycle/count-receipts.ts'
-import { sameOwner } from '../lifecycle/recovery-procedures.ts'
 import type { RecordedInstance } from '../lifecycle/sandbox-record.ts'
 import type { SandboxRecords } from '../lifecycle/sandbox-records.ts'
 import type { BeginCreateInput } from '../lifecycle/tokens.ts'

@@ -133,14 +133,14 @@ export async function explainUnpackError(
   const [code, why] =
     error instanceof CraikError ? [error.code, error.message] : (['boundary_failed', String(error)] as const)
   return new CraikError(code, `cannot unpack snapshot ${name}, although its archive is intact: ${why}`, {
-    hint: 'nothing was changed; use another snapshot:  craik snapshot list',
+    hint: 'use another snapshot:  craik snapshot list   (nothing was changed)',
     cause: error,
   })
 }
 
 function archiveChangedError(cause?: unknown): CraikError {
   return new CraikError('tampered', 'the archive of the snapshot was changed or damaged', {
-    hint: 'nothing was changed; list the snapshots:  craik snapshot list',
+    hint: 'use another snapshot:  craik snapshot list   (nothing was changed)',
     cause,
   })
 }
@@ -161,7 +161,9 @@ class Digesting extends Transform {
     this.#bytes += chunk.length
     if (this.#bytes > this.#most) {
       done(
-        new CraikError('too_large', `the snapshot is larger than ${this.#most.toLocaleString('en')} bytes`),
+        new CraikError('too_large', `the snapshot is larger than ${this.#most.toLocaleString('en')} bytes`, {
+          hint: 'remove files that you do not need from the sandbox, then take another snapshot',
+        }),
       )
       return
     }

@@ -81,7 +81,7 @@ export async function openArchive(snapshots: string, id: SnapshotId, bytes: numb
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found?.isFile() !== true || found.size !== bytes)
     throw new CraikError('tampered', `the archive of snapshot ${id} is missing or was changed`, {
-      hint: `nothing was done; delete the snapshot:  craik snapshot delete ${id}`,
+      hint: `restore the archive from a backup, or delete the snapshot:  craik snapshot delete ${id}`,
     })
   return open(path)
 }

@@ -117,7 +117,7 @@ export function parseManifest(text: string): SnapshotManifest {
 
 export function invalidSnapshotError(why: string, cause?: unknown): CraikError {
   return new CraikError('usage', `cannot import the snapshot: ${why}`, {
-    hint: 'nothing was imported; export it again:  craik snapshot export ID FILE',
+    hint: 'export the snapshot again:  craik snapshot export ID FILE   (nothing was imported)',
     details: { reason: 'not_a_snapshot' },
     cause,
   })

@@ -154,7 +154,7 @@ async function recordSnapshot(
   if ((await snapshots.list({ name }, 1)).length > 0) throw nameTakenError(name)
   if ((await snapshots.list({}, SNAPSHOT_LIMITS.snapshots)).length >= SNAPSHOT_LIMITS.snapshots)
     throw new CraikError('limit_reached', `the limit of ${SNAPSHOT_LIMITS.snapshots} snapshots is reached`, {
-      hint: 'delete one that you do not need:  craik snapshot delete ID',
+      hint: 'delete a snapshot that you do not need:  craik snapshot delete ID',
     })
   const record: SnapshotRecord = {
     id,

@@ -39,7 +39,7 @@ export function sealOfSnapshot(id: string): string {
 
 export function damagedSnapshotError(id: string): CraikError {
   return new CraikError('tampered', `the record of snapshot ${id} was changed outside Craik`, {
-    hint: `nothing was done; check the log:  craik receipts verify   remove it:  craik snapshot delete ${id}`,
+    hint: `check the log:  craik receipts verify   or delete the snapshot:  craik snapshot delete ${id}   (nothing was done)`,
   })
 }
 

@@ -10,6 +10,7 @@ import { promisify } from 'node:util'
 import { CraikError } from '../../errors.ts'
 import { findSystemProgram } from '../../lib/host-programs.ts'
 import { ensurePrivateFolder, hasPrivateFolder } from '../../lib/private-files.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
 import type { HostUser, MountedVolume } from '../backend.ts'
 import { folderIdentity } from '../backends/process/inspect-folder.ts'
 import { SYSTEM_PATH } from '../backends/process/required-programs.ts'
@@ -66,7 +67,7 @@ async function statFolder({ folder, name }: Pick<MountedVolume, 'folder' | 'name
   const found = await lstat(folder, { bigint: true })
   if (found.isDirectory()) return found
   throw new CraikError('key_exposed', `the volume ${name} is not a folder`, {
-    hint: 'move it out of the volumes folder, then try again',
+    hint: `move ${quoteArgument(folder)} away, then try again`,
   })
 }
 
@@ -143,6 +144,7 @@ export async function sweepVolumes(root: string): Promise<void> {
 
 function program(name: 'chown' | 'du'): string {
   const found = findSystemProgram(name, SYSTEM_PATH)
-  if (found === undefined) throw new CraikError('unavailable', `${name} is not installed`)
+  if (found === undefined)
+    throw new CraikError('unavailable', `${name} is not installed`, { hint: 'apt-get install coreutils' })
   return found
 }

@@ -19,11 +19,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../lib/clock.ts'
 import { collectBytes, Served } from '../network/served.fixture.ts'
 import { type FileList, type FileStat, LIMITS, type Upload } from '../protocol.ts'
+import { answerFor } from './request-path.ts'
 import { fileRoutes } from './routes.ts'
+import { OpenUpload } from './upload.ts'
 
 let workspace: string
 let served: Served
@@ -228,6 +230,16 @@ describe('writing a file', () => {
     expect((await put({ ...query, offset: 4 }, 'efgh')).value).toEqual({ offset: 8, committed: true })
     if (!broken.closed) await once(broken, 'close')
     expect(readFileSync(join(workspace, 'a'), 'utf8')).toBe('abcdefgh')
+  })
+
+  it('keeps what arrived when the system is out of memory for a moment', async () => {
+    const query = { path: 'a', upload: 'u', size: 4 }
+    const commit = vi.spyOn(OpenUpload.prototype, 'commitWhenWhole')
+    commit.mockRejectedValueOnce(answerFor(Object.assign(new Error(), { code: 'ENOMEM' }), 'a'))
+    expect(await put({ ...query, offset: 0 }, 'abcd')).toMatchObject({ status: 503 })
+    expect((await state('u')).value).toEqual({ offset: 4, committed: false })
+    expect((await put({ ...query, offset: 4 }, '')).value).toEqual({ offset: 4, committed: true })
+    expect(readFileSync(join(workspace, 'a'), 'utf8')).toBe('abcd')
   })
 
   it('refuses more bytes than were announced, and another file under the same id', async () => {

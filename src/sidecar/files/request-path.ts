@@ -59,6 +59,6 @@ export function answerFor(error: unknown, path: string): unknown {
 
 function fieldOf(body: unknown, name: string): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
-    throw new SidecarError('usage', 'the body must be a JSON object')
+    throw new SidecarError('usage', 'the request body must be a JSON object')
   return Object.hasOwn(body, name) ? (body as Record<string, unknown>)[name] : undefined
 }

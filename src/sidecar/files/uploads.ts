@@ -83,10 +83,10 @@ export class Uploads {
       if (stop.aborted) throw takenOverError(plan)
       await slot.upload.commitWhenWhole()
     } catch (error) {
-      // After a conflict, the bytes are kept for a retry. After any other error, they may fill the disk, or the upload
+      // After these errors, the bytes are kept for a retry. After any other error, they may fill the disk, or the upload
       // cannot succeed.
-      const keep = error instanceof SidecarError && error.code === 'conflict' && slot.upload !== undefined
-      if (!keep) await this.#forget(slot)
+      const canRetry = error instanceof SidecarError && (error.code === 'conflict' || error.code === 'busy')
+      if (!canRetry || slot.upload === undefined) await this.#forget(slot)
       throw error
     }
     const { state } = slot.upload
@@ -132,7 +132,7 @@ export class Uploads {
 
   #planOf(call: RouteCall): UploadPlan {
     const size = queryNumber(call.query, 'size', Number.NaN, Number.MAX_SAFE_INTEGER)
-    if (Number.isNaN(size)) throw new SidecarError('usage', 'size is missing')
+    if (Number.isNaN(size)) throw new SidecarError('usage', 'the query parameter size is missing')
     return {
       id: idOf(call),
       path: pathOfQuery(call.query, this.#workspace),

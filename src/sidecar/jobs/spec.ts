@@ -73,7 +73,7 @@ export function parseJobId(value: string): string {
 export function parseTurn(query: URLSearchParams): InputTurn {
   const id = query.get('turn') ?? undefined
   if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id))
-    throw new SidecarError('usage', 'a turn must be 1 to 64 letters, digits, _ and -')
+    throw new SidecarError('usage', 'the query parameter turn must be 1 to 64 letters, digits, _ and -')
   return { id, take: queryFlag(query, 'take', false) }
 }
 

@@ -144,7 +144,10 @@ async function unlinkIfPresent(path: string): Promise<void> {
 function parseFiles(body: unknown): readonly LoginFile[] {
   const files = (body as { readonly files?: unknown } | null)?.files
   if (!Array.isArray(files) || files.length > LIMITS.loginFiles || !files.every(isLoginFile))
-    throw new SidecarError('usage', `files must be at most ${LIMITS.loginFiles} logins`)
+    throw new SidecarError(
+      'usage',
+      `the field files must be a list of at most ${LIMITS.loginFiles} login files, each with name, to and content`,
+    )
   return files
 }
 

@@ -67,7 +67,7 @@ export class GatewayListener {
   /** Keeps the host's stream until a program connects. */
   accept(call: RouteCall): void {
     if (this.#idle.size >= 2 * LIMITS.acceptStreams)
-      throw new SidecarError('busy', `${this.#idle.size} accept streams are already idle`)
+      throw new SidecarError('busy', `${this.#idle.size} gateway connections already wait for programs`)
     for (const waiting of this.#waiting) {
       this.#waiting.delete(waiting)
       clearTimeout(waiting.timer)

@@ -4,8 +4,12 @@ import type { Process } from './proc.ts'
 /** Returns the id of the job that began with this process, if there is one. */
 export type JobOf = (pid: number) => string | undefined
 
-/** The first process of a sandbox and its sidecar start within this time. */
-const SANDBOX_START_MS = 10_000
+export interface Family {
+  readonly sidecarPid: number
+  readonly jobOf: JobOf
+  /** Whether the sandbox has a process namespace of its own. */
+  readonly isIsolated: boolean
+}
 
 /**
  * Returns the processes of the sandbox. In a process namespace of its own, these are all processes. Without one
@@ -13,10 +17,9 @@ const SANDBOX_START_MS = 10_000
  */
 export function processesOfSandbox(
   all: ReadonlyMap<number, Process>,
-  sidecarPid: number,
-  jobOf: JobOf,
+  { sidecarPid, jobOf, isIsolated }: Family,
 ): ReadonlyMap<number, Process> {
-  if (hasOwnNamespace(all, sidecarPid)) return all
+  if (isIsolated) return all
   const jobs = jobsOf(all, jobOf)
   return new Map(
     [...all].filter(
@@ -39,17 +42,6 @@ export function jobsOf(all: ReadonlyMap<number, Process>, jobOf: JobOf): Readonl
     }
   }
   return jobs
-}
-
-/** The first process of the host started long before any sandbox on it. */
-function hasOwnNamespace(all: ReadonlyMap<number, Process>, sidecarPid: number): boolean {
-  const first = all.get(1)
-  const sidecar = all.get(sidecarPid)
-  if (first === undefined || sidecar === undefined) return false
-  return (
-    sidecar.startedAfterMs - first.startedAfterMs <= SANDBOX_START_MS &&
-    ancestryOf(all, sidecarPid).some((process) => process.pid === 1)
-  )
 }
 
 /**

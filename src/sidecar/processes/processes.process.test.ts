@@ -24,6 +24,7 @@ beforeEach(async () => {
   served = new Served(
     processRoutes({
       home: '/tmp',
+      isIsolated: false,
       jobOf: (pid) => (pid === job.pid ? JOB : undefined),
       runningJobs: () => 1,
       openConnections: () => 2,
@@ -107,13 +108,7 @@ describe('processes', () => {
 })
 
 describe('the processes of a sandbox', () => {
-  const one = (
-    pid: number,
-    parent: number,
-    group = pid,
-    session = group,
-    startedAfterMs = 1_000_000,
-  ): Process => ({
+  const one = (pid: number, parent: number, group = pid, session = group): Process => ({
     pid,
     parent,
     group,
@@ -123,21 +118,17 @@ describe('the processes of a sandbox', () => {
     cpuMs: 0,
     childrenCpuMs: 0,
     residentPages: 1,
-    startedAfterMs,
+    startedAfterMs: 1_000_000,
   })
   const all = (...processes: Process[]) => new Map(processes.map((process) => [process.pid, process]))
   const jobOf = (pid: number) => (pid === 30 ? JOB : undefined)
 
-  it('are the descendants of the sidecar and its jobs, without a process namespace', () => {
-    const machine = all(
-      one(1, 0, 1, 1, 0),
-      one(20, 1),
-      one(30, 20),
-      one(31, 30),
-      one(40, 1, 30, 30),
-      one(50, 1),
-    )
-    expect([...processesOfSandbox(machine, 20, jobOf).keys()]).toEqual([20, 30, 31, 40])
+  // All of them started at the same time, as in a container that starts Craik.
+  it('are the descendants of the sidecar and its jobs, without isolation', () => {
+    const machine = all(one(1, 0), one(20, 1), one(30, 20), one(31, 30), one(40, 1, 30, 30), one(50, 1))
+    expect([...processesOfSandbox(machine, { sidecarPid: 20, jobOf, isIsolated: false }).keys()]).toEqual([
+      20, 30, 31, 40,
+    ])
     expect(jobsOf(machine, jobOf)).toEqual(
       new Map([
         [30, JOB],
@@ -147,9 +138,11 @@ describe('the processes of a sandbox', () => {
     )
   })
 
-  it('are all processes, with a process namespace', () => {
+  it('are all processes, with isolation', () => {
     const place = all(one(1, 0), one(2, 1), one(30, 2), one(50, 1))
-    expect([...processesOfSandbox(place, 2, jobOf).keys()]).toEqual([1, 2, 30, 50])
+    expect([...processesOfSandbox(place, { sidecarPid: 2, jobOf, isIsolated: true }).keys()]).toEqual([
+      1, 2, 30, 50,
+    ])
   })
 
   it('are found without an endless loop when parents seem to form a cycle', () => {

@@ -3,11 +3,13 @@ import { statfs } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { Metrics, ProcessInfo } from '../protocol.ts'
 import { type RouteCall, SidecarError, type SidecarRoute } from '../router.ts'
-import { type JobOf, jobsOf, processesOfSandbox } from './family.ts'
+import { type Family, type JobOf, jobsOf, processesOfSandbox } from './family.ts'
 import { pageBytes, readBootTimeMs, readProcesses } from './proc.ts'
 
 export interface ProcessOptions {
   readonly home: string
+  /** Whether the sandbox has a process namespace of its own. */
+  readonly isIsolated: boolean
   readonly jobOf: JobOf
   readonly runningJobs: () => number
   readonly openConnections: () => number
@@ -25,12 +27,12 @@ export function processRoutes(options: ProcessOptions): readonly SidecarRoute[] 
   ]
 }
 
-function list({ jobOf }: ProcessOptions): readonly ProcessInfo[] {
+function list(options: ProcessOptions): readonly ProcessInfo[] {
   const everything = readProcesses()
-  const jobs = jobsOf(everything, jobOf)
+  const jobs = jobsOf(everything, options.jobOf)
   const booted = readBootTimeMs()
   const page = pageBytes(everything.get(process.pid))
-  return [...processesOfSandbox(everything, process.pid, jobOf).values()]
+  return [...processesOfSandbox(everything, familyOf(options)).values()]
     .sort((a, b) => a.pid - b.pid)
     .slice(0, MAX_LISTED_PROCESSES)
     .map((one) => {
@@ -48,13 +50,13 @@ function list({ jobOf }: ProcessOptions): readonly ProcessInfo[] {
     })
 }
 
-async function signal(call: RouteCall, { jobOf }: ProcessOptions): Promise<void> {
+async function signal(call: RouteCall, options: ProcessOptions): Promise<void> {
   const pid = /^[1-9]\d{0,9}$/.test(call.params.pid ?? '') ? Number(call.params.pid) : 0
   const name = signalOf(await call.json())
   if (pid === 0) throw new SidecarError('usage', 'the pid must be a number above 0')
   if (pid === 1 || pid === process.pid || pid === process.ppid)
     throw new SidecarError('refused', `process ${pid} runs the sandbox; delete the sandbox to end it`)
-  if (!processesOfSandbox(readProcesses(), process.pid, jobOf).has(pid))
+  if (!processesOfSandbox(readProcesses(), familyOf(options)).has(pid))
     throw new SidecarError('not_found', `no process ${pid} runs in this sandbox`)
   try {
     process.kill(pid, name)
@@ -66,6 +68,10 @@ async function signal(call: RouteCall, { jobOf }: ProcessOptions): Promise<void>
   call.answer(200, {})
 }
 
+function familyOf({ jobOf, isIsolated }: ProcessOptions): Family {
+  return { sidecarPid: process.pid, jobOf, isIsolated }
+}
+
 function signalOf(body: unknown): NodeJS.Signals {
   const name = (body as { readonly signal?: unknown } | null)?.signal
   if (typeof name === 'string' && Object.hasOwn(constants.signals, name)) return name as NodeJS.Signals
@@ -75,7 +81,7 @@ function signalOf(body: unknown): NodeJS.Signals {
 /** Memory is the sum of all resident pages. Pages that processes share count for each of them. */
 async function measure(options: ProcessOptions): Promise<Metrics> {
   const everything = readProcesses()
-  const ours = [...processesOfSandbox(everything, process.pid, options.jobOf).values()]
+  const ours = [...processesOfSandbox(everything, familyOf(options)).values()]
   const page = pageBytes(everything.get(process.pid))
   const disk = await statfs(options.home)
   return {

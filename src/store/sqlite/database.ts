@@ -135,38 +135,54 @@ export function translateError(error: unknown, folder: string): CraikError {
   const { errcode, code, message } = error as { errcode?: number; code?: string; message: string }
   if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(error)
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS' || code === 'EISDIR' || code === 'ENOTDIR') {
-    return new CraikError('home_unwritable', `cannot open the store (${code})`, { cause: error })
+    return new CraikError('home_unwritable', `cannot open the database state/craik.sqlite3 (${code})`, {
+      cause: error,
+    })
   }
   switch (errcode === undefined ? undefined : errcode & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return new CraikError('store_busy', 'the store is in use by another process', { cause: error })
+      return new CraikError('store_busy', 'another process locked the database state/craik.sqlite3', {
+        cause: error,
+      })
     case SQLITE_FULL:
       return diskFull(error)
     case SQLITE_IOERR:
       return isFull(folder)
         ? diskFull(error)
-        : new CraikError('home_unwritable', `reading or writing the store failed: ${message}`, {
-            cause: error,
-          })
+        : new CraikError(
+            'home_unwritable',
+            `cannot read or write the database state/craik.sqlite3: ${message}`,
+            {
+              hint: 'check the disk and its mount, then try again:  craik doctor',
+              cause: error,
+            },
+          )
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
       return isFull(folder)
         ? diskFull(error)
-        : new CraikError('home_unwritable', `the store cannot be written: ${message}`, { cause: error })
+        : new CraikError('home_unwritable', `cannot write the database state/craik.sqlite3: ${message}`, {
+            cause: error,
+          })
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return new CraikError('store_damaged', `state/craik.sqlite3 is damaged: ${message}`, { cause: error })
     case SQLITE_CONSTRAINT:
-      return new CraikError('conflict', `the store refused a record: ${message}`, { cause: error })
+      return new CraikError('conflict', `the database refused a record: ${message}`, {
+        hint: 'try again; if this error returns, report it',
+        cause: error,
+      })
     default:
-      return new CraikError('internal', `the store failed: ${message}`, { cause: error })
+      return new CraikError('internal', `the database failed: ${message}`, { cause: error })
   }
 }
 
 function diskFull(cause: unknown): CraikError {
-  return new CraikError('disk_full', 'the disk is full: the store cannot be written', { cause })
+  return new CraikError('disk_full', 'the disk is full: cannot write the database state/craik.sqlite3', {
+    cause,
+  })
 }
 
 function isFull(folder: string): boolean {

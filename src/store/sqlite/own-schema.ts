@@ -103,6 +103,6 @@ function quote(name: string): string {
 
 function foreign(found: string): CraikError {
   return new CraikError('store_damaged', `state/craik.sqlite3 is not a Craik database: ${found}`, {
-    hint: 'restore it from a backup; if someone sent you this home, ask for the output of  craik receipts export',
+    hint: 'restore the file from a backup; if someone sent you this home, ask for the output of  craik receipts export',
   })
 }

@@ -48,7 +48,8 @@ export async function openSqliteStore(home: Home, writer: URL): Promise<Store> {
     write: <Input, Output>(procedure: Procedure<Input, Output>, input: Input) =>
       thread.call(procedure.name, input) as Promise<Output>,
     read(work) {
-      if (closed) return Promise.reject(new CraikError('internal', 'the store was closed before this read'))
+      if (closed)
+        return Promise.reject(new CraikError('internal', 'the database was closed before this read'))
       const turn = reading.then(
         () => read(work),
         () => read(work),
@@ -88,7 +89,7 @@ class WriterClient {
   }
 
   async call(name: string, input: unknown): Promise<unknown> {
-    if (this.#closed) throw new CraikError('internal', 'the store was closed before this write')
+    if (this.#closed) throw new CraikError('internal', 'the database was closed before this write')
     if (this.#failure) throw this.#failure
     this.#worker ??= this.#start()
     return new Promise((resolve, reject) => {

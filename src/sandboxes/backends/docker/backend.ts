@@ -1,5 +1,6 @@
 /** Runs sandboxes in containers of an engine that speaks Docker's API. */
 import { CraikError } from '../../../errors.ts'
+import { cacheSuccess } from '../../../lib/memoize.ts'
 import type { Availability, ContainerSpec, OtherHome, SandboxBackend, SandboxSpec } from '../../backend.ts'
 import type { SandboxDisks } from '../../sandbox-disks.ts'
 import { otherHomeError } from '../process/another-home.ts'
@@ -23,14 +24,17 @@ import { volumeDisks } from './volume-disks.ts'
 
 export function dockerBackend(around: MountContext): SandboxBackend {
   const engines = new Engines(around.environment)
-  let mountable: Promise<boolean> | undefined
+  // The kind of a sandbox's disk must not change, so only an error is not cached.
+  const isMountable = cacheSuccess(
+    () => canMountImages(around.craikHome),
+    () => true,
+  )
   let canFollow = process.platform === 'linux' && process.geteuid?.() === 0
 
   /** Returns the size of the disk's own file system. `undefined` without root, because only root can mount one. */
   const diskBytesOf = async ({ limits: { diskBytes } }: SandboxSpec, { state }: ContainerSpec) => {
     if (diskBytes === undefined || state === 'volume') return undefined
-    mountable ??= canMountImages(around.craikHome)
-    return (await mountable) ? diskBytes : undefined
+    return (await isMountable()) ? diskBytes : undefined
   }
 
   const withItsEngine = async (spec: SandboxSpec, use: (engine: Engine) => Promise<void>) => {
@@ -171,8 +175,12 @@ function isWithoutEngine(error: unknown): boolean {
 function requirePossible(spec: SandboxSpec): ContainerSpec {
   const { isolation, limits } = spec
   if (isolation !== 'container')
-    throw new CraikError('unavailable', `a container does not support isolation ${isolation}`)
+    throw new CraikError('unavailable', `the docker backend does not support isolation ${isolation}`, {
+      hint: 'omit --isolation, or use  --backend process',
+    })
   if (limits.diskBytes !== undefined && limits.diskBytes < MIN_IMAGE_BYTES)
-    throw new CraikError('usage', `the disk of a sandbox must have at least ${MIN_IMAGE_BYTES} bytes`)
+    throw new CraikError('usage', `the disk of a sandbox must have at least ${MIN_IMAGE_BYTES} bytes`, {
+      hint: 'use a larger disk:  --disk 16m',
+    })
   return containerOf(spec)
 }

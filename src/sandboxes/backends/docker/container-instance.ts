@@ -87,7 +87,7 @@ function refuseVolumes({ volumes }: FoundImage, name: string): void {
   if (volumes.length === 0) return
   const named = volumes.slice(0, 5).map((path) => JSON.stringify(path.slice(0, 100)))
   throw new CraikError('unavailable', `the image ${name} declares volumes: VOLUME ${named.join(' ')}`, {
-    hint: 'build it without VOLUME, which later instructions cannot undo; keep data in the home folder',
+    hint: 'build the image without VOLUME, which later instructions cannot undo; keep data in the home folder',
   })
 }
 
@@ -105,7 +105,9 @@ async function verifyContainer(
   prepared: PreparedMounts,
 ): Promise<number> {
   const refuse = (fault: string) =>
-    new CraikError('unavailable', `the sandbox is not isolated: ${fault}`, { hint: 'craik doctor' })
+    new CraikError('unavailable', `refused to start the sandbox, because it is not isolated: ${fault}`, {
+      hint: 'check this machine:  craik doctor',
+    })
   if (!found.State.Running)
     throw new CraikError(
       'unavailable',

@@ -99,6 +99,7 @@ export async function closeDisk(folder: string): Promise<void> {
     } catch (cause) {
       if (performance.now() > endsMs)
         throw new CraikError('unavailable', 'cannot unmount the disk of the sandbox: it is in use', {
+          hint: 'stop the programs that use the folder of this sandbox, then try again',
           cause,
         })
       await sleep(PAUSE_MS)

@@ -20,7 +20,7 @@ export async function makeVolume(
   })
   if (isOurs(Labels, id, craikHome)) return
   throw new CraikError('conflict', `the engine’s volume ${name} does not belong to this sandbox`, {
-    hint: `inspect it:  docker volume inspect ${name}`,
+    hint: `inspect the volume:  docker volume inspect ${name}`,
   })
 }
 

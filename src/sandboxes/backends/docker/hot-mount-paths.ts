@@ -55,7 +55,9 @@ export class OpenPaths implements Disposable {
     const descriptor = this.#open(join(this.#root, view), path)
     this.#held.push(descriptor)
     if (!isIt(fstatSync(descriptor, { bigint: true })))
-      throw new CraikError('unavailable', `${path} in the workspace was replaced while Craik mounted it`)
+      throw new CraikError('unavailable', `${path} in the workspace was replaced while Craik mounted it`, {
+        hint: 'stop the program that changes the workspace, then try again',
+      })
     return `/proc/self/fd/${FIRST_GIVEN + this.#held.length - 1}`
   }
 

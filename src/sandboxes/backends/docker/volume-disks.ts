@@ -82,7 +82,11 @@ export function volumeDisks(deps: VolumeDeps): SandboxDisks {
 
     async exchange(spec) {
       const { disk, next } = readNumbers(spec)
-      if (next === undefined) throw new CraikError('internal', 'the sandbox has no new disk to switch to')
+      if (next === undefined)
+        throw new CraikError(
+          'internal',
+          `cannot replace the disk of sandbox ${spec.id}: no new disk was prepared`,
+        )
       writeNumbers(spec, { disk: next, before: disk })
     },
 

@@ -148,8 +148,8 @@ export function otherHomeError({ id }: Pick<SandboxSpec, 'id'>, { path }: OtherH
     {
       hint:
         path === undefined
-          ? 'stop it there first'
-          : `stop it there first:  CRAIK_HOME=${quoteArgument(path)} craik sandbox stop ${id}`,
+          ? 'stop the sandbox in the other home first'
+          : `stop the sandbox there first:  CRAIK_HOME=${quoteArgument(path)} craik sandbox stop ${id}`,
     },
   )
 }

@@ -110,12 +110,18 @@ async function reachStaged(spec: SandboxSpec, running: InstanceHandle): Promise<
   if (ownerState(outer) === 'alive')
     return { path: `/proc/self/fd/${folder.fd}`, close: () => folder.close() }
   await folder.close()
-  throw new CraikError('unavailable', 'the sandbox stopped while Craik opened its disk')
+  throw new CraikError('unavailable', 'the sandbox stopped while Craik opened its disk', {
+    hint: 'try again',
+  })
 }
 
 function requirePossible({ isolation, limits }: SandboxSpec): void {
   if (isolation !== 'process' && isolation !== 'none')
-    throw new CraikError('unavailable', `a local process does not support isolation ${isolation}`)
+    throw new CraikError('unavailable', `the process backend does not support isolation ${isolation}`, {
+      hint: 'omit --isolation, or use  --backend docker',
+    })
   if (limits.diskBytes !== undefined && limits.diskBytes < MIN_IMAGE_BYTES)
-    throw new CraikError('usage', `the disk of a sandbox must have at least ${MIN_IMAGE_BYTES} bytes`)
+    throw new CraikError('usage', `the disk of a sandbox must have at least ${MIN_IMAGE_BYTES} bytes`, {
+      hint: 'use a larger disk:  --disk 16m',
+    })
 }

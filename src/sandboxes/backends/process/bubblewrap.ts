@@ -115,7 +115,10 @@ export function buildCommandInvocation(
   const descriptorOf = (content: Buffer | string): string => String(2 + inputs.push(Buffer.from(content)))
   // The workspace of a single command can contain sockets of the host.
   const filter = seccompFilter({ unixSockets: false })
-  if (filter === undefined) throw new CraikError('unavailable', `no system call filter for ${process.arch}`)
+  if (filter === undefined)
+    throw new CraikError('unavailable', `Craik has no system call filter for ${process.arch}`, {
+      hint: 'use a machine with an x64 or arm64 processor',
+    })
   const argv = [
     bwrap,
     ...namespaceArguments('sandbox', options.disableUserns),

@@ -200,7 +200,9 @@ export class SandboxCgroup {
       attempt(() => writeExisting(path, value))
       if (isReached() || !existsSync(path)) return
       if (performance.now() > endsMs)
-        throw new CraikError('timeout', 'could not freeze or thaw the sandbox’s processes')
+        throw new CraikError('timeout', 'could not freeze or thaw the sandbox’s processes', {
+          hint: 'try again, or stop the sandbox, which keeps its disk:  craik sandbox stop ID',
+        })
       await sleep(FREEZE_PAUSE_MS)
     }
   }

@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
+import { processBackend } from './backend.ts'
 import { processCommands } from './command-backend.ts'
 import { probeBubblewrap } from './find-bubblewrap.ts'
 
@@ -48,6 +49,23 @@ describe('the search for bubblewrap', () => {
       })
     },
   )
+
+  it.each([
+    ['sandboxes', processBackend],
+    ['commands', processCommands],
+  ])('finds one for %s that the user installs later', async (_, make) => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    try {
+      const environment = { PATH: '' }
+      const { probe } = make({ craikHome: test.path('home'), environment })
+      expect(await probe()).toMatchObject({ fix: 'apt-get install bubblewrap' })
+      environment.PATH = process.env.PATH!
+      vi.advanceTimersByTime(10_000)
+      expect(await probe()).not.toMatchObject({ fix: 'apt-get install bubblewrap' })
+    } finally {
+      vi.useRealTimers()
+    }
+  })
 
   it('never runs one that a project put on the path, neither before the system’s nor alone', async () => {
     const folder = standIn(PRETENDER)

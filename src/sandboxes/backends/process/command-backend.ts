@@ -3,6 +3,7 @@
  */
 import { CraikError } from '../../../errors.ts'
 import { type RunResult, runChild } from '../../../lib/child.ts'
+import { cacheSuccess } from '../../../lib/memoize.ts'
 import type { Availability } from '../../backend.ts'
 import type { CommandBackend, CommandSandbox, CommandSpec, ExecOptions } from '../../command-backend.ts'
 import { requireResolved } from '../../workspace-path.ts'
@@ -25,11 +26,10 @@ export interface ProcessBackendOptions {
 }
 
 export function processCommands({ craikHome, environment }: ProcessBackendOptions): CommandBackend {
-  let found: Promise<FoundBubblewrap> | undefined
-  const look = () => {
-    found ??= findBubblewrap(environment)
-    return found
-  }
+  const look = cacheSuccess<FoundBubblewrap>(
+    () => findBubblewrap(environment),
+    (found) => 'bubblewrap' in found,
+  )
   return {
     kind: 'local_process',
     async probe() {
@@ -41,7 +41,9 @@ export function processCommands({ craikHome, environment }: ProcessBackendOption
     async create(spec: CommandSpec) {
       if (spec.isolation === 'none') return hostSandbox(spec.workspace)
       if (spec.isolation !== 'process') {
-        throw new CraikError('unavailable', `a local process does not support isolation ${spec.isolation}`)
+        throw new CraikError('unavailable', `commands do not support isolation ${spec.isolation}`, {
+          hint: 'use  --isolation process  or  --isolation none',
+        })
       }
       const state = await look()
       if (!('bubblewrap' in state)) {

@@ -52,7 +52,11 @@ export function folderDisks(deps: DiskDeps): SandboxDisks {
 
     async exchange(spec) {
       const found = namesOf(spec).find(({ next }) => existsSync(next))
-      if (found === undefined) throw new CraikError('internal', 'the sandbox has no new disk to switch to')
+      if (found === undefined)
+        throw new CraikError(
+          'internal',
+          `cannot replace the disk of sandbox ${spec.id}: no new disk was prepared`,
+        )
       const { disk, next, before } = found
       await removeTree(before)
       if (existsSync(disk)) await rename(disk, before)

@@ -20,6 +20,10 @@ export function openFolder(path: string): FolderHandle {
       [Symbol.dispose]: () => closeSync(descriptor),
     }
   } catch (cause) {
-    throw new CraikError('usage', 'cannot open the workspace', { cause })
+    const { code } = cause as NodeJS.ErrnoException
+    throw new CraikError('usage', `cannot open a folder of the workspace (${code})`, {
+      hint: 'check that the workspace exists and that you can read it',
+      cause,
+    })
   }
 }

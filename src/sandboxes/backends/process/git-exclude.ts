@@ -7,6 +7,8 @@ import { CraikError } from '../../../errors.ts'
 import { OPEN_UNTRUSTED, openFolder } from './folder-handle.ts'
 
 const MAX_BYTES = 1024 * 1024
+/** The file is a link, a socket, or closed to this user. */
+const UNREADABLE = new Set(['ELOOP', 'ENXIO', 'EACCES'])
 
 /**
  * Writes the exclude file to `path`. Returns false when the workspace has no such file to mount over, or when the file
@@ -31,10 +33,17 @@ export function writeExclude(taken: readonly string[], workspace: string, path: 
 }
 
 /**
- * Root can read every file. A hard link to a file that its owner keeps private would therefore appear in the sandbox.
+ * Returns `undefined` for anything but a regular file of the workspace's owner. Root can read every file. A hard link
+ * to a file that its owner keeps private would therefore appear in the sandbox.
  */
 function readOwn(path: string, uid: number): Buffer | undefined {
-  const descriptor = openSync(path, OPEN_UNTRUSTED)
+  let descriptor: number
+  try {
+    descriptor = openSync(path, OPEN_UNTRUSTED)
+  } catch (error) {
+    if (UNREADABLE.has((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
+  }
   try {
     const stats = fstatSync(descriptor)
     if (!stats.isFile() || stats.uid !== uid || stats.nlink !== 1 || stats.size > MAX_BYTES) return undefined

@@ -50,11 +50,23 @@ export async function startOnHost(
   try {
     await once(child, 'spawn')
   } catch (cause) {
-    throw new CraikError('unavailable', 'cannot start the sidecar', { cause })
+    const { code } = cause as NodeJS.ErrnoException
+    throw new CraikError(
+      'unavailable',
+      `cannot start the program that runs the sandbox’s commands (${code})`,
+      {
+        hint: 'check this machine:  craik doctor',
+        cause,
+      },
+    )
   }
   const inner = ownerOf(child.pid!)
   if (inner === undefined)
-    throw new CraikError('unavailable', `the sidecar exited immediately: ${complaint()}`)
+    throw new CraikError(
+      'unavailable',
+      `the program that runs the sandbox’s commands exited immediately: ${complaint()}`,
+      { hint: 'check this machine:  craik doctor' },
+    )
   const handle = {
     inner,
     outer: inner,

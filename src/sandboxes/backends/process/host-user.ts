@@ -8,7 +8,9 @@ export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): 
   const { hostUser } = spec
   if (ownUid !== 0) {
     if (hostUser === undefined || hostUser.uid === ownUid) return undefined
-    throw new CraikError('unavailable', `only root can run a sandbox as another user (uid ${hostUser.uid})`)
+    throw new CraikError('unavailable', `only root can run a sandbox as another user (uid ${hostUser.uid})`, {
+      hint: 'run craik as root, or create another sandbox:  craik sandbox create',
+    })
   }
   if (hostUser === undefined) throw new CraikError('internal', 'a sandbox of root needs its own host user')
   if (hostUser.uid === 0 || hostUser.gid === 0) {

@@ -12,11 +12,11 @@ import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { HostUser, ObservedUse } from '../../backend.ts'
 import { childrenOf } from './descendants.ts'
 import { INHERITED_MARKER, MARKER } from './launch-process.ts'
+import { hostPageBytes } from './page-size.ts'
 
 const END_DEADLINE_MS = 15_000
 /** The deadline for all rounds together, because a process on the host can start others faster than they end. */
 const END_ALL_DEADLINE_MS = 60_000
-const PAGE_BYTES = 4096
 /** The tick length of the times in `/proc/<pid>/stat`. It is the same on every Linux that Node supports. */
 const MS_PER_TICK = 10
 const MAX_COUNTED = 10_000
@@ -172,7 +172,7 @@ export async function observeProcesses(first: Owner): Promise<ObservedUse> {
   // utime, stime, cutime, cstime; rss.
   return {
     cpuMs: sum(14, 15, 16, 17) * MS_PER_TICK,
-    memoryBytes: sum(24) * PAGE_BYTES,
+    memoryBytes: sum(24) * hostPageBytes(),
     processes: living.length,
   }
 }
@@ -196,7 +196,9 @@ function pacer(): () => Promise<void> {
 }
 
 function notEndedError(): CraikError {
-  return new CraikError('timeout', 'the processes of a sandbox did not exit')
+  return new CraikError('timeout', 'the processes of a sandbox did not exit', {
+    hint: 'try again:  craik sandbox stop ID',
+  })
 }
 
 /** For files that the kernel writes alone. Reading them does not block, so this is synchronous. */

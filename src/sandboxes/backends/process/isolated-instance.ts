@@ -182,7 +182,14 @@ function verifyInstance(
     findIsolationFault(innerPid, hostUid) ??
     (mounted.workspace && findWorkspaceFault(innerPid, mounted.workspace)) ??
     findVolumeFault(innerPid, mounted.volumes, ['nosuid', 'nodev'])
-  if (fault !== undefined) throw new CraikError('unavailable', `the sandbox is not isolated: ${fault}`)
+  if (fault !== undefined)
+    throw new CraikError(
+      'unavailable',
+      `refused to start the sandbox, because it is not isolated: ${fault}`,
+      {
+        hint: 'check this machine:  craik doctor',
+      },
+    )
   return { inner, outer, hostUid, limits: report }
 }
 

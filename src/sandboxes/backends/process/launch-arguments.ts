@@ -80,7 +80,10 @@ export function buildInvocation(options: LaunchPlan): Invocation {
   const descriptorOf = (content: Buffer | string) =>
     String(FIRST_INPUT - 1 + inputs.push(Buffer.from(content)))
   const filter = seccompFilter({ unixSockets: true })
-  if (filter === undefined) throw new CraikError('unavailable', `no system call filter for ${process.arch}`)
+  if (filter === undefined)
+    throw new CraikError('unavailable', `Craik has no system call filter for ${process.arch}`, {
+      hint: 'use a machine with an x64 or arm64 processor',
+    })
   const argv = [
     programs.bwrap,
     ...namespaceArguments('sandbox', programs.disableUserns),

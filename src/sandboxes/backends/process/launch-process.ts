@@ -124,7 +124,9 @@ function collect(stream: Socket): () => string {
 
 async function notStartedError(outcome: 'ended' | 'late', complaint: () => string): Promise<CraikError> {
   if (outcome === 'late') {
-    return new CraikError('timeout', `the sandbox did not start within ${START_DEADLINE_MS / 1000} seconds`)
+    return new CraikError('timeout', `the sandbox did not start within ${START_DEADLINE_MS / 1000} seconds`, {
+      hint: 'check this machine:  craik doctor   then try again',
+    })
   }
   // Its output can arrive after its exit.
   await sleep(20)

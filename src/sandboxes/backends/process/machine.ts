@@ -1,8 +1,9 @@
-/** Probes the features that this host offers to sandboxes, each once and on first use. */
+/** Probes the features that this host offers to sandboxes, on first use. */
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
+import { cacheSuccess } from '../../../lib/memoize.ts'
 import { readPrivateFile } from '../../../lib/private-files.ts'
 import { ensureCacheOfHome } from '../../../lib/user-cache.ts'
 import { prepareRuntime, pruneRuntimes, type Runtime } from '../../runtime.ts'
@@ -20,20 +21,23 @@ const noteSchema = z.strictObject({ digest: z.string() })
 export class HostFeatures {
   readonly #craikHome: string
   readonly #environment: NodeJS.ProcessEnv
-  #found: Promise<FoundBubblewrap> | undefined
+  /** A user can install bubblewrap while the supervisor runs. */
+  readonly probe = cacheSuccess<FoundBubblewrap>(
+    () => findBubblewrapForSandboxes(this.#environment),
+    (found) => 'bubblewrap' in found,
+  )
+  /** The kind of a sandbox's disk must not change, so only an error is not cached. */
+  readonly #canMountImages = cacheSuccess(
+    () => canMountImages(this.#craikHome),
+    () => true,
+  )
   #cgroups: Cgroups | undefined
-  #images: Promise<boolean> | undefined
   #runtime: Promise<Runtime> | undefined
   #programs: HostPrograms | undefined
 
   constructor(craikHome: string, environment: NodeJS.ProcessEnv) {
     this.#craikHome = craikHome
     this.#environment = environment
-  }
-
-  probe(): Promise<FoundBubblewrap> {
-    this.#found ??= findBubblewrapForSandboxes(this.#environment)
-    return this.#found
   }
 
   async bubblewrap(): Promise<Bubblewrap> {
@@ -56,10 +60,9 @@ export class HostFeatures {
 
   async readLimitSupport(wantsDisk: boolean): Promise<LimitSupport> {
     const { memory, pids, cpu } = this.cgroups.parents
-    if (wantsDisk) this.#images ??= canMountImages(this.#craikHome)
     return {
       cgroups: { memory: memory !== undefined, processes: pids !== undefined, cpu: cpu !== undefined },
-      diskImage: wantsDisk && (await this.#images) === true,
+      diskImage: wantsDisk && (await this.#canMountImages()),
     }
   }
 

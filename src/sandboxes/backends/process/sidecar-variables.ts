@@ -11,6 +11,6 @@ export function refuseSidecarVariables(environment: Readonly<Record<string, stri
   const name = Object.keys(environment).find((one) => STEERING.test(one))
   if (name === undefined) return
   throw new CraikError('usage', `the environment of a sandbox cannot set ${name}`, {
-    hint: `set it for one command:  craik sandbox exec --env ${name}=… ID -- COMMAND`,
+    hint: `set the variable for one command:  craik sandbox exec --env ${name}=… ID -- COMMAND`,
   })
 }

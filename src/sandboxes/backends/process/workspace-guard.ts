@@ -65,7 +65,9 @@ export function guardWorkspace(
 ): ProtectedName[] {
   using root = openFolder(workspace)
   if (folderIdentity(fstatSync(root.descriptor, { bigint: true })) !== identity)
-    throw new CraikError('conflict', 'the workspace was replaced while Craik checked it')
+    throw new CraikError('conflict', `the workspace ${workspace} was replaced while Craik checked it`, {
+      hint: 'stop the program that replaces the folder, then try again',
+    })
   const known = new Set([...createdByOthers(sandboxFolder, workspace), ...readCreatedNames(sandboxFolder)])
   const repository = findRepository(root, known)
   const wanted = [
@@ -156,7 +158,7 @@ function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, fo
   }
   if (kind === 'folder' ? !found.isDirectory() : !found.isFile()) {
     throw new CraikError('usage', `${path} in the workspace is not a ${kind}`, {
-      hint: `move it out of the way, or ${COPY_INSTEAD}`,
+      hint: `move ${path} out of the way, or ${COPY_INSTEAD}`,
     })
   }
   if (kind === 'file' && found.nlink > 1n) throw hardLinkError(path)
@@ -193,7 +195,7 @@ function hardLinkError(path: string): CraikError {
     'usage',
     `${path} in the workspace has another hard link, through which it could be changed`,
     {
-      hint: `replace it with a copy of it, or ${COPY_INSTEAD}`,
+      hint: `replace the file with a copy of itself, or ${COPY_INSTEAD}`,
     },
   )
 }
@@ -225,7 +227,7 @@ function createProtectedName(
 
 function replacedError(path: string): CraikError {
   return new CraikError('usage', `${path} in the workspace was replaced while the sandbox started`, {
-    hint: `find the program that changes it, or ${COPY_INSTEAD}`,
+    hint: `stop the program that changes ${path}, or ${COPY_INSTEAD}`,
   })
 }
 

@@ -143,7 +143,7 @@ async function deadline(ms: number, message: string): Promise<never> {
 
 function notAllowed(host: string, problem: string): CraikError {
   return new CraikError('export_failed', `the host ${host} has an address that is ${problem}`, {
-    hint: 'nothing was sent; for a store in your own network, add --allow-private-address',
+    hint: 'add --allow-private-address if the store is in your own network (nothing was sent)',
     details: { reason: 'private_address' },
   })
 }

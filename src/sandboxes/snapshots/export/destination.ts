@@ -54,7 +54,7 @@ function parseS3(request: ExportRequest): ExportDestination {
       'usage',
       'an s3:// destination needs the names of two secrets: access key id and secret key',
       {
-        hint: 'craik secret set S3_ACCESS_KEY_ID   craik secret set S3_SECRET_ACCESS_KEY   then --access-key-ref and --secret-key-ref',
+        hint: 'store both, each with  craik secret set NAME  then add:  --access-key-ref NAME --secret-key-ref NAME',
       },
     )
   const keys = { accessKeyRef, secretKeyRef, sessionTokenRef }
@@ -120,6 +120,6 @@ function requirePlain(text: string, what: string): void {
 /** Does not repeat the destination, because its query may be a credential. */
 function invalidDestinationError(why: string): CraikError {
   return new CraikError('usage', `invalid destination: ${why}`, {
-    hint: 'craik snapshot export ID https://HOST/PATH   or s3://BUCKET/KEY   or a file',
+    hint: 'use https://HOST/PATH, s3://BUCKET/KEY or a file:  craik snapshot export ID FILE',
   })
 }

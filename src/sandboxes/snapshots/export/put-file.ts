@@ -33,7 +33,7 @@ export async function putFile(
       'too_large',
       `cannot send a snapshot of more than ${MAX_PUT_BYTES / 1024 ** 3} GB in one request`,
       {
-        hint: 'export it to a file, and upload that with the store’s own tool:  craik snapshot export ID FILE',
+        hint: 'export the snapshot to a file, and upload the file with the store’s own tool:  craik snapshot export ID FILE',
       },
     )
   const { host, port, path } = destination
@@ -46,7 +46,11 @@ export async function putFile(
   const agent = await createAuthorizedAgent(destination, options)
   const stalled = new AbortController()
   const body = watchForStall(content.open(), () =>
-    stalled.abort(new CraikError('timeout', `${host} stopped reading the upload`)),
+    stalled.abort(
+      new CraikError('timeout', `${host} stopped reading the upload`, {
+        hint: 'try again later; the part that arrived there is incomplete',
+      }),
+    ),
   )
   const until = AbortSignal.any([options.until, stalled.signal])
   try {
@@ -77,7 +81,7 @@ export async function putFile(
     if (until.aborted) throw until.reason
     if (error instanceof CraikError) throw error
     throw new CraikError('export_failed', `cannot send the snapshot to ${host} (${codeOf(error)})`, {
-      hint: 'check the destination, then try again; what arrived there is incomplete',
+      hint: 'check the destination, then try again; the part that arrived there is incomplete',
       cause: error,
     })
   } finally {

@@ -93,7 +93,7 @@ function translateError(error: unknown, doing: string, address: string): CraikEr
 }
 
 function permissionHint(): string {
-  return 'join its group, which is equivalent to root:  sudo usermod -aG docker "$USER"  (then log in again and run:  craik supervisor stop)'
+  return 'join the group docker, which is equivalent to root:  sudo usermod -aG docker "$USER"  (then log in again and run:  craik supervisor stop)'
 }
 
 /** Returns the engine's own message on one line, without the client's numbers. */

@@ -94,8 +94,8 @@ function noneFound(faults: readonly CraikError[]): CraikError {
   if (telling !== undefined) return telling
   const isStopped = faults.some((fault) => codeOf(fault) === 'ECONNREFUSED')
   const hint = isStopped
-    ? 'start it:  sudo systemctl start docker'
-    : 'install one:  sudo apt-get install docker.io'
+    ? 'start Docker:  sudo systemctl start docker'
+    : 'install Docker:  sudo apt-get install docker.io'
   return new CraikError('unavailable', 'no container engine is running on this machine', {
     hint,
     details: { engine: 'silent', none: !isStopped },
@@ -116,7 +116,7 @@ async function engineAt(address: EngineAddress): Promise<Engine> {
   )
   if (info.OSType !== 'linux')
     throw new CraikError('unavailable', `the engine at ${address.text} runs ${info.OSType} containers`, {
-      hint: 'switch it to Linux containers',
+      hint: 'switch the engine to Linux containers',
     })
   return describe(address, docker, ask, info, version)
 }

@@ -46,7 +46,7 @@ async function* linesOf(answer: Readable): AsyncGenerator<string> {
     rest = parts.pop()!
     for (const part of parts) if (part.trim() !== '') yield part
     if (rest.length > MAX_LINE_CHARS)
-      throw new CraikError('unavailable', 'the engine sent a line that is too long')
+      throw new CraikError('unavailable', 'the response of the engine contains a line that is too long')
   }
   if (rest.trim() !== '') yield rest
 }

@@ -139,6 +139,7 @@ async function pull(engine: Engine, name: string, until: AbortSignal, request: B
   } catch (error) {
     if (!quiet.signal.aborted) throw error
     throw new CraikError('unavailable', `cannot pull ${name}: the registry does not respond`, {
+      hint: 'check the network, then try again:  craik image build',
       details: { engine: 'refused' },
     })
   } finally {
@@ -163,7 +164,7 @@ function neither(fault: CraikError): CraikError {
   return new CraikError('unavailable', `no base image: ${fault.message}`, {
     hint:
       process.platform === 'linux'
-        ? 'build it without a registry:  sudo apt-get install mmdebstrap && craik image build'
+        ? 'build the image without a registry:  sudo apt-get install mmdebstrap && craik image build'
         : 'give the engine access to a registry, then run:  craik image build',
     cause: fault,
   })

@@ -74,7 +74,7 @@ export async function findBuiltImage(
   const names = agentsOf(request.harnesses ?? []).map(harnessName)
   const added = names.length === 0 ? '' : ` --harness ${names.join(',')}`
   throw new CraikError('not_found', 'the container image for this craik is not built yet', {
-    hint: `build it, which takes about a minute:  craik image build${added}`,
+    hint: `build the image, which takes about a minute:  craik image build${added}`,
     details: { missing: 'image' },
   })
 }
