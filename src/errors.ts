@@ -25,13 +25,13 @@ export const ERRORS = {
     exit: 4,
     meaning:
       'The record already exists, or a receipt id was reused: nothing was changed. Or another client took over the input of a job.',
-    hint: 'choose another name, or remove the existing record first',
+    hint: 'show the current state with the `show` or `list` command, then try again',
   },
   held_back: {
     status: 409,
     exit: 90,
     meaning:
-      'Every file to copy out of the sandbox is one that programs of this machine run or trust. Nothing was written.',
+      'Every file to copy out of the sandbox is one that git, a shell, an editor or an agent on this machine would run or trust. Nothing was written.',
     hint: 'review the files first; then copy them with --include-unsafe',
   },
   too_large: {
@@ -69,7 +69,7 @@ export const ERRORS = {
     status: 503,
     exit: 69,
     meaning: 'Something that this command needs is missing on this machine.',
-    hint: 'install what the message names, then try again',
+    hint: 'check this machine:  craik doctor',
   },
   internal: {
     status: 500,
@@ -105,7 +105,7 @@ export const ERRORS = {
   store_busy: {
     status: 503,
     exit: 75,
-    meaning: 'Another process locked the store for longer than this command waits.',
+    meaning: 'Another process locked the database for longer than this command waits.',
     hint: 'try again; if it persists, look for a stuck craik process',
   },
   login_required: {

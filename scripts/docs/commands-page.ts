@@ -5,6 +5,7 @@
 import type { Argument, Command, Option } from 'commander'
 import type { CliContext } from '../../src/cli/context.ts'
 import { NOUNS, type Noun } from '../../src/cli/nouns.ts'
+import { JSON_HELP } from '../../src/cli/output.ts'
 import { anchorOf, escapeText, sentence, table, wrap } from './markdown.ts'
 
 const INTRO = `# Commands
@@ -115,7 +116,7 @@ function shape(argument: Argument): string {
 
 function optionRow(option: Option): readonly string[] {
   const hasJson = option.long === '--format' && option.argChoices?.includes('json')
-  const text = option.description.replace('; --json is --format json', '')
+  const text = option.description.replace(`; ${JSON_HELP}`, '')
   const standard = option.negate ? undefined : option.defaultValue
   return [
     `\`${option.flags}\`${hasJson ? ', `--json`' : ''}`,

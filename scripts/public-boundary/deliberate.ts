@@ -57,10 +57,6 @@ export const DELIBERATE: Readonly<Record<string, Deliberate>> = {
     rules: ['credential'],
     reason: 'an invented key, which the page passes in the environment as a reader would',
   },
-  'docs/reference/commands.md': {
-    rules: ['credential'],
-    reason: 'help that names a secret in a sentence after a colon; the page is generated from the help',
-  },
   'docs/reference/configuration.md': {
     rules: ['environment-map'],
     reason: 'an example profile with invented settings',

@@ -1,5 +1,6 @@
 /** A real login, for a sandbox that runs with `--credentials forward`: the file that its program reads. */
 import { CraikError } from '../errors.ts'
+import { logInAgain } from './log-in-again.ts'
 import type { Found } from './probe-result.ts'
 import { hostsFile } from './sentinel-files.ts'
 
@@ -27,16 +28,18 @@ export async function readForwardedLogin(found: Found, until: AbortSignal): Prom
   const { account, login } = found
   const place = PLACES.find(([id]) => id.test(account.id))
   if (place === undefined)
-    throw new CraikError('unavailable', `${account.id} is not a file that Craik can copy into a sandbox`, {
-      hint: 'use the broker, which needs no file:  --credentials broker',
-    })
+    throw new CraikError(
+      'unavailable',
+      `cannot forward the login ${account.id}: it is not in a file that Craik can copy into a sandbox`,
+      { hint: 'give the sandbox a placeholder credential instead:  --credentials broker' },
+    )
   const [, usual, tmpfsName] = place
   const path = account.source.endsWith('gemini/credentials.json') ? EARLIER_GEMINI : usual
   if (account.family === 'github' && login.kind === 'key')
     return { path, tmpfsName, content: Buffer.from(hostsFile(account, await login.read(until))) }
   const snapshot = await login.vault?.read(until)
   if (snapshot !== undefined) return { path, tmpfsName, content: Buffer.from(snapshot.text) }
-  throw new CraikError('unavailable', `${account.source} no longer contains a login`, {
-    hint: 'list the logins:  craik accounts',
+  throw new CraikError('unavailable', `${account.source} no longer contains the login ${account.id}`, {
+    hint: logInAgain(account.id),
   })
 }

@@ -27,5 +27,8 @@ export function logInAgain(accountId: string): string {
   const [kind, name] = accountId.split('/')
   if (kind === 'secret') return `set it again:  craik secret set ${name}`
   if (kind === 'env') return `set the variable ${name} to a valid key, then run:  craik sandbox logins ID`
-  return `log in again:  ${loginCommandOf(accountId) ?? 'use its own program'}`
+  const command = loginCommandOf(accountId)
+  return command === undefined
+    ? `log in again with the program that stored the login ${accountId}`
+    : `log in again:  ${command}`
 }

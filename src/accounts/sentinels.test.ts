@@ -94,7 +94,7 @@ it('the key of the sentinels is created once, is private, and is refused when da
     const path = join(home.secrets, 'sentinels.key')
     expect(statSync(path).mode & 0o777).toBe(0o600)
     writeFileSync(path, 'short')
-    expect(() => openSentinels(home)).toThrow('not 32 bytes')
+    expect(() => openSentinels(home)).toThrow('is damaged')
   } finally {
     rmSync(folder, { recursive: true })
   }

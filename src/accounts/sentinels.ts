@@ -8,6 +8,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { createPrivateFile, ensurePrivateFolder, readPrivateFile } from '../lib/private-files.ts'
+import { quoteArgument } from '../lib/shlex.ts'
 import type { Home } from '../store/home.ts'
 import type { Account } from './account.ts'
 
@@ -38,9 +39,13 @@ export function openSentinels(home: Home): Sentinels {
   if (!existsSync(path)) createPrivateFile(path, randomBytes(KEY_BYTES), LABEL)
   const key = readPrivateFile(path, KEY_BYTES, LABEL)
   if (key.length === KEY_BYTES) return sentinelsFrom(key)
-  throw new CraikError('key_unreadable', `the ${LABEL} is not ${KEY_BYTES} bytes long`, {
-    hint: 'move it away: Craik creates a new one, and sandboxes get new placeholder credentials',
-  })
+  throw new CraikError(
+    'key_unreadable',
+    `${LABEL} is damaged: it has ${key.length} bytes instead of ${KEY_BYTES}`,
+    {
+      hint: `move it away:  mv ${quoteArgument(path)} ${quoteArgument(`${path}.damaged`)}   Craik then creates a new key, and new sandboxes get new placeholder credentials`,
+    },
+  )
 }
 
 export function sentinelsFrom(key: Uint8Array): Sentinels {

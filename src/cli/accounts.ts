@@ -43,7 +43,7 @@ interface Row {
 
 export const accountsCommand: NounBuilder = (context) =>
   new Command('accounts')
-    .option('--check', 'verify each login, refreshing it if it is about to expire')
+    .option('--check', 'verify each login, and refresh it if it is about to expire')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: AccountsOptions) => {
@@ -68,11 +68,15 @@ export const accountsCommand: NounBuilder = (context) =>
 
 const HELP = `
 Craik finds logins in the files of their programs (Claude Code, Codex, Gemini,
-Kimi, OpenCode, gh), then API keys in the secret store and the environment. By
-default a sandbox gets a placeholder credential for the first login of each
-family, and never the login itself. Status skipped: Craik cannot read the login.
-Status ended: its issuer no longer renews it; log in again.
-With --check it exits with 69 if a login is damaged, ended or cannot be renewed.
+Kimi, OpenCode, gh), then API keys in the secret store (craik secret) and the
+environment. By default a sandbox gets a placeholder credential for the first
+login of each family, and never the login itself.
+
+Statuses: ready, expired (Craik renews the login when it is needed), ok and
+unavailable (results of --check), skipped (Craik cannot read the login), ended
+(its issuer no longer renews it: log in again).
+
+Exit code: with --check, 69 if a login is damaged, ended or cannot be renewed.
 
 Examples:
   craik accounts

@@ -1,11 +1,12 @@
 /** `craik acp`: an agent for editors. The editor starts this command and talks to an agent in a sandbox. */
 import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
-import { HARNESS_NAMES } from '../harnesses/harness.ts'
-import { parseDuration } from '../lib/duration.ts'
 import { PERMISSION_MODES, type PermissionMode } from '../run/prompts/permissions.ts'
 import type { CliContext, NounBuilder } from './context.ts'
+import { HARNESS_HELP } from './harness/harness-names.ts'
 import type { PromptSandboxOptions } from './prompt/prompt-sandbox.ts'
+import { backendOption } from './sandbox/backend-option.ts'
+import { parseTimeout } from './timeout-option.ts'
 
 interface AcpOptions extends Omit<PromptSandboxOptions, 'workspace'> {
   readonly harness?: string
@@ -17,49 +18,53 @@ interface AcpOptions extends Omit<PromptSandboxOptions, 'workspace'> {
 }
 
 const HELP = `
-An editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim, Emacs,
-…) starts this command and talks to it on stdin and stdout. Each session is an
-agent in a sandbox with a copy of the editor's folder. To set up an editor, see
-docs/how-to/use-agents-in-your-editor.md.
+Do not type this command: put it in the settings of an editor that speaks the
+Agent Client Protocol (Zed, JetBrains, Neovim, Emacs, …). The editor starts it
+and talks to it on stdin and stdout. Each session is an agent in a sandbox with
+a copy of the editor's folder. How to set up an editor:
+docs/how-to/use-agents-in-your-editor.md
 
 Examples:
-  craik acp --harness fixture < /dev/null
+  craik acp --harness claude-code
   craik acp --harness codex --permissions ask --budget 2usd
 `
 
 export const acpCommand: NounBuilder = (context) =>
   new Command('acp')
-    .option('--harness <name>', `agent: ${HARNESS_NAMES.join(', ')} (default: the first with a login)`)
-    .option('--sandbox <id>', 'existing sandbox, by id or name (default: a new one for each session)')
-    .addOption(
-      new Option('--backend <kind>', 'backend of a new sandbox (default: process)').choices([
-        'process',
-        'docker',
-      ]),
+    .option('--harness <name>', HARNESS_HELP)
+    .option(
+      '--sandbox <id>',
+      'use this existing sandbox, by id or name (default: a new one for each session)',
     )
+    .addOption(backendOption('backend of a new sandbox'))
     .option('--in-place', 'work on the folder itself instead of a copy')
-    .option('--budget <amount>', 'budget for models in each new sandbox, such as 2usd')
+    .option(
+      '--budget <amount>',
+      'most that model calls in each new sandbox may cost, such as 2usd; no effect on a subscription',
+    )
     .option('--model <name>', 'model, by the name that the agent uses')
     .addOption(
       new Option(
         '--permissions <mode>',
-        'what tools may do: allow everything, ask in the editor, only read, deny everything',
+        'what the agent’s tools may do: everything (allow), what you confirm in the editor (ask), only read, or nothing (deny)',
       )
         .choices([...PERMISSION_MODES])
         .default('allow'),
     )
-    .option('--apply', 'apply its changes to the folder after each prompt')
-    .option('--timeout <duration>', 'stop a prompt after this time', '1h')
-    .option('--max-copy <size>', 'refuse to copy more than this', '4g')
+    .option('--apply', 'apply the agent’s changes to your folder after each prompt')
+    .option('--timeout <duration>', 'stop the agent if a prompt takes longer than this', '1h')
+    .option('--max-copy <size>', 'maximum size of the folder to copy', '4g')
     .addHelpText('after', HELP)
     .action((options: AcpOptions) => acp(context, options))
 
 async function acp(context: CliContext, options: AcpOptions): Promise<void> {
   const { sandbox, backend, inPlace, apply, budget } = options
   if (sandbox !== undefined && (backend !== undefined || inPlace !== undefined || budget !== undefined))
-    throw new CraikError('usage', '--backend, --in-place and --budget are for new sandboxes', {
-      hint: 'omit them: the sandbox has its own',
-    })
+    throw new CraikError(
+      'usage',
+      '--sandbox cannot be combined with --backend, --in-place or --budget, which are for a new sandbox',
+      { hint: 'omit those options, or omit --sandbox to create a sandbox' },
+    )
   if (apply && (inPlace || sandbox !== undefined))
     throw new CraikError('usage', '--apply needs a new copy: omit --in-place and --sandbox, or --apply', {
       hint: 'in the settings of the editor, write:  craik acp --apply',
@@ -68,7 +73,7 @@ async function acp(context: CliContext, options: AcpOptions): Promise<void> {
     throw new CraikError('usage', 'craik acp expects an editor on stdin, but stdin is a terminal', {
       hint: 'add this command to the settings of the editor (docs/how-to/use-agents-in-your-editor.md), or prompt here:  craik prompt "…"',
     })
-  const timeoutMs = parseDuration(options.timeout, '--timeout')
+  const timeoutMs = parseTimeout(options.timeout)
   const [{ serveEditor }, { harnessNamed }, { firstWithLogin, readHarnessLogins }, { parseBudget }] =
     await Promise.all([
       import('./acp/serve.ts'),

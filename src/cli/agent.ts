@@ -5,6 +5,7 @@ import { changeCommand, renameCommand } from './agent/change-session.ts'
 import { launchAgentCommand } from './agent/launch.ts'
 import { sessionListCommand, sessionShowCommand } from './agent/list.ts'
 import { promptAgentCommand } from './agent/prompt.ts'
+import { OWN_AGENT_HELP } from './agent/run-options.ts'
 import type { NounBuilder } from './context.ts'
 
 export const agentCommand: NounBuilder = (context) =>
@@ -18,3 +19,4 @@ export const agentCommand: NounBuilder = (context) =>
     .addCommand(changeCommand(context, 'restart'))
     .addCommand(changeCommand(context, 'recover'))
     .addCommand(auditCommand(context))
+    .addHelpText('after', OWN_AGENT_HELP.trimEnd())

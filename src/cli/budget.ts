@@ -27,7 +27,7 @@ interface SetOptions {
   readonly total?: boolean
   readonly limit?: string
   readonly tokens?: number
-  readonly formatPeriod: string
+  readonly per: string
   readonly allowUnpriced?: boolean
   readonly id?: string
   readonly format?: string
@@ -37,21 +37,24 @@ function setCommand(context: CliContext): Command {
   return new Command('set')
     .description('set a budget; setting it again replaces its limits and keeps the spending')
     .option('--provider <id>', 'for calls to this provider')
-    .option('--session <id>', 'for this session')
-    .option('--sandbox <id>', 'for this sandbox, by id or name')
-    .option('--operator <subject>', 'for this operator')
+    .option('--session <id>', 'for calls of this session')
+    .option('--sandbox <id>', 'for calls from this sandbox, by id or name')
+    .option('--operator <subject>', 'for calls in the name of this user, as craik whoami shows it')
     .option('--total', 'for all calls')
     .option('--limit <amount>', 'limit in dollars, such as 2usd or 0.50usd')
     .addOption(
       new Option('--tokens <n>', 'limit in tokens, input and output together').argParser(wholeNumber),
     )
     .addOption(
-      new Option('--per <period>', 'period in UTC; weeks start on Monday, life never resets')
+      new Option(
+        '--per <period>',
+        'when spending starts again at 0, in UTC; weeks start on Monday; life: never',
+      )
         .choices(['day', 'week', 'month', 'life'])
         .default('life'),
     )
-    .option('--allow-unpriced', 'allow calls whose price is unknown')
-    .option('--id <id>', 'id of the budget, if one scope has several')
+    .option('--allow-unpriced', 'with --limit, allow calls to models whose price is unknown')
+    .option('--id <id>', 'id of the budget; only for a second budget with the same scope')
     .addOption(formatOption())
     .addHelpText('after', SET_EXAMPLES)
     .action(async (options: SetOptions) => {
@@ -75,8 +78,17 @@ function setCommand(context: CliContext): Command {
 }
 
 const SET_EXAMPLES = `
-A call must fit every budget that applies to it. If its output cap does not fit,
-Craik lowers the cap.
+Name one scope (--provider, --session, --sandbox, --operator or --total) and a
+limit (--limit, --tokens or both).
+
+Before a call, Craik reserves its highest possible cost in every budget that
+applies. If that does not fit, Craik lowers the call's output limit. If even the
+input with a short answer does not fit, Craik refuses the call.
+
+Calls of a subscription (Claude Code, Codex, Kimi Code) have no price: --limit
+neither counts nor blocks them. Limit them with --tokens. That blocks all calls
+with a ChatGPT login, which cannot have an output limit: limit their number with
+craik quota set.
 
 Examples:
   craik budget set --provider provider_openai --limit 2usd --per day
@@ -94,7 +106,7 @@ async function termsOf(context: CliContext, options: SetOptions) {
   return {
     ...scope,
     ...(id !== undefined && { id }),
-    period: options.formatPeriod,
+    period: options.per,
     limit_nano_usd: options.limit === undefined ? null : parseUsd(options.limit, '--limit'),
     limit_tokens: options.tokens ?? null,
     allow_unpriced: options.allowUnpriced === true,
@@ -161,7 +173,7 @@ export async function providerRef(
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show limit, spent, held and left of each budget in its current period')
+    .description('show each budget in its current period: limit, spent, held (reserved) and left')
     .argument('[id]', 'only this budget')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget show\n')
@@ -261,7 +273,7 @@ function per(period: string): string {
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
     .description('remove a budget; past spending stays recorded and counts again if you recreate it')
-    .argument('<id>')
+    .argument('<id>', 'id of the budget, as in craik budget show')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget remove budget_provider_openai\n')
     .action(async (id: string, options: { readonly format?: string }) => {

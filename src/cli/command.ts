@@ -18,12 +18,15 @@ export const commandCommand: NounBuilder = (context) =>
 
 function registerCommand(context: CliContext): Command {
   return new Command('register')
-    .description('register a command line under a reference; it runs without a shell')
-    .argument('<ref>', 'reference: letters, digits and . _ : / @ -')
-    .argument('[argv...]', 'the program and its arguments, after --')
+    .description('register a command line under a name')
+    .argument('<ref>', 'name: letters, digits and . _ : / @ -')
+    .argument('[program...]', 'the program and its arguments, after --')
     .usage('[options] <ref> -- <program> [arguments...]')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik command register openai-key -- pass show openai\n')
+    .addHelpText(
+      'after',
+      '\nThe command line runs without a shell. To use pipes or variables, put them in a\nscript.\n\nExample:\n  craik command register openai-key -- pass show openai\n',
+    )
     .action(async (ref: string, argv: readonly string[], options: FormatOptions) => {
       await addNamedCommand(await context.store(), await context.operator(), ref, argv)
       printRecord(
@@ -59,7 +62,7 @@ function listCommand(context: CliContext): Command {
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
     .description('remove a registered command')
-    .argument('<ref>')
+    .argument('<ref>', 'name of the command')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik command remove openai-key\n')
     .action(async (ref: string, options: FormatOptions) => {

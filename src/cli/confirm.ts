@@ -25,7 +25,7 @@ export async function requireAgreed(
     })
   if (await isAgreed(context, `  ${requested} [y/N] `)) return
   context.stderr.write('  nothing was changed')
-  throw new CraikError('interrupted', 'not confirmed')
+  throw new CraikError('interrupted', 'not confirmed; nothing was changed (--yes confirms)')
 }
 
 /** Ctrl-D, Ctrl-C and every other end of the input mean no. */
@@ -33,7 +33,11 @@ export async function isAgreed(context: CliContext, requested: string): Promise<
   const question = createInterface({ input: context.stdin, output: context.stderr })
   const closed = new Promise<undefined>((done) => question.once('close', () => done(undefined)))
   try {
-    const answer = await Promise.race([question.question(requested, { signal: context.signal }), closed])
+    const typed = question.question(requested, { signal: context.signal }).catch((error) => {
+      context.signal.throwIfAborted()
+      throw error
+    })
+    const answer = await Promise.race([typed, closed])
     // The cursor is still on the line of the question.
     if (answer === undefined) context.stderr.write('\n')
     return answer !== undefined && /^y(es)?$/i.test(answer.trim())

@@ -36,7 +36,7 @@ export function deletingCommand(noun: string, description: string): Command {
   return new Command('delete')
     .description(description)
     .argument('[ids...]', 'ids or names')
-    .option('--all', `delete every ${noun} of this home, after a confirmation`)
+    .option('--all', `delete every ${noun} of this Craik home, after a confirmation`)
     .option('--yes', 'do not ask for confirmation')
     .addOption(formatOption())
 }
@@ -56,9 +56,13 @@ export async function deleteSelected(
 
 /** Commands call this first, so that invalid arguments cause no question and no request. */
 export function requireChoice(noun: string, ids: readonly string[], options: DeleteOptions): void {
-  if (options.all === true ? ids.length > 0 : ids.length === 0)
-    throw new CraikError('usage', 'specify ids or names, or --all', {
-      hint: `list them:  craik ${noun} list`,
+  if (options.all === true && ids.length > 0)
+    throw new CraikError('usage', '--all cannot be combined with ids or names', {
+      hint: `omit --all or the ids; list what exists:  craik ${noun} list`,
+    })
+  if (options.all !== true && ids.length === 0)
+    throw new CraikError('usage', `no ${noun} to delete: specify ids or names, or --all`, {
+      hint: `list what exists:  craik ${noun} list`,
     })
 }
 
@@ -114,5 +118,5 @@ async function confirm(
   const names = more > 0 ? `${named.join(', ')} and ${more} more` : named.join(', ')
   if (await isAgreed(context, `  delete ${names}${loss}? [y/N] `)) return
   printNote(context, '  nothing was deleted')
-  throw new CraikError('interrupted', 'not confirmed')
+  throw new CraikError('interrupted', 'not confirmed; nothing was deleted (--yes confirms)')
 }

@@ -20,9 +20,7 @@ export const demoCommand: NounBuilder = (context) =>
 
 function persistentAgentCommand(context: CliContext): Command {
   return new Command('persistent-agent')
-    .description(
-      'run a session per provider: decisions, a sandboxed command, a handoff, receipts; no network',
-    )
+    .description('run one simulated session of Craik’s own agent for each provider, without a network')
     .option('--repo-path <folder>', 'git repository for the demo; the demo only reads it', '.')
     .option('--project-name <name>', 'project name (default: the name of the folder)')
     .option(
@@ -129,13 +127,15 @@ function nextCommands(one: DemoResult['executions'][number], cleaned: boolean): 
 }
 
 const HELP = `
-The answers are fixtures; there is no other mode. Policy, grants, budgets, the
-sandbox and the receipts are real. The demo acts as
-operator:persistent-agent-demo and does not change your login. With
---keep-artifacts, the records belong to that operator, and only that operator
-can see them. Receipts always stay in the log.
+Shows decisions, a command in a sandbox, a report and receipts. The answers of
+the models are canned, and the demo calls no provider. Policy, grants, budgets,
+the sandbox and the receipts are real.
+
+The demo acts as operator:persistent-agent-demo and does not change your login.
+With --keep-artifacts, the records belong to that operator: to see them, run
+craik login --as persistent-agent-demo. Receipts always stay in the log.
 
 Examples:
   craik demo persistent-agent --repo-path .
-  craik demo persistent-agent --repo-path . --provider-id openai --keep-artifacts
+  craik demo persistent-agent --provider-id openai --keep-artifacts
 `

@@ -72,8 +72,9 @@ async function runChecks(context: CliContext): Promise<PrintedRow[]> {
 }
 
 const HELP = `
-ok: works. warn: works with restrictions. none: missing or unusable. The last
-column is the command that fixes it.
+ok: works. warn: works with restrictions. off: missing or unusable (none in
+JSON). The last column is the command that fixes it.
+
 Exit code: 1 if Craik itself cannot run here (node, disk, store), otherwise 0.
 
 Example:

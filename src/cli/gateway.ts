@@ -25,9 +25,8 @@ const MAX_SPAN_MS = 7 * 24 * 3600_000
 
 export const gatewayCommand: NounBuilder = (context) =>
   new Command('gateway')
-    .description('serve models and the web to programs outside sandboxes')
     .option('--port <number>', 'port on 127.0.0.1 (default: a free one)')
-    .option('--for <time>', 'stop after this time', '8h')
+    .option('--for <duration>', 'stop after this time', '8h')
     .addOption(
       new Option('--profile <profile>', 'policy profile')
         .choices(['strict', 'automation', 'custom'])
@@ -39,7 +38,7 @@ export const gatewayCommand: NounBuilder = (context) =>
       const port = parsePort(flags.port)
       const spanMs = parseDuration(flags.for, '--for')
       if (spanMs > MAX_SPAN_MS)
-        throw new CraikError('usage', `--for ${flags.for} is too long`, { hint: 'use at most 7d' })
+        throw new CraikError('usage', `--for ${flags.for} is longer than 7d`, { hint: 'use at most 7d' })
       await serve(context, flags, port, spanMs)
     })
 
@@ -94,7 +93,7 @@ function parsePort(text: string | undefined): number {
   const port = /^[0-9]{1,5}$/.test(text) ? Number(text) : 0
   if (port >= MIN_PORT && port <= MAX_PORT) return port
   throw new CraikError('usage', `--port must be a number from ${MIN_PORT} to ${MAX_PORT}`, {
-    hint: 'omit it to use a free port',
+    hint: 'omit --port to use a free port',
   })
 }
 
@@ -145,13 +144,17 @@ function formatBanner(url: string, tokenFile: string, accounts: readonly Account
 }
 
 const HELP = `
-The gateway allows model calls while it runs. It checks each call against
-policy, budgets and quotas and writes its receipts, as for a sandbox. It adds
-the login and never shows it. All users of this machine can reach loopback, so
-each request must carry the token of this gateway: as bearer token, x-api-key,
-x-goog-api-key or ?key=. Only you can read the token file, and Craik deletes it
-at the end. The gateway is also an HTTP proxy, with the token as password, but
-only to hosts allowed for all sandboxes (craik egress allow --all-sandboxes).
+Serves model calls on 127.0.0.1 until Ctrl-C, and prints the settings for the
+programs that should use it. It checks each call against policy, budgets and
+quotas, adds your login, which the program never sees, and writes receipts.
+
+Other users of this machine can connect to the port too, so each request needs a
+token: as bearer token, x-api-key, x-goog-api-key or ?key=. Craik writes the
+token to a file that only you can read, prints the file's path, and deletes the
+file at the end.
+
+The gateway is also an HTTP proxy, with the token as password. It reaches only
+hosts that are allowed for all sandboxes (craik egress allow --all-sandboxes).
 
 Examples:
   craik gateway

@@ -38,19 +38,32 @@ interface CreateOptions {
   readonly format?: string
 }
 
+const CREATE_HELP = `
+A grant allows requests that the policy denies without one. craik policy show
+lists the capabilities that need a grant. Name where the grant applies:
+--task-id, --session-id, --run-id, --sandbox-id or --any-scope.
+
+Example:
+  craik grant create --capability shell.test --operation run \\
+    --target unit-tests --task-id fix-parser
+`
+
 function createCommand(context: CliContext): Command {
   return new Command('create')
     .description('create a grant')
     .requiredOption('--capability <name>', 'capability to grant, such as shell.test')
-    .option('--subject <subject>', 'subject of the grant, matched exactly (default: you)')
-    .requiredOption('--operation <name...>', 'operations to allow')
+    .option('--subject <subject>', 'user who may use the grant, such as operator:ada (default: you)')
+    .requiredOption('--operation <name...>', 'operations to allow, such as run')
     .option('--target <ref>', 'only on this target')
-    .option('--repo <ref>', 'repository; without it, the grant covers no request that names one')
+    .option(
+      '--repo <ref>',
+      'only in this repository; without it, no request that names a repository is allowed',
+    )
     .option(
       '--path <pattern...>',
-      'paths, * and ** match segments; without it, no request with a path is allowed',
+      'only for these paths, with * and **; without it, no request that names a path is allowed',
     )
-    .option('--exclude <pattern...>', 'paths to exclude')
+    .option('--exclude <pattern...>', 'paths that --path matches, but that are not allowed')
     .option('--task-id <id>', 'only in this task')
     .option('--session-id <id>', 'only in this session')
     .option('--run-id <id>', 'only in this run')
@@ -66,16 +79,13 @@ function createCommand(context: CliContext): Command {
     .addOption(new Option('--uses <n>', 'number of uses').argParser(parseCount).default(1))
     .option('--unlimited-uses', 'any number of uses until it expires')
     .option('--expires <duration>', 'lifetime of the grant', '8h')
-    .option('--reason <text>', 'reason, stored redacted with the grant; at most 500 characters')
+    .option('--reason <text>', 'reason, which Craik records with secrets masked; at most 500 characters')
     .addOption(formatOption())
-    .addHelpText(
-      'after',
-      '\nExample:\n  craik grant create --capability shell.test --operation run --target unit-tests --task-id fix-parser',
-    )
+    .addHelpText('after', CREATE_HELP)
     .action(async (options: CreateOptions, command: Command) => {
       if (options.unlimitedUses && command.getOptionValueSource('uses') === 'cli') {
         throw new CraikError('usage', '--uses cannot be combined with --unlimited-uses', {
-          hint: 'use one of them',
+          hint: 'omit one of the two options',
         })
       }
       const nowMs = context.clock.nowMs()
@@ -108,7 +118,7 @@ function termsOf(operator: string, options: CreateOptions): Parameters<typeof cr
       'usage',
       'a grant needs a scope: --task-id, --session-id, --run-id or --sandbox-id',
       {
-        hint: 'use --any-scope to grant it in any task, session, run or sandbox',
+        hint: 'use --any-scope to grant the capability in any task, session, run or sandbox',
       },
     )
   }
@@ -128,7 +138,7 @@ function listCommand(context: CliContext): Command {
   return new Command('list')
     .description('list grants, newest first')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik grant list --format json')
+    .addHelpText('after', '\nExample:\n  craik grant list --format json\n')
     .action(async (options: { readonly format?: string }) => {
       const nowMs = context.clock.nowMs()
       const columns = [
@@ -149,10 +159,10 @@ function listCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show one grant')
-    .argument('<id>')
+    .description('show a grant: what it allows, and how many uses are left')
+    .argument('<id>', 'id of the grant')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik grant show grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD')
+    .addHelpText('after', '\nExample:\n  craik grant show grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, options: { readonly format?: string }) => {
       const nowMs = context.clock.nowMs()
       const status = await getGrant(await context.store(), parseReference(id, 'grant'), nowMs)
@@ -163,9 +173,9 @@ function showCommand(context: CliContext): Command {
 function revokeCommand(context: CliContext): Command {
   return new Command('revoke')
     .description('revoke a grant; its earlier uses stay in the receipts')
-    .argument('<id>')
+    .argument('<id>', 'id of the grant')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik grant revoke grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD')
+    .addHelpText('after', '\nExample:\n  craik grant revoke grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, options: { readonly format?: string }) => {
       const store = await context.store()
       const { receipt } = await revokeGrant(store, parseReference(id, 'grant'), await context.operator())

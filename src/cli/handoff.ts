@@ -23,7 +23,7 @@ const COLUMNS: readonly Column<Listed<Handoff>>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list your handoffs, newest first')
+    .description('list handoffs (reports of runs), newest first')
     .addOption(
       new Option('--status <status>', 'only handoffs with this status').choices([
         'completed',
@@ -51,8 +51,8 @@ function listCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show a handoff: what the run did, according to the receipts')
-    .argument('<handoff>')
+    .description('show a handoff: what the run did, according to its receipts')
+    .argument('<handoff>', 'id of the handoff')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik handoff show handoff_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, flags: { readonly format?: string }) => {

@@ -3,14 +3,23 @@ import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { formatOption, printRecord } from './output.ts'
 
+const LOGIN_HELP = `
+Receipts name this user (the operator) from now on, until craik logout. Craik
+asks for no password: a login records who acts, and proves nothing. craik agent
+needs it; other commands otherwise act as your user on this machine.
+
+This is not the login of an agent: log in to Claude Code, Codex or GitHub with
+their own programs. To list those logins, run craik accounts.
+
+Example:
+  craik login --as ada
+`
+
 export const loginCommand: NounBuilder = (context) =>
   new Command('login')
-    .option('--as <name>', 'act as operator:<name> (default: your user name on this machine)')
+    .option('--as <name>', 'act as operator:NAME (default: your user name on this machine)')
     .addOption(formatOption())
-    .addHelpText(
-      'after',
-      `\nA login records who acts. It does not prove an identity.\n\nExample:\n  craik login --as ada\n`,
-    )
+    .addHelpText('after', LOGIN_HELP)
     .action(async (flags: { readonly as?: string; readonly format?: string }) => {
       const { logIn, operatorSubject } = await import('../run/agents/operator-login.ts')
       const subject = flags.as === undefined ? context.localUser : operatorSubject(flags.as)
@@ -33,7 +42,10 @@ export const loginCommand: NounBuilder = (context) =>
 export const logoutCommand: NounBuilder = (context) =>
   new Command('logout')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik logout\n')
+    .addHelpText(
+      'after',
+      '\nCommands then act as your user on this machine again. The logins of agents stay.\n\nExample:\n  craik logout\n',
+    )
     .action(async (flags: { readonly format?: string }) => {
       const { logOut } = await import('../run/agents/operator-login.ts')
       const { login, receipt } = await logOut(await context.store())

@@ -13,7 +13,7 @@ export interface Noun {
   readonly load: () => Promise<NounBuilder>
 }
 
-const LOGIN_SANDBOX = 'The sandbox of your login (also bin/sandbox.sh):'
+const LOGIN_SANDBOX = 'Your login sandbox (bin/sandbox.sh COMMAND does the same):'
 const AGENTS = 'Agents and runs:'
 const SANDBOXES = 'Sandboxes:'
 const CONTROL = 'Permissions and receipts:'
@@ -21,69 +21,69 @@ const MODELS = 'Logins, models and budgets:'
 const CRAIK = 'Craik itself:'
 
 const WORK = 'Work with agents:'
-const CHECK = 'Limit and verify what they do:'
+const CHECK = 'Limit and verify what agents do:'
 const SET_UP = 'Set up this machine:'
 
 export const NOUNS: readonly Noun[] = [
   {
     name: 'up',
-    summary: 'start the sandbox of your login, with your agents and logins',
+    summary: 'start your sandbox, with your agents and their logins',
     group: LOGIN_SANDBOX,
     startGroup: WORK,
     load: async () => (await import('./login-sandbox/up.ts')).upCommand,
   },
   {
     name: 'down',
-    summary: 'save the sandbox’s conversations and changes, and stop it',
+    summary: 'save your conversations to ~/inbox, and stop your sandbox',
     group: LOGIN_SANDBOX,
     startGroup: WORK,
     load: async () => (await import('./login-sandbox/down.ts')).downCommand,
   },
   {
     name: 'enter',
-    summary: 'open another terminal in the sandbox',
+    summary: 'open another terminal in your sandbox',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/enter.ts')).enterCommand,
   },
   {
     name: 'exec',
-    summary: 'run a command in the sandbox',
+    summary: 'run a command in your sandbox',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/exec.ts')).execLoginSandboxCommand,
   },
   {
     name: 'run-headless',
-    summary: 'run a command in the sandbox; save its output in your inbox',
+    summary: 'run a command in your sandbox; save its output in ~/inbox',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/run-headless.ts')).runHeadlessCommand,
   },
   {
     name: 'status',
-    summary: 'list the sandboxes of all logins',
+    summary: 'list the login sandboxes',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/status.ts')).statusCommand,
   },
   {
     name: 'list',
-    summary: 'list the sandboxes of all logins, like status',
+    summary: 'do the same as status',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/status.ts')).listLoginSandboxesCommand,
   },
   {
     name: 'inspect',
-    summary: 'show a sandbox with its volumes and profile',
+    summary: 'show your sandbox with its volumes and profile',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/status.ts')).inspectCommand,
   },
   {
     name: 'save',
-    summary: 'save its conversations and changes to your inbox',
+    summary: 'save the conversations of login sandboxes to ~/inbox',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/save.ts')).saveCommand,
   },
   {
     name: 'rebuild',
-    summary: 'recreate the sandbox; persistent data is kept',
+    summary: 'recreate your sandbox; its volumes are kept',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/rebuild.ts')).rebuildCommand,
   },
@@ -95,45 +95,45 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'test-repo',
-    summary: 'run the tests of a repository in the sandbox',
+    summary: 'run the tests of a repository in your sandbox',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/test-repo.ts')).testRepoCommand,
   },
   {
     name: 'prune',
-    summary: 'list what can be removed; --delete removes it',
+    summary: 'list stopped login sandboxes; --delete removes them',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/prune.ts')).pruneLoginSandboxCommand,
   },
   {
     name: 'nuke',
-    summary: 'remove the sandbox and all its data',
+    summary: 'remove your sandbox and its volumes',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/nuke.ts')).nukeCommand,
   },
   {
     name: 'profile-new',
-    summary: 'create a profile for login sandboxes',
+    summary: 'create a profile: settings for a login sandbox',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/profiles.ts')).profileNewCommand,
   },
   {
     name: 'profile-list',
-    summary: 'list the profiles',
+    summary: 'list the profiles of login sandboxes',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/profiles.ts')).profileListCommand,
   },
   {
     name: 'prompt',
-    summary: 'ask an agent in a sandbox to do a task, with your login',
+    summary: 'give an agent, such as Claude Code, a task in a sandbox',
     group: AGENTS,
     startGroup: WORK,
     load: async () => (await import('./prompt.ts')).promptCommand,
   },
   {
     name: 'run',
-    summary: 'run a task; list, show, apply, resume and cancel runs',
-    example: 'craik run execute "run the fixture action"',
+    summary: 'list, show, apply, resume and cancel runs of agents',
+    example: 'craik run list --prompts',
     group: AGENTS,
     startGroup: WORK,
     load: async () => (await import('./run.ts')).runNounCommand,
@@ -146,35 +146,35 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'agent',
-    summary: 'launch, prompt, inspect and recover persistent agents',
-    example: 'craik agent launch --provider-id provider_openai --fixture',
+    summary: 'launch, prompt and stop sessions of Craik’s own agent',
+    example: 'craik agent launch --provider-id provider_openai',
     group: AGENTS,
     load: async () => (await import('./agent.ts')).agentCommand,
   },
   {
     name: 'session',
-    summary: 'list, show and export agent sessions',
+    summary: 'list, show and export sessions of Craik’s own agent',
     example: 'craik session list',
     group: AGENTS,
     load: async () => (await import('./session.ts')).sessionCommand,
   },
   {
     name: 'handoff',
-    summary: 'list and show the reports of runs',
+    summary: 'list and show handoffs, the reports of runs',
     example: 'craik handoff list',
     group: AGENTS,
     load: async () => (await import('./handoff.ts')).handoffCommand,
   },
   {
     name: 'transcripts',
-    summary: 'list, show, search and save agent conversations',
+    summary: 'list, show, search and save conversations with agents',
     example: 'craik transcripts export --sandbox parser',
     group: AGENTS,
     load: async () => (await import('./transcripts.ts')).transcriptsCommand,
   },
   {
     name: 'harness',
-    summary: 'list, install, add, update and prune agent programs',
+    summary: 'list, install and prune harnesses, the programs of agents',
     example: 'craik harness list',
     group: AGENTS,
     load: async () => (await import('./harness.ts')).harnessCommand,
@@ -188,7 +188,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'sandbox',
-    summary: 'create sandboxes, run commands, copy files, delete them',
+    summary: 'create and delete sandboxes, run commands, copy files',
     example: 'craik sandbox create --name parser --workspace .',
     group: SANDBOXES,
     startGroup: WORK,
@@ -196,14 +196,14 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'snapshot',
-    summary: 'list, show, export, import and delete snapshots',
+    summary: 'list, show, export, import and delete snapshots of disks',
     example: 'craik snapshot export parser-before parser.tar',
     group: SANDBOXES,
     load: async () => (await import('./snapshot.ts')).snapshotCommand,
   },
   {
     name: 'volume',
-    summary: 'list and delete volumes',
+    summary: 'list and delete volumes, folders that outlive a sandbox',
     example: 'craik volume list',
     group: SANDBOXES,
     load: async () => (await import('./volume.ts')).volumeCommand,
@@ -217,7 +217,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'egress',
-    summary: 'allow or block hosts; list, test and watch the rules',
+    summary: 'allow or block hosts for sandboxes; list and test rules',
     example: 'craik egress allow --preset npm --sandbox parser',
     group: CONTROL,
     startGroup: CHECK,
@@ -225,7 +225,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'receipts',
-    summary: 'list, show, verify, prove and export receipts',
+    summary: 'list, show, verify and export the receipts of decisions',
     example: 'craik receipts list --since 24h',
     group: CONTROL,
     startGroup: CHECK,
@@ -233,35 +233,35 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'policy',
-    summary: 'show what a profile allows, test it, check a policy file',
+    summary: 'show or test a policy profile; check a policy file',
     example: 'craik policy show --profile automation',
     group: CONTROL,
     load: async () => (await import('./policy.ts')).policyCommand,
   },
   {
     name: 'grant',
-    summary: 'grant a capability for a limited time and number of uses',
+    summary: 'allow an action that policy denies without a grant',
     example:
-      'craik grant create --capability shell.test --operation run --target unit-tests --task-id fix-parser',
+      'craik grant create --capability shell.test --operation run \\\n    --target unit-tests --task-id fix-parser',
     group: CONTROL,
     load: async () => (await import('./grant.ts')).grantCommand,
   },
   {
     name: 'shell',
-    summary: 'run one of your own commands, with a signed receipt',
+    summary: 'run a command on this machine, with a signed receipt',
     group: CONTROL,
     load: async () => (await import('./shell.ts')).shellCommand,
   },
   {
     name: 'accounts',
-    summary: 'list the logins of this machine that sandboxes can use',
+    summary: 'list the logins (Claude, GitHub, …) that sandboxes can use',
     group: MODELS,
     startGroup: SET_UP,
     load: async () => (await import('./accounts.ts')).accountsCommand,
   },
   {
     name: 'budget',
-    summary: 'limit and show spending on models',
+    summary: 'limit and show what model calls cost',
     example: 'craik budget set --provider provider_openai --limit 2usd --per day',
     group: MODELS,
     startGroup: CHECK,
@@ -269,7 +269,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'quota',
-    summary: 'limit requests and tokens per minute, and parallel calls',
+    summary: 'limit model calls per minute and at the same time',
     example: 'craik quota set --provider provider_openai --requests-per-minute 60',
     group: MODELS,
     load: async () => (await import('./quota.ts')).quotaCommand,
@@ -283,20 +283,20 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'gateway',
-    summary: 'serve models and the web to programs outside sandboxes',
+    summary: 'let programs outside sandboxes use your logins',
     group: MODELS,
     load: async () => (await import('./gateway.ts')).gatewayCommand,
   },
   {
     name: 'secret',
-    summary: 'bind secrets to their sources, or store them encrypted',
+    summary: 'store API keys encrypted, or record where they are',
     example: 'craik secret bind OPENAI_API_KEY --env OPENAI_API_KEY',
     group: MODELS,
     load: async () => (await import('./secret.ts')).secretCommand,
   },
   {
     name: 'command',
-    summary: 'name command lines, so that agents can run them by name',
+    summary: 'register command lines that agents may run by name',
     example: 'craik command register openai-key -- pass show openai',
     group: MODELS,
     load: async () => (await import('./command.ts')).commandCommand,
@@ -310,26 +310,26 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'supervisor',
-    summary: 'show or stop the background process, print its log',
+    summary: 'show or stop Craik’s background process, print its log',
     example: 'craik supervisor status',
     group: CRAIK,
     load: async () => (await import('./supervisor.ts')).supervisorCommand,
   },
   {
     name: 'login',
-    summary: 'log in as an operator; required for craik agent',
+    summary: 'set the user that receipts name; not the login of an agent',
     group: CRAIK,
     load: async () => (await import('./login.ts')).loginCommand,
   },
   {
     name: 'logout',
-    summary: 'end the login',
+    summary: 'undo craik login',
     group: CRAIK,
     load: async () => (await import('./login.ts')).logoutCommand,
   },
   {
     name: 'whoami',
-    summary: 'show the operator of commands',
+    summary: 'show the user in whose name commands run',
     group: CRAIK,
     load: async () => (await import('./login.ts')).whoamiCommand,
   },

@@ -27,14 +27,14 @@ export interface Column<Row> {
 const SHORT = 20
 const SHORTEST = 8
 
-const FORMAT_HELP =
-  'output format; wide prints all columns; --json is --format json (default: table on a terminal, else json)'
+export const JSON_HELP = '--json: short for --format json'
+const FORMAT_HELP = `output format; wide: all columns; ${JSON_HELP} (default: table on a terminal, else json)`
 /** The help for commands whose results are mostly for programs. */
-export const JSON_FIRST_HELP = 'output format; --json is --format json (default: json)'
+export const JSON_FIRST_HELP = `output format; ${JSON_HELP} (default: json, even on a terminal)`
 
 /** Returns `--format` for a command that prints a result. Such a command accepts `--json` too: see `run-command.ts`. */
-export function formatOption(): Option {
-  return new Option('--format <format>', FORMAT_HELP).choices(['table', 'wide', 'json', 'jsonl'])
+export function formatOption(description = FORMAT_HELP): Option {
+  return new Option('--format <format>', description).choices(['table', 'wide', 'json', 'jsonl'])
 }
 
 /** `wide` is a table that has all of its columns. */

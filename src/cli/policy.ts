@@ -37,16 +37,29 @@ function profileOption(): Option {
   return new Option('--profile <name>', 'policy profile').choices(PROFILES).default('strict')
 }
 
+const SHOW_HELP = `
+A policy envelope is the policy of one session, sandbox or task: a profile, and
+the user that it is for. This command creates one and shows it.
+
+Profiles: strict (the default) allows little without a grant, and automation
+lets agents use more with a grant. trusted-local allows requests that no rule
+decides. custom has the rules of config/policies/custom.cedar in the Craik home.
+
+Examples:
+  craik policy show --profile automation
+  craik policy show --task-id fix-parser --include-receipt
+`
+
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show a policy envelope and what it allows')
+    .description('show what a policy profile allows')
     .addOption(profileOption())
     .option('--trusted-local-fail-open', 'required for trusted-local: allow requests that no rule decides')
-    .option('--task-id <id>', 'task of the envelope', 'local')
-    .option('--actor <subject>', 'subject that acts under it (default: you)')
-    .option('--include-receipt', 'store the envelope with a receipt, and show both')
+    .option('--task-id <id>', 'task that the envelope is for', 'local')
+    .option('--actor <subject>', 'user that the envelope is for, such as operator:ada (default: you)')
+    .option('--include-receipt', 'store the envelope, so that runs can use it; show its receipt')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik policy show --task-id fix-parser --include-receipt')
+    .addHelpText('after', SHOW_HELP)
     .action(async (options: ShowOptions) => {
       const text = await profileText(options.profile, context.home)
       const built = await envelopeOf(context, options, text)
@@ -126,17 +139,17 @@ interface TestOptions {
 
 function testCommand(context: CliContext): Command {
   return new Command('test')
-    .description('run the self-checks of a profile, or try one decision')
+    .description('run the self-checks of a policy profile, or try one decision')
     .addOption(profileOption())
     .option(
       '--capability <name>',
-      'capability to try instead of the self-checks; uses no grant, writes no receipt',
+      'capability to try instead of the self-checks; uses up no grant, writes no receipt',
     )
     .option('--operation <name>', 'operation to try')
     .option('--target <ref>', 'target of the operation')
     .option('--repo <ref>', 'repository of the target')
     .option('--path <path>', 'path of the target')
-    .option('--subject <subject>', 'subject (default: you)')
+    .option('--subject <subject>', 'user that would act, such as operator:ada (default: you)')
     .option('--task-id <id>', 'in this task')
     .option('--session-id <id>', 'in this session')
     .option('--run-id <id>', 'in this run')
@@ -150,7 +163,8 @@ Exit code: 0 passed or allowed, 1 a check failed, ${ERRORS.denied.exit} denied.
 
 Examples:
   craik policy test --profile automation
-  craik policy test --capability shell.test --operation run --target unit-tests`,
+  craik policy test --capability shell.test --operation run --target unit-tests
+`,
     )
     .action(async (options: TestOptions) => {
       const text = await profileText(options.profile, context.home)
@@ -195,7 +209,9 @@ async function dryRun(
 ): Promise<void> {
   const { operation, target, path, repo, grant } = options
   if (operation === undefined || target === undefined) {
-    throw new CraikError('usage', '--capability also needs --operation and --target')
+    throw new CraikError('usage', '--capability also needs --operation and --target', {
+      hint: 'add both, such as  --capability shell.test --operation run --target unit-tests',
+    })
   }
   if (!isCapability(capability)) {
     throw new CraikError('usage', `unknown capability ${JSON.stringify(capability.slice(0, 60))}`, {
@@ -236,7 +252,7 @@ function checkCommand(context: CliContext): Command {
     .description('check a Cedar policy file: syntax, rule names and schema')
     .argument('<file>', 'policy file, at most 1 MiB')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik policy check ~/.craik/config/policies/custom.cedar')
+    .addHelpText('after', '\nExample:\n  craik policy check ~/.craik/config/policies/custom.cedar\n')
     .action(async (file: string, options: { readonly format?: string }) => {
       const text = await readPolicyFile(file)
       const findings = await checkPolicyText(text)

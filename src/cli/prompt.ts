@@ -1,15 +1,16 @@
 /** `craik prompt`: gives a task to an agent in a sandbox and shows its work. */
 import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
-import { HARNESS_NAMES } from '../harnesses/harness.ts'
-import { parseDuration } from '../lib/duration.ts'
 import { parseReference } from '../lib/ids.ts'
 import { PERMISSION_MODES, type PermissionMode } from '../run/prompts/permissions.ts'
 import { readPrompt } from './agent/read-prompt.ts'
 import type { CliContext, NounBuilder } from './context.ts'
+import { HARNESS_HELP } from './harness/harness-names.ts'
 import { formatOption, resolveFormat } from './output.ts'
 import type { PromptSandboxOptions } from './prompt/prompt-sandbox.ts'
+import { backendOption } from './sandbox/backend-option.ts'
 import { connect } from './sandbox/connect-supervisor.ts'
+import { parseTimeout } from './timeout-option.ts'
 
 interface PromptOptions extends PromptSandboxOptions {
   readonly harness?: string
@@ -23,43 +24,51 @@ interface PromptOptions extends PromptSandboxOptions {
 }
 
 const HELP = `
-The agent works on a copy of the folder, in a sandbox without a network. The
-gateway forwards its model calls with the login of this machine. Craik stops the
-sandbox after 30 minutes without activity and deletes it a week after that.
-Until then --resume can continue the run.
+The agent works on a copy of your folder. Show its changes with craik run diff,
+and apply them to the folder with craik run apply.
+
+The sandbox has no network: allowed hosts (craik egress allow) go through
+Craik's proxy, and model calls through its gateway, which adds your login. Craik
+stops the sandbox after 30 minutes without activity and deletes it a week after
+that. Until then --resume can continue the run.
+
+--budget limits only calls that have a price. Calls of a subscription (Claude
+Code, Codex, Kimi Code) have none and are not blocked. Limit their tokens, or
+with a ChatGPT login the number of requests:
+  craik budget set --sandbox ID --tokens 500000
+  craik quota set --provider provider_openai --requests-per-minute 30
 
 Examples:
+  craik prompt "make the parser test pass"
   craik prompt "make the parser test pass" --harness codex --budget 2usd
-  craik prompt "RUN: ls" --harness fixture --workspace .
+  craik prompt "RUN: ls" --harness fixture     simulated agent, for a test
 `
 
 export const promptCommand: NounBuilder = (context) =>
   new Command('prompt')
     .argument('<text>', 'what to do, in quotes, or - to read it from stdin')
-    .option('--harness <name>', `agent: ${HARNESS_NAMES.join(', ')} (default: the first with a login)`)
-    .option('--sandbox <id>', 'existing sandbox, by id or name (default: a new one)')
-    .addOption(
-      new Option('--backend <kind>', 'backend of a new sandbox (default: process)').choices([
-        'process',
-        'docker',
-      ]),
-    )
+    .option('--harness <name>', HARNESS_HELP)
+    .option('--sandbox <id>', 'use this existing sandbox, by id or name (default: a new one)')
+    .addOption(backendOption('backend of a new sandbox'))
     .option('--workspace <folder>', 'folder to copy into a new sandbox (default: the current folder)')
     .option('--in-place', 'work on the folder itself instead of a copy')
-    .option('--resume <run>', 'continue an earlier prompt, in its sandbox and session')
-    .option('--budget <amount>', 'budget for models in this sandbox, such as 2usd')
+    .option('--resume <run>', 'continue this earlier run, in its sandbox and conversation')
+    .option(
+      '--budget <amount>',
+      'most that model calls in this sandbox may cost, such as 2usd; replaces the sandbox’s earlier limit',
+    )
     .option('--model <name>', 'model, by the name that the agent uses')
     .addOption(
       new Option(
         '--permissions <mode>',
-        'what tools may do: allow everything, ask you, only read, deny everything',
+        'what the agent’s tools may do: everything (allow), what you confirm (ask), only read, or nothing (deny)',
       )
         .choices([...PERMISSION_MODES])
         .default('allow'),
     )
-    .option('--apply', 'apply its changes to the folder at the end')
-    .option('--timeout <duration>', 'stop the prompt after this time', '1h')
-    .option('--max-copy <size>', 'refuse to copy more than this', '4g')
+    .option('--apply', 'apply the agent’s changes to your folder at the end')
+    .option('--timeout <duration>', 'stop the agent if it takes longer than this', '1h')
+    .option('--max-copy <size>', 'maximum size of the folder to copy', '4g')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((text: string, options: PromptOptions) => prompt(context, text, options))
@@ -69,7 +78,7 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
   if (text.trim() === '')
     throw new CraikError('usage', 'the prompt is empty', { hint: 'craik prompt "what to do"' })
   requireOneWorkspace(options)
-  const timeoutMs = parseDuration(options.timeout, '--timeout')
+  const timeoutMs = parseTimeout(options.timeout)
   const { limitSandbox, parseBudget } = await import('./prompt/prompt-budget.ts')
   const budgetNanoUsd = parseBudget(options.budget)
   const [
@@ -141,16 +150,20 @@ function requireOneWorkspace({ sandbox, resume, backend, workspace, inPlace, har
     throw new CraikError(
       'usage',
       '--resume cannot be combined with --sandbox: a run resumes in its own sandbox',
+      { hint: 'omit --sandbox' },
     )
   if (resume !== undefined && harness !== undefined)
     throw new CraikError(
       'usage',
       '--resume cannot be combined with --harness: a run resumes with its own agent',
+      { hint: 'omit --harness' },
     )
   if (isThere && (backend !== undefined || workspace !== undefined || inPlace !== undefined))
-    throw new CraikError('usage', '--backend, --workspace and --in-place are for a new sandbox', {
-      hint: 'omit them: the sandbox has its own',
-    })
+    throw new CraikError(
+      'usage',
+      `${sandbox === undefined ? '--resume' : '--sandbox'} cannot be combined with --backend, --workspace or --in-place, which are for a new sandbox`,
+      { hint: 'omit those options: the existing sandbox keeps its backend and workspace' },
+    )
 }
 
 async function findResumedRun(context: CliContext, id: string | undefined) {
@@ -159,8 +172,8 @@ async function findResumedRun(context: CliContext, id: string | undefined) {
   const deps = { store: await context.store(), home: context.home }
   const run = await getPromptRun(deps, await context.operator(), parseReference(id, '--resume'))
   if (run.agent_session === null)
-    throw new CraikError('usage', `run ${run.id} ended before the agent had a session`, {
-      hint: `start again in its sandbox:  craik prompt "…" --harness ${run.harness} --sandbox ${run.sandbox_id}`,
+    throw new CraikError('usage', `cannot resume run ${run.id}: it ended before the agent had a session`, {
+      hint: `start again in the sandbox of the run:  craik prompt "…" --harness ${run.harness} --sandbox ${run.sandbox_id}`,
     })
   return run
 }

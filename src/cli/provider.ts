@@ -33,9 +33,7 @@ function jsonUnlessChosen({ format }: FormatOptions): FormatOptions {
 }
 
 function jsonFirst(): ReturnType<typeof formatOption> {
-  const option = formatOption()
-  option.description = JSON_FIRST_HELP
-  return option
+  return formatOption(JSON_FIRST_HELP)
 }
 
 const COLUMNS: readonly Column<ProviderRecord>[] = [
@@ -49,7 +47,7 @@ const COLUMNS: readonly Column<ProviderRecord>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list providers: the built-in ones and those in config/providers')
+    .description('list providers: the built-in ones, and those in config/providers of the Craik home')
     .addOption(jsonFirst())
     .addHelpText('after', '\nExample:\n  craik provider list --format table\n')
     .action(async (options: FormatOptions) => {
@@ -60,10 +58,10 @@ function listCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show the record of a provider')
-    .argument('<id>')
+    .description('show the settings of a provider')
+    .argument('<id>', 'id of the provider, such as provider_openai')
     .addOption(jsonFirst())
-    .addHelpText('after', '\nExample:\n  craik provider show provider_openai\n')
+    .addHelpText('after', '\nExample:\n  craik provider show provider_openai --format table\n')
     .action(async (id: string, options: FormatOptions) => {
       const record = findProvider(await loadProviders(context.home), id)
       printRecord(context, jsonUnlessChosen(options), record as Json, () => describe(record))
@@ -97,15 +95,15 @@ interface SelectOptions extends FormatOptions {
 
 function selectCommand(context: CliContext): Command {
   return new Command('select')
-    .description('show what a call to a provider would use; calls nothing, reads no secret, grants nothing')
-    .argument('<id>')
+    .description('show what a call to a provider would use; calls nothing')
+    .argument('<id>', 'id of the provider, such as provider_openai')
     .option('--mode <mode>', 'mode of the call: chat, completion, embedding, tool or runner', 'chat')
-    .option('--policy-envelope-id <id>', 'policy envelope of the call')
-    .option('--receipt-id <id...>', 'receipts that led to the choice')
+    .option('--policy-envelope-id <id>', 'policy envelope of the call (its signed policy)')
+    .option('--receipt-id <id...>', 'receipts to name in the result')
     .addOption(jsonFirst())
     .addHelpText(
       'after',
-      '\nExample:\n  craik provider select provider_openai --mode runner --policy-envelope-id policy_local\n',
+      '\nExample:\n  craik provider select provider_openai --mode runner --format table\n',
     )
     .action(async (id: string, options: SelectOptions) => {
       const { selectProvider } = await import('../providers/select-provider.ts')
@@ -133,7 +131,7 @@ function selectCommand(context: CliContext): Command {
 
 function localPresetsCommand(context: CliContext): Command {
   return new Command('local-presets')
-    .description('list presets for model servers on this machine, with their addresses')
+    .description('list presets for local model servers (Ollama, …), with their addresses')
     .addOption(jsonFirst())
     .addHelpText('after', '\nExample:\n  craik provider local-presets --format table\n')
     .action(async (options: FormatOptions) => {

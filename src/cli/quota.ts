@@ -27,22 +27,22 @@ interface SetOptions {
 function setCommand(context: CliContext): Command {
   const count = (flags: string, description: string) => new Option(flags, description).argParser(wholeNumber)
   return new Command('set')
-    .description('set a quota for the calls of all processes on this machine')
+    .description('set a quota; all processes that use this Craik home share it')
     .option('--provider <id>', 'for calls to this provider')
     .option('--session <id>', 'for calls of this session')
-    .addOption(count('--requests-per-minute <n>', 'most requests in 60 seconds'))
+    .addOption(count('--requests-per-minute <n>', 'maximum requests in 60 seconds'))
     .addOption(
       count(
         '--tokens-per-minute <n>',
-        'most tokens in 60 seconds: input and output cap, corrected after each call',
+        'maximum tokens in 60 seconds; a running call counts with its input and its output limit',
       ),
     )
-    .addOption(count('--concurrent <n>', 'most calls at the same time'))
-    .option('--id <id>', 'id of the quota, if one scope has several')
+    .addOption(count('--concurrent <n>', 'maximum calls at the same time'))
+    .option('--id <id>', 'id of the quota; only for a second quota with the same scope')
     .addOption(formatOption())
     .addHelpText(
       'after',
-      '\nExample:\n  craik quota set --provider provider_openai --requests-per-minute 60 --concurrent 4\n',
+      '\nA call that does not fit is refused, and can be tried again later.\n\nExample:\n  craik quota set --provider provider_openai --requests-per-minute 60\n',
     )
     .action(async (options: SetOptions) => {
       const { setQuota } = await import('../providers/ledger/budgets-and-quotas.ts')
@@ -126,7 +126,7 @@ function used(count: number, limit: number | null): string {
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
     .description('remove a quota')
-    .argument('<id>')
+    .argument('<id>', 'id of the quota, as in craik quota show')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik quota remove quota_provider_openai\n')
     .action(async (id: string, options: { readonly format?: string }) => {

@@ -7,11 +7,13 @@ import { printable, printNote } from './output.ts'
 /** Returns the exit code. */
 export async function reportError(context: CliContext, thrown: unknown): Promise<number> {
   const error = thrown instanceof CraikError ? thrown : toInternalError(thrown)
+  const line = (text: string) => printable(redactText(text).text).replaceAll('\n', ' ')
   if (error.code === 'interrupted') {
     context.stderr.write('\n')
+    // The user knows of the interruption, and not always of its outcome.
+    if (error.message.startsWith('interrupted; ')) printNote(context, `craik: ${line(error.message)}\n`)
     return error.exitCode
   }
-  const line = (text: string) => printable(redactText(text).text).replaceAll('\n', ' ')
   printNote(context, `craik: ${withoutRepeatedNoun(line(error.message))}\n`)
   if (error.hint !== '') printNote(context, `  ${line(error.hint)}\n`)
   if (context.environment.CRAIK_DEBUG) context.stderr.write(`${redactText(stackOf(error)).text}\n`)

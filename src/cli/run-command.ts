@@ -23,7 +23,7 @@ export async function runCommand(
   const asksForHelp = argv.length === 0 || argv[0] === 'help' || argv.some((one) => HELP_FLAGS.has(one))
   const isAll = asksForHelp && argv.includes('--all') && [undefined, 'help'].includes(nounName) && !verb
   const program = new Command('craik')
-    .description('Run coding agents in sandboxes, with a signed receipt of every decision.')
+    .description(DESCRIPTION)
     .version(version(), '-V, --version')
     .helpOption('-h, --help')
     // Options after the program of `craik exec` belong to that program.
@@ -136,19 +136,22 @@ function version(): string {
   return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version
 }
 
-const EXIT_CODES = `Exit codes: 0 done, 1 failed check, 2 usage, 3 unknown id, 77 denied.
-All exit codes: docs/reference/errors.md`
+const DESCRIPTION = `Run coding agents in sandboxes. Craik allows or denies each request that enters
+or leaves a sandbox, and records every decision in a signed receipt.`
+
+const EXIT_CODES = 'Exit codes: 0 done, 1 failed check, 2 usage, 3 unknown id, 77 denied.'
 
 const START_HELP = `
-All commands: craik help --all        One command: craik help COMMAND
+All commands: craik help --all    One, with its exit codes: craik help COMMAND
 ${EXIT_CODES}`
 
 const ALL_HELP = `
 Examples:
-  craik up                                     start a sandbox with your agents
+  craik up                                     start your sandbox
   craik demo persistent-agent --repo-path .    show a complete run, offline
   craik shell 'npm test'                       run a command, with a receipt
   craik receipts list                          list decisions, newest first
   craik receipts verify                        verify the whole log
 
-${EXIT_CODES}`
+${EXIT_CODES}
+The help of a command names its own. All exit codes: docs/reference/errors.md`

@@ -10,6 +10,7 @@ import {
   addLimits,
   addRouting,
   type LimitFlags,
+  OWN_AGENT_HELP,
   promptLimits,
   type RoutingFlags,
   routingOf,
@@ -37,15 +38,12 @@ function executeCommand(context: CliContext): Command {
   return addLimits(
     addRouting(
       new Command('execute')
-        .description('run a task with a model')
+        .description('run a task with Craik’s own agent')
         .argument('<task>', 'what to do, in quotes, or - to read it from stdin'),
     ),
   )
     .addOption(formatOption())
-    .addHelpText(
-      'after',
-      '\nExample:\n  craik run execute "run the fixture action" --fixture --provider-id provider_openai\n',
-    )
+    .addHelpText('after', EXECUTE_HELP)
     .action(async (task: string, flags: LimitFlags & RoutingFlags) => {
       const prompt = await readPrompt(context, task)
       using watcher = new RunProgressView(context, flags)
@@ -62,19 +60,43 @@ function executeCommand(context: CliContext): Command {
     })
 }
 
+const EXECUTE_HELP = `${OWN_AGENT_HELP}
+Examples:
+  craik run execute "do the tests pass?" --provider-id provider_openai
+  craik run execute "run the fixture action"     simulated model, for a test
+`
+
+const LIST_HELP = `
+Lists runs of Craik's own agent (craik run execute, craik agent prompt). With
+--prompts, lists those of craik prompt.
+
+Examples:
+  craik run list --status interrupted
+  craik run list --prompts
+`
+
+const RESUME_HELP = `
+Continues a run of Craik's own agent. Type the task again, because Craik stores
+only its hash; the run does not repeat commands that succeeded. To continue a
+run of craik prompt, use craik prompt --resume.
+
+Example:
+  craik run resume run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD "do the tests pass?"
+`
+
 function resumeCommand(context: CliContext): Command {
   return addLimits(
     new Command('resume')
-      .description('run the task of an interrupted run again, without commands that succeeded')
-      .argument('<run>')
-      .argument('<task>', 'the same text, or - to read it from stdin; Craik stores only its hash')
-      .option('--workspace <folder>', 'folder where commands start (default: the session’s, or this one)'),
+      .description('continue an interrupted run; skip commands that already succeeded')
+      .argument('<run>', 'id of the run')
+      .argument('<task>', 'the same task as before, in quotes, or - to read it from stdin')
+      .option(
+        '--workspace <folder>',
+        'folder where commands start (default: that of the session, or the current folder)',
+      ),
   )
     .addOption(formatOption())
-    .addHelpText(
-      'after',
-      '\nExample:\n  craik run resume run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD "run the fixture action"\n',
-    )
+    .addHelpText('after', RESUME_HELP)
     .action(async (id: string, task: string, flags: LimitFlags & { readonly workspace?: string }) => {
       const prompt = await readPrompt(context, task)
       using watcher = new RunProgressView(context, flags)
@@ -113,9 +135,9 @@ function listCommand(context: CliContext): Command {
     .description('list your runs, newest first')
     .addOption(new Option('--status <status>', 'only runs with this status').choices(STATUSES))
     .option('--session <id>', 'only runs of this session')
-    .option('--prompts', 'list runs of `craik prompt` instead')
+    .option('--prompts', 'list runs of craik prompt instead')
     .addOption(formatOption())
-    .addHelpText('after', '\nExamples:\n  craik run list --status interrupted\n  craik run list --prompts\n')
+    .addHelpText('after', LIST_HELP)
     .action(
       async (flags: {
         readonly status?: string
@@ -140,8 +162,8 @@ function listCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show a run')
-    .argument('<run>')
+    .description('show a run: its status, why it ended, and what it used')
+    .argument('<run>', 'id of the run')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run show run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, flags: { readonly format?: string }) => {
@@ -155,8 +177,8 @@ function showCommand(context: CliContext): Command {
 
 function cancelCommand(context: CliContext): Command {
   return new Command('cancel')
-    .description('stop a run; it ends as interrupted, with a handoff')
-    .argument('<run>')
+    .description('stop a run; it ends as interrupted, with a report (craik handoff)')
+    .argument('<run>', 'id of the run')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run cancel run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (runId: string, flags: { readonly format?: string }) => {
@@ -180,8 +202,8 @@ function cancelCommand(context: CliContext): Command {
 
 function recoverCommand(context: CliContext): Command {
   return new Command('recover')
-    .description('end a run whose process is gone, and record what is known of it')
-    .argument('<run>')
+    .description('mark a run whose process is gone as interrupted, with what is known')
+    .argument('<run>', 'id of the run')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run recover run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (runId: string, flags: { readonly format?: string }) => {

@@ -34,12 +34,12 @@ export const secretCommand: NounBuilder = (context) =>
 
 function bindCommand(context: CliContext): Command {
   return new Command('bind')
-    .description('bind a name to the source of a secret; Craik stores only the source')
-    .argument('<name>', 'name of the secret in configuration and receipts')
-    .addOption(new Option('--env <VAR>', 'environment variable of the craik process'))
+    .description('record where a secret is; Craik reads it there when needed')
+    .argument('<name>', 'name for the secret, which configuration and receipts use')
+    .addOption(new Option('--env <VAR>', 'environment variable of the process that runs craik'))
     .addOption(new Option('--file <PATH>', 'file of yours with mode 0600, at most 64 KiB'))
-    .addOption(new Option('--keyring <SERVICE/ACCOUNT>', 'item of the login keyring'))
-    .addOption(new Option('--command <REF>', 'output of a registered command'))
+    .addOption(new Option('--keyring <SERVICE/ACCOUNT>', 'item of your desktop’s keyring'))
+    .addOption(new Option('--command <REF>', 'output of a registered command (craik command)'))
     .addOption(formatOption())
     .addHelpText('after', BIND_EXAMPLES)
     .action(async (name: string, options: BindOptions) => {
@@ -56,7 +56,7 @@ Examples:
   craik secret bind OPENAI_API_KEY --env OPENAI_API_KEY
   craik secret bind OPENAI_API_KEY --file ~/.config/openai/key
   craik secret bind OPENAI_API_KEY --keyring openai/me
-  craik command register openai-key -- pass show openai && craik secret bind OPENAI_API_KEY --command openai-key
+  craik secret bind OPENAI_API_KEY --command openai-key
 `
 
 const SOURCES: readonly BindingSource[] = ['env', 'file', 'keyring', 'command']
@@ -74,7 +74,7 @@ function selectBinding(options: BindOptions): Binding {
 function setCommand(context: CliContext): Command {
   return (
     new Command('set')
-      .description('store a value encrypted; type it without echo, or pipe it in')
+      .description('store a secret encrypted; type it without echo, or pipe it in')
       .argument('<name>', 'name of the secret')
       .addOption(formatOption())
       .addHelpText('after', SET_EXAMPLES)
@@ -94,7 +94,7 @@ function setCommand(context: CliContext): Command {
             value,
           )
           printRecord(context, options, { name, source: 'stored', replaced }, () =>
-            formatLine(replaced ? 'replaced' : 'stored', `${name} → encrypted in this home`),
+            formatLine(replaced ? 'replaced' : 'stored', `${name} → encrypted in the Craik home`),
           )
         } finally {
           value.fill(0)
@@ -128,7 +128,7 @@ const COLUMNS: readonly Column<SecretEntry>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list names and sources, never values')
+    .description('list the names and sources of secrets, never their values')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret list --format json\n')
     .action(async (options: FormatOptions) => {
@@ -144,8 +144,8 @@ function listCommand(context: CliContext): Command {
 
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
-    .description('remove a secret, and its value if it is stored here')
-    .argument('<name>')
+    .description('remove a secret, and its value if Craik stores it')
+    .argument('<name>', 'name of the secret')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret remove OPENAI_API_KEY\n')
     .action(async (name: string, options: FormatOptions) => {
@@ -156,8 +156,8 @@ function removeCommand(context: CliContext): Command {
 
 function checkCommand(context: CliContext): Command {
   return new Command('check')
-    .description('check that a value can be read, without printing it')
-    .argument('<name>')
+    .description('check that Craik can read the value of a secret, without printing it')
+    .argument('<name>', 'name of the secret')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret check OPENAI_API_KEY\n')
     .action(async (name: string, options: FormatOptions) => {

@@ -17,10 +17,10 @@ function exportCommand(context: CliContext): Command {
     .description(
       'export a session, its runs, events, handoffs and receipt ids as JSON; no prompts, no secrets',
     )
-    .argument('<session>')
+    .argument('<session>', 'id of the session')
     .addHelpText(
       'after',
-      '\nExample:\n  craik session export agent_craik_fixture_local_20261115091244 > session.json\n',
+      '\nExample:\n  craik session export agent_shop_openai_20261115091244 > session.json\n',
     )
     .action(async (id: string) => {
       const { getSession } = await import('../run/agents/read-agent-records.ts')

@@ -7,6 +7,7 @@ import { formatDuration, parseDuration } from '../lib/duration.ts'
 import { joinCommand, quoteArgument } from '../lib/shlex.ts'
 import { redactText } from '../receipts/redaction/redact.ts'
 import type { CliContext } from './context.ts'
+import { grantOption } from './grant-option.ts'
 import { formatOption, printable, printNote, printRecord, resolveFormat } from './output.ts'
 
 export function shellCommand(context: CliContext): Command {
@@ -19,7 +20,7 @@ export function shellCommand(context: CliContext): Command {
           .choices(['strict', 'automation', 'custom'])
           .default('strict'),
       )
-      .option('--grant <id>', 'grant to use where the policy requires one')
+      .addOption(grantOption())
       .addOption(formatOption())
       .addHelpText('after', HELP)
       .allowExcessArguments()
@@ -96,7 +97,7 @@ function currentFolder(): string {
   try {
     return process.cwd()
   } catch (error) {
-    throw new CraikError('usage', 'the working folder was removed', {
+    throw new CraikError('usage', 'the folder that this terminal is in was removed', {
       hint: 'change to an existing folder:  cd FOLDER',
       cause: error,
     })
@@ -110,12 +111,15 @@ function ending(run: { readonly end: string; readonly exitCode?: number; readonl
 }
 
 const HELP = `
-Craik splits the command into words as a POSIX shell does, and runs it directly.
-It prints the beginning of the redacted output, and stores all of it under
-state/shell-output/. It exits with the command's own code.
+Runs the command on this machine, not in a sandbox. Craik splits it into words
+as a POSIX shell does, and runs it without a shell. On a terminal it prints the
+beginning of the output, in a pipe a JSON record. The complete output is in
+state/shell-output/ of the Craik home. Secrets in it are masked. The exit code
+is that of the command.
 
 Examples:
   craik shell 'npm test'
   craik shell --timeout 2m 'git log --oneline -5'
-  craik shell --profile custom --grant grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD 'make deploy'
+  craik shell --profile custom \\
+    --grant grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD 'make deploy'
 `

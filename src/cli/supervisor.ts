@@ -23,9 +23,12 @@ export const supervisorCommand: NounBuilder = (context) =>
 
 function statusCommand(context: CliContext): Command {
   return new Command('status')
-    .description('show whether it runs, and its sandboxes; does not start it')
+    .description('show whether the supervisor runs, and how many sandboxes it has')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik supervisor status --format json\n')
+    .addHelpText(
+      'after',
+      '\nThe supervisor is the background process of this Craik home, which runs the\nsandboxes and the gateway. This command does not start it.\n\nExample:\n  craik supervisor status --format json\n',
+    )
     .action(async (flags: FormatFlags) => {
       const { findSupervisor } = await import('../supervisor/connect-or-start.ts')
       using client = await findSupervisor(context)
@@ -55,7 +58,7 @@ function statusCommand(context: CliContext): Command {
 
 function stopCommand(context: CliContext): Command {
   return new Command('stop')
-    .description('stop it; sandboxes keep running, and the next command starts it again')
+    .description('stop the supervisor; sandboxes keep running, and the next command restarts it')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik supervisor stop\n')
     .action(async (flags: FormatFlags) => {
@@ -72,17 +75,18 @@ function stopCommand(context: CliContext): Command {
 
 function logsCommand(context: CliContext): Command {
   return new Command('logs')
-    .description('print its log, one JSON object per line')
-    .option('--lines <count>', 'number of last lines to print', DEFAULT_LINES)
+    .description('print the log of the supervisor, one JSON object per line')
+    .option('--lines <n>', 'number of last lines to print', DEFAULT_LINES)
     .option('--follow', 'print new lines until Ctrl-C')
     .addHelpText('after', '\nExample:\n  craik supervisor logs --lines 20\n')
     .action(async (flags: { readonly lines: string; readonly follow?: boolean }) => {
-      const { lastLines, newLines } = await import('../supervisor/log-tail.ts')
+      const { followLines, lastLines } = await import('../supervisor/log-tail.ts')
       const { runFolder } = await import('../supervisor/run-folder.ts')
       const { log } = runFolder(context.home)
       const print = (line: string) => context.stdout.write(`${printable(line)}\n`)
-      for (const line of lastLines(log, lineCount(flags.lines))) print(line)
-      if (flags.follow) for await (const line of newLines(log, context.signal)) print(line)
+      const count = lineCount(flags.lines)
+      if (flags.follow) for await (const line of followLines(log, count, context.signal)) print(line)
+      else for (const line of lastLines(log, count)) print(line)
     })
 }
 

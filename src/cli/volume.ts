@@ -26,7 +26,7 @@ const COLUMNS = (nowMs: number): readonly Column<VolumeBody>[] => [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list the volumes of this home, their sizes, and the sandbox that uses each')
+    .description('list the volumes of this Craik home, their sizes, and the sandbox that uses each')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik volume list --format json\n')
     .action(async (options: { readonly format?: string }) => {

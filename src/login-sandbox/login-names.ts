@@ -9,7 +9,7 @@ export function parseLoginName(text: string, where: string): string {
   const login = text.trim().toLowerCase().replaceAll('_', '-')
   if (LOGIN.test(login)) return login
   throw new CraikError('usage', `${where} is not a valid login: use letters, digits and -, at most 39`, {
-    hint: 'choose one:  SANDBOX_LOGIN=octo craik up',
+    hint: 'choose a login name:  SANDBOX_LOGIN=octo craik up',
   })
 }
 
@@ -35,6 +35,14 @@ export function loginOfSandbox(name: string): string | undefined {
   return LOGIN.test(login) ? login : undefined
 }
 
+const CONVERSATIONS_SUFFIX = '-llm'
+
+/** Returns the login whose conversations the volume of that name stores. */
+export function loginOfConversations(volume: string): string | undefined {
+  const login = volume.endsWith(CONVERSATIONS_SUFFIX) ? volume.slice(0, -CONVERSATIONS_SUFFIX.length) : ''
+  return LOGIN.test(login) ? login : undefined
+}
+
 export interface LoginVolume {
   readonly name: string
   /** Relative to the sandbox home. */
@@ -45,7 +53,11 @@ export interface LoginVolume {
 
 export function volumesOf(login: string): readonly LoginVolume[] {
   return [
-    { name: `${login}-llm`, at: '.config/llm-state', holds: 'conversations and settings of the agents' },
+    {
+      name: `${login}${CONVERSATIONS_SUFFIX}`,
+      at: '.config/llm-state',
+      holds: 'conversations and settings of the agents',
+    },
     { name: `${login}-toolchains`, at: '.local', holds: 'packages of npm and pip' },
     { name: `${login}-gh`, at: '.config/gh', holds: 'settings of gh' },
   ]

@@ -48,10 +48,16 @@ export function profilesFolder(environment: NodeJS.ProcessEnv): string {
 }
 
 function pathOf(environment: NodeJS.ProcessEnv, name: string): string {
-  if (!NAME.test(name))
-    throw new CraikError('usage', 'invalid profile name: use letters, digits and . _ -, at most 64', {
-      hint: 'list profiles:  craik profile-list',
-    })
+  if (!NAME.test(name)) {
+    const shown = JSON.stringify(name.slice(0, 80))
+    throw new CraikError(
+      'usage',
+      `invalid profile name ${shown}: use letters, digits and . _ -, at most 64`,
+      {
+        hint: 'list profiles:  craik profile-list',
+      },
+    )
+  }
   return join(profilesFolder(environment), `${name}${EXTENSION}`)
 }
 
@@ -153,6 +159,8 @@ export function createProfile(environment: NodeJS.ProcessEnv, name: string, valu
 
 function quote(value: string): string {
   if (/["'\n\r]/.test(value))
-    throw new CraikError('usage', 'a value in a profile cannot contain quotes or line breaks')
+    throw new CraikError('usage', 'a value in a profile cannot contain quotes or line breaks', {
+      hint: 'remove the quotes and line breaks from the option or variable that sets the value',
+    })
   return /^[A-Za-z0-9_./~@:,+-]*$/.test(value) ? value : `'${value}'`
 }

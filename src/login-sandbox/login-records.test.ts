@@ -77,7 +77,7 @@ it('reports the records that it cannot read, and still lists the others', () => 
   records.enter(facts('other', '2026-11-15T09-12-50Z'), STATE)
   writeFileSync(join(folder, 'octo.json'), '{"version":1')
   writeFileSync(join(folder, 'other.entry-2026-11-15T09-12-50Z.json'), 'no state')
-  expect(() => records.read('octo')).toThrow('cannot be read')
+  expect(() => records.read('octo')).toThrow('cannot read the record')
   const unreadable: string[] = []
   const [other] = records.list((login) => unreadable.push(login))
   expect([other?.login, unreadable]).toEqual(['other', ['octo']])

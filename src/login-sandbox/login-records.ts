@@ -66,8 +66,8 @@ export class LoginRecords {
     const text = readPrivateFile(path, MAX_BYTES, 'record of a login sandbox').toString()
     const found = loginRecord.safeParse(tryParseJson(text))
     if (found.success && found.data.login === login) return found.data
-    throw new CraikError('invalid_config', `the record of the sandbox of ${login} cannot be read`, {
-      hint: `write it again:  craik up --login ${login}`,
+    throw new CraikError('invalid_config', `cannot read the record of the login sandbox of ${login}`, {
+      hint: `write the record again:  craik up --login ${login}`,
     })
   }
 

@@ -93,7 +93,11 @@ function oneOf<T extends string>(
   if (text === undefined) return undefined
   const found = choices.find((choice) => choice === text)
   if (found !== undefined) return found
-  throw new CraikError('usage', `${name} must be one of ${choices.join(', ')}`)
+  throw new CraikError(
+    'usage',
+    `${name} is ${JSON.stringify(text.slice(0, 80))}, but must be one of ${choices.join(', ')}`,
+    { hint: `set ${name} to one of these values, or unset it` },
+  )
 }
 
 function listOf(text: string | undefined): string[] {

@@ -125,11 +125,11 @@ function nextStep(denied: Denied<unknown>, request: DecisionRequestInput): strin
   if (missing.includes('policy_envelope')) {
     const task =
       request.scope?.task_id === undefined ? '' : ` --task-id ${quoteArgument(request.scope.task_id)}`
-    return `create an envelope first:  craik policy show${task} --include-receipt`
+    return `create a policy envelope first:  craik policy show${task} --include-receipt`
   }
   if (canBeGranted(denied)) return `grant it once:  ${grantCommand(request)}`
   const flag = profile === 'trusted-local' ? ' --trusted-local-fail-open' : ''
-  return `no grant can allow this; show the rule ${rule}:  craik policy show --profile ${profile}${flag}`
+  return `show the rule ${rule}, which no grant overrides:  craik policy show --profile ${profile}${flag}`
 }
 
 function canBeGranted({ missing, grantWouldHelp }: Denied<unknown>): boolean {

@@ -34,13 +34,9 @@ export async function operatorEnvelope(deps: OperatorDeps, profile: PolicyProfil
   })
   const known = await getEnvelope(deps.store, id)
   if (known !== undefined && !sameEnvelope(known, envelope)) {
-    throw new CraikError(
-      'conflict',
-      `policy envelope ${id} was changed: it is not the envelope of your commands`,
-      {
-        hint: 'check what changed this Craik home:  craik receipts verify',
-      },
-    )
+    throw new CraikError('conflict', `the policy envelope ${id} of your commands was changed`, {
+      hint: 'check what changed this Craik home:  craik receipts verify',
+    })
   }
   if (known !== undefined) return known
   return (await createEnvelope(deps.store, envelope, policyText, { operator: deps.operator })).envelope

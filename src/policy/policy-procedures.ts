@@ -95,7 +95,8 @@ async function requireRightText(envelope: Envelope, policyText: string): Promise
   if (shipped !== policyText || policyDigest(policyText) !== envelope.policy_digest) {
     throw new CraikError(
       'conflict',
-      `policy envelope ${envelope.id} was not created with its profile's policy text`,
+      `policy envelope ${envelope.id} does not have the policy text of its profile ${envelope.profile}`,
+      { hint: `create another policy envelope:  craik policy show --profile ${envelope.profile}` },
     )
   }
   await loadPolicy(policyText)

@@ -46,7 +46,11 @@ export function selectProvider(
     )
   }
   if (receiptIds.length > MAX_RECEIPTS)
-    throw new CraikError('too_large', `a selection links at most ${MAX_RECEIPTS} receipts`)
+    throw new CraikError(
+      'too_large',
+      `${receiptIds.length} receipt ids are too many: at most ${MAX_RECEIPTS} can be linked`,
+      { hint: 'name fewer receipts' },
+    )
   return {
     provider_id: record.id,
     provider: record.provider,

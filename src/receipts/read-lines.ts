@@ -18,7 +18,9 @@ export async function* readLines(source: AsyncIterable<Buffer>): AsyncGenerator<
     held.push(chunk.subarray(start))
     bytes += chunk.length - start
     if (bytes > MAX_LINE_BYTES)
-      throw new CraikError('too_large', 'the file contains a line that is longer than any line of a log')
+      throw new CraikError('too_large', 'the file contains a line that is longer than any line of a log', {
+        hint: 'use a file that  craik receipts export  wrote',
+      })
   }
   if (bytes > 0) yield Buffer.concat(held).toString()
 }

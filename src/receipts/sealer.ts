@@ -51,7 +51,9 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     const ref = await this.#sealAfter(tables, tail, prepared)
     if (ref !== undefined) return ref
     if (known === undefined)
-      throw new CraikError('conflict', 'the newest receipt changed during a transaction')
+      throw new CraikError('conflict', 'another process changed the newest receipt at the same time', {
+        hint: 'try again',
+      })
     // Another process appended a receipt: sequence numbers have no gaps, so its receipt has the number of this one.
     this.#tails.set(tables, await readTail(tables, this.#ring, known))
     return (await this.#sealAfter(tables, this.#tails.get(tables)!, prepared)) ?? this.seal(tables, prepared)
@@ -101,6 +103,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
       throw new CraikError(
         'conflict',
         `receipt ${draft.begin_id} is not open: it never started, or it has ended`,
+        { hint: `show the receipt:  craik receipts show ${draft.begin_id}` },
       )
     }
     if ((seq + 1) % CHECKPOINT_EVERY === 0) await this.checkpoint(tables)
@@ -133,7 +136,9 @@ export class Sealer implements ReceiptWriter, RecordSealer {
       stored.length === size - signed &&
       stored.every((leaf, i) => Buffer.from(leaf).equals(tail.leaves[signed - tail.from + i]!))
     if (!isOurs)
-      throw new CraikError('tampered', 'receipts were changed in the database: Craik does not sign them')
+      throw new CraikError('tampered', 'receipts were changed in the database: Craik does not sign them', {
+        hint: 'find the change:  craik receipts verify',
+      })
     const keys = this.#ring(tail.head.kid)
     // The leaves that were just checked are not read again.
     const tree: TreeReader = {
@@ -213,7 +218,9 @@ export class Sealer implements ReceiptWriter, RecordSealer {
       (await tables.logKeys.current()) !== undefined ||
       (await tables.tree.lastCheckpoint()) !== undefined
     ) {
-      throw new CraikError('tampered', 'the log has a key or a checkpoint, but its receipts were removed')
+      throw new CraikError('tampered', 'the log has a key or a checkpoint, but its receipts were removed', {
+        hint: 'restore state/craik.sqlite3 from a backup',
+      })
     }
     const keys = prepareFirstKeys(this.#home)
     await tables.logKeys.add({ kid: keys.kid, origin: keys.origin, vkey: keys.vkey, fromSeq: 0 })

@@ -80,6 +80,22 @@ describe('a conversation', () => {
     expect((await assembleSteps(...many))!.turns).toHaveLength(TRANSCRIPT_LIMITS.turns)
   })
 
+  it('has space again for what follows after turns were undone', async () => {
+    const long = 'word '.repeat(TRANSCRIPT_LIMITS.textChars / 5)
+    const full = Math.floor(TRANSCRIPT_LIMITS.conversationChars / long.length)
+    const steps: TranscriptEntry[] = [{ type: 'user', text: 'first' }]
+    for (let round = 0; round < 2; round++) {
+      steps.push({ type: 'user', text: 'undone' })
+      for (let n = 1; n < full; n++) steps.push({ type: 'text', text: long })
+      steps.push({ type: 'call', callId: 'c', name: 'Bash', input: 'ls' })
+      steps.push({ type: 'result', callId: 'c', output: 'x'.repeat(TRANSCRIPT_LIMITS.toolOutputChars) })
+      steps.push({ type: 'undo', count: 1 })
+    }
+    const found = await assembleWith((text) => text, [...steps, { type: 'user', text: long }])
+    expect(found!.turns.map(({ parts }) => parts.length)).toEqual([1, 1])
+    expect(found!.damage.cut).toBe(false)
+  })
+
   it('adds a result to its call, and ignores a result without a call', async () => {
     const found = await assembleSteps(
       { type: 'call', callId: 'a', name: 'A', input: {} },

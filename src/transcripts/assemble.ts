@@ -148,14 +148,14 @@ class Assembly {
   #undo(count: number): void {
     for (let left = count; left > 0; left--) {
       const at = this.#turns.findLastIndex(({ role }) => role === 'user')
-      if (at === -1) return
-      this.#turns.length = at
+      if (at === -1) break
+      for (const { parts } of this.#turns.splice(at)) for (const part of parts) this.#chars -= charsOf(part)
     }
     this.#open = new Map()
   }
 
   #fits(part: Part): boolean {
-    const chars = part.type === 'tool' ? part.name.length + part.input.length : part.text.length
+    const chars = charsOf(part)
     if (this.#chars + chars > LIMITS.conversationChars) return false
     this.#chars += chars
     return true
@@ -181,4 +181,10 @@ class Assembly {
     const name = nameIn(value)
     return name === undefined ? undefined : nameIn(truncateText(name, LIMITS.nameChars, this.#options.redact))
   }
+}
+
+function charsOf(part: Part): number {
+  return part.type === 'tool'
+    ? part.name.length + part.input.length + (part.output?.length ?? 0)
+    : part.text.length
 }

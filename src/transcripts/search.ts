@@ -14,13 +14,14 @@ const AROUND_CHARS = 40
 
 /** Yields the first match in each part of each turn. Ignores case. */
 export function* searchIn({ turns }: Conversation, wanted: string): Generator<Match> {
-  const needle = wanted.toLowerCase()
+  // Text in lower case can have another length, so its indexes do not fit the original.
+  const pattern = new RegExp(wanted.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'iu')
   for (const [i, { role, parts }] of turns.entries())
     for (const part of parts)
       for (const text of textsOf(part)) {
-        const at = text.toLowerCase().indexOf(needle)
-        if (at === -1) continue
-        yield { turn: i + 1, role, where: part.type, excerpt: excerptOf(text, at, wanted.length) }
+        const match = pattern.exec(text)
+        if (match === null) continue
+        yield { turn: i + 1, role, where: part.type, excerpt: excerptOf(text, match.index, match[0].length) }
         break
       }
 }

@@ -114,7 +114,7 @@ export function copyOutAttacks(name: string, open: () => Promise<SandboxHome>): 
       const { files, held_back, held_back_count, stderr } = await copyAndParse('hostile', target)
       expect([files, held_back]).toEqual([1, ['.git']])
       expect(held_back_count).toBeGreaterThan(3)
-      expect(stderr).toMatch(/held back .*: \.git\n.*--include-unsafe/)
+      expect(stderr).toMatch(/held back .*: \.git\n.*git format-patch.*\n.*--include-unsafe/)
       expect(readdirSync(target)).toEqual(['src'])
       await expectNothingRan(target)
     })

@@ -3,7 +3,16 @@
  * table must contain them all.
  */
 import { spawn } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { expect, it, vi } from 'vitest'
 import type { ProgramName } from '../../src/lib/host-programs.ts'
@@ -60,17 +69,26 @@ export function traceLifecycle(instance: HomeInstance, expected: readonly Progra
       const { node, main } = home.program
       const args = [...straceArguments(file), node, main, 'supervisor', 'run']
       const env = { ...home.environment, PATH: `${dirname(home.path('tools/gh-2/gh'))}:${process.env.PATH}` }
+      const messages = home.path('messages')
+      const sink = openSync(messages, 'w')
       const child = spawn(STRACE, args, {
         env,
         cwd: home.folder,
-        stdio: 'ignore',
+        stdio: ['ignore', sink, sink],
         detached: true,
         ...home.user,
       })
+      closeSync(sink)
       child.unref()
       const status = async () =>
         await home.json<{ ready?: boolean; pid?: number }>(['supervisor', 'status', '--format', 'json'])
-      await vi.waitUntil(async () => (await status()).ready, { timeout: START_MS, interval: 100 })
+      const isReady = async () => {
+        expect(child.exitCode ?? child.signalCode, readFileSync(messages, 'utf8')).toBeNull()
+        return (await status()).ready
+      }
+      await vi.waitUntil(isReady, { timeout: START_MS, interval: 100 }).catch((cause: Error) => {
+        throw new Error(`the traced supervisor is not ready: ${readFileSync(messages, 'utf8')}`, { cause })
+      })
       const { pid } = await status()
       // The supervisor is the traced process, and not another one that a command started.
       expect(pid).toBe(child.pid)

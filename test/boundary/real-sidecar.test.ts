@@ -243,6 +243,30 @@ describe('a lost connection', () => {
     await collect(await again.jobs.output(id, 0, NEVER))
     expect(existsSync(join(own.workspace, 'done'))).toBe(true)
   })
+
+  it('keeps a finished upload in place, and continues an unfinished one', async () => {
+    await using own = await startSidecar()
+    const content = randomBytes(2_000_000)
+    const spec = (path: string) => ({ upload: jobId(), path, bytes: content.length, mode: 0o644 })
+    const [finished, half] = [spec('finished.bin'), spec('half.bin')]
+    const first = (await own.boundary()).files
+    const committed = { offset: content.length, committed: true }
+    expect(await first.write(finished, 0, Readable.from([content]), NEVER)).toEqual(committed)
+    await first.write(half, 0, Readable.from([content.subarray(0, 1_000_000)]), NEVER)
+    await own.drop()
+
+    const { files } = await own.boundary()
+    const inPlace = (path: string) => readFileSync(join(own.workspace, path)).equals(content)
+    expect(await files.getUpload(finished.upload, NEVER)).toEqual(committed)
+    // The client repeats an upload whose answer was lost.
+    expect(await files.write(finished, 0, Readable.from([content]), NEVER)).toEqual(committed)
+    expect(inPlace('finished.bin')).toBe(true)
+    expect(existsSync(join(own.workspace, 'half.bin'))).toBe(false)
+    expect(await files.getUpload(half.upload, NEVER)).toEqual({ offset: 1_000_000, committed: false })
+    const rest = Readable.from([content.subarray(1_000_000)])
+    expect(await files.write(half, 1_000_000, rest, NEVER)).toEqual(committed)
+    expect(inPlace('half.bin')).toBe(true)
+  })
 })
 
 describe('a frozen sidecar', () => {

@@ -259,7 +259,7 @@ describe('35: verification of side logs', () => {
       report: { outcome: 'incomplete', side_logs: { missing: [shell.stdout.sha256], tampered: [] } },
     })
     const { stdout } = await home.run(['receipts', 'verify', '--format', 'table'])
-    expect(stdout).toContain(`side log ${shell.stdout.sha256.slice(0, 16)}`)
+    expect(stdout).toContain(`shell output ${shell.stdout.sha256.slice(0, 16)}`)
   })
 })
 

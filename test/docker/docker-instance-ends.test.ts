@@ -27,11 +27,11 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
 
   it('outlives the process that created it, is recovered, and reports its end to the process that watches it', async () => {
     const spec = runner.specWith()
-    const first = await runner.waiting({ verb: 'create', craikHome, spec, run: ['echo 1 >/tmp/kept'] })
+    const first = await runner.startAndWait({ verb: 'create', craikHome, spec, run: ['echo 1 >/tmp/kept'] })
     const { handle } = first.lines[0]!
     first.driver.kill('SIGKILL')
     const count = 'pgrep -fc "[r]elay.mjs"'
-    const second = await runner.waiting({
+    const second = await runner.startAndWait({
       verb: 'recover',
       craikHome,
       spec,
@@ -69,7 +69,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(SOCKET_RUNNERS)(`as $who${S
     await using gate = await SocketProxy.open(runner.engine.address, runner.folder)
     runner.own(gate.path)
     const through = { CRAIK_ENGINE: `unix://${gate.path}` }
-    const { driver, lines, next } = await runner.waiting({ verb: 'create', craikHome, spec }, through)
+    const { driver, lines, next } = await runner.startAndWait({ verb: 'create', craikHome, spec }, through)
     const { handle } = lines[0]!
     gate.shut()
     for (const order of [

@@ -54,7 +54,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
 
   it('has no network, no capabilities and a read-only root file system', async () => {
     const spec = runner.specWith()
-    const { driver, lines } = await runner.waiting({
+    const { driver, lines } = await runner.startAndWait({
       verb: 'create',
       craikHome,
       spec,

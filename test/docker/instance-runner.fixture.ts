@@ -57,7 +57,7 @@ export interface RunnerMessage {
   readonly error?: { readonly code: string; readonly message: string; readonly hint?: string }
   readonly gone?: boolean
   readonly paused?: boolean
-  readonly startAndWait?: boolean
+  readonly waiting?: boolean
   readonly ended?: string
   readonly destroyed?: boolean
   readonly swept?: boolean
@@ -154,7 +154,7 @@ export class InstanceRunner implements AsyncDisposable {
   }
 
   /** Starts the driver, and returns as soon as it waits. */
-  async waiting(order: Order, environment?: NodeJS.ProcessEnv) {
+  async startAndWait(order: Order, environment?: NodeJS.ProcessEnv) {
     const driver = this.start({ ...order, finish: 'wait' }, environment)
     const lines: RunnerMessage[] = []
     const reader = createInterface({ input: driver.stdout! })[Symbol.asyncIterator]()
@@ -162,7 +162,7 @@ export class InstanceRunner implements AsyncDisposable {
       const { value, done } = await reader.next()
       if (done) break
       lines.push(JSON.parse(value))
-      if (lines.at(-1)?.startAndWait || lines.at(-1)?.error) break
+      if (lines.at(-1)?.waiting || lines.at(-1)?.error) break
     }
     const next = async (): Promise<RunnerMessage> => JSON.parse((await reader.next()).value ?? '{}')
     return { driver, lines, next }

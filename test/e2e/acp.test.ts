@@ -2,7 +2,7 @@
  * An editor and `craik acp`: sessions in real sandboxes, permission requests, changes of the agent, and a compromised
  * agent.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Editor } from '../harnesses/editor.ts'
@@ -108,6 +108,20 @@ describe('an editor session', () => {
     await expect(editor.prompt(sessionId, 'SAY: x')).rejects.toMatchObject({ code: -32002 })
   })
 
+  it('can begin after the supervisor could not be started', async () => {
+    await home.json(['sandbox', 'list'])
+    await home.json(['supervisor', 'stop'])
+    const log = join(home.home, 'state/supervisor.log')
+    await using editor = await openEditor()
+    rmSync(log, { force: true })
+    mkdirSync(log)
+    await expect(editor.begin(folderWith())).rejects.toMatchObject({
+      message: expect.stringContaining('cannot open the supervisor’s log'),
+    })
+    rmdirSync(log)
+    expect(await editor.begin(folderWith())).toMatchObject({ sessionId: expect.any(String) })
+  })
+
   it('asks for permission in the editor, and follows the answer', async () => {
     const folder = folderWith()
     await using editor = await openEditor(['--permissions', 'ask'])
@@ -181,6 +195,12 @@ describe('an editor session', () => {
     const { sessionId } = await editor.begin(folderWith())
     await expect(editor.prompt(sessionId, 'WAIT')).rejects.toThrow(/did not finish within 2 s/)
     expect((await runs())[0]).toMatchObject({ status: 'failed', stop_reason: 'timeout' })
+    expect(await editor.prompt(sessionId, 'SAY: on')).toEqual({ stopReason: 'end_turn' })
+  })
+
+  it('runs with the longest timeout', async () => {
+    await using editor = await openEditor(['--timeout', '7d'])
+    const { sessionId } = await editor.begin(folderWith())
     expect(await editor.prompt(sessionId, 'SAY: on')).toEqual({ stopReason: 'end_turn' })
   })
 

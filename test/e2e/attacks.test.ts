@@ -41,7 +41,7 @@ describe('an envelope with the id of another one', () => {
        WHERE id = '${automation}'`,
     )
     const { code, stderr } = await home.run(['shell', '--profile', 'automation', 'touch ran'])
-    expect(stderr).toContain('is not the envelope of your commands')
+    expect(stderr).toContain('of your commands was changed')
     expect(code).not.toBe(0)
     expect(existsSync(home.path('ran'))).toBe(false)
   })

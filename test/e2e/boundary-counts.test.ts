@@ -89,7 +89,7 @@ test('matching counts verify, live and as a file, and every decision is recomput
   expect(replay).toMatchObject({ decisions: 3, agree: 3, differ: [] })
   const file = await home.run([...(await exportLog()), '--replay', '--format', 'table'])
   expect(file).toMatchObject({ code: 0 })
-  expect(file.stdout).toContain('boundaries ✓ 2 operations counted in sandboxes, each with its receipt')
+  expect(file.stdout).toContain('sandboxes ✓ 2 operations, each with its receipt')
 })
 
 test('an effect without a receipt is reported, and the exit code is that of a tampered log', async () => {

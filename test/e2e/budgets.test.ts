@@ -167,7 +167,7 @@ describe('a budget', () => {
     ])
     expect([taken.code, taken.stderr]).toEqual([
       4,
-      `craik: budget_provider_openai was removed; in the log it is the budget of provider provider_openai\n  choose another --id, or restore it:  ${SET_AGAIN}\n`,
+      `craik: budget_provider_openai was removed; in the log it is the budget of provider provider_openai\n  choose another --id, or restore the budget:  ${SET_AGAIN}\n`,
     ])
   })
 })

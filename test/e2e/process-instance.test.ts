@@ -50,7 +50,7 @@ interface RunnerLine {
   readonly observed?: Record<string, number>
   readonly error?: { readonly code: string; readonly message: string; readonly hint?: string }
   readonly gone?: boolean
-  readonly startAndWait?: boolean
+  readonly waiting?: boolean
   readonly ended?: string
   readonly destroyed?: boolean
   readonly swept?: boolean
@@ -118,14 +118,14 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
   }
 
   /** Starts the driver, and returns as soon as it waits. */
-  async function waiting(
+  async function startAndWait(
     order: Order,
   ): Promise<{ readonly driver: ChildProcess; readonly lines: RunnerLine[] }> {
     const driver = start({ ...order, finish: 'wait' })
     const lines: RunnerLine[] = []
     for await (const line of createInterface({ input: driver.stdout! })) {
       lines.push(JSON.parse(line))
-      if (lines.at(-1)?.startAndWait || lines.at(-1)?.error) break
+      if (lines.at(-1)?.waiting || lines.at(-1)?.error) break
     }
     return { driver, lines }
   }
@@ -192,7 +192,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
 
   it('is recovered unchanged by another process after its creator was killed', async () => {
     const spec = specWith()
-    const { driver, lines } = await waiting({
+    const { driver, lines } = await startAndWait({
       verb: 'create',
       craikHome,
       spec,
@@ -217,7 +217,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
   })
 
   it('reports when it ends by itself', async () => {
-    const { driver, lines } = await waiting({ verb: 'create', craikHome, spec: specWith() })
+    const { driver, lines } = await startAndWait({ verb: 'create', craikHome, spec: specWith() })
     const rest = createInterface({ input: driver.stdout! })
     process.kill(Number(lines[0]!.handle!.innerPid), 'SIGKILL')
     for await (const line of rest) lines.push(JSON.parse(line))
@@ -285,7 +285,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     const { path, ...place } = workspace('shared')
     const before = listing(path)
     const first = specWith(place)
-    const { driver } = await waiting({ verb: 'create', craikHome, spec: first })
+    const { driver } = await startAndWait({ verb: 'create', craikHome, spec: first })
     const second = await sendOrder({
       verb: 'create',
       craikHome,
@@ -327,7 +327,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
 
   it('without isolation reports isolation none, and its processes end with it', async () => {
     const spec = specWith({ isolation: 'none', hostUser: undefined })
-    const { driver, lines } = await waiting({
+    const { driver, lines } = await startAndWait({
       verb: 'create',
       craikHome,
       spec,

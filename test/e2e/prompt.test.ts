@@ -362,7 +362,7 @@ describe('a prompt', () => {
   it('to an agent that exits gives an error, and is recorded as failed', async () => {
     const { code, stderr, lines } = await prompt('FAIL', '--workspace', project())
     expect(code).toBe(89)
-    expect(stderr).toMatch(/^craik: fixture: it exited with 3\n/)
+    expect(stderr).toMatch(/^craik: fixture: the agent exited with 3\n/)
     expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
       status: 'failed',
       stop_reason: 'harness_failed',
@@ -379,7 +379,12 @@ describe('a mistake', () => {
     [['prompt', 'hi', '--resume', 'run_unknown'], 3, 'unknown run', 'craik run list'],
     [['prompt', 'hi', '--resume', 'run_x', '--harness', 'codex'], 2, 'cannot be combined', ''],
     [['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'nope'], 3, 'nope', 'craik sandbox list'],
-    [['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'x', '--in-place'], 2, 'new sandbox', 'omit them'],
+    [
+      ['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'x', '--in-place'],
+      2,
+      'new sandbox',
+      'omit those',
+    ],
     [['prompt', 'hi', '--harness', 'fixture', '--budget', 'lots'], 2, '--budget', '2usd'],
     [['prompt', 'hi', '--harness', 'fixture', '--timeout', 'soon'], 2, '--timeout', ''],
   ])('%j exits with %i and a hint, and nothing on stdout', async (args, code, message, hint) => {

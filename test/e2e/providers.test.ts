@@ -148,7 +148,7 @@ describe('a mistake', () => {
       `http://127.0.0.1:9/${TOKEN}/v1`,
     ])
     expect([code, stderr]).toEqual([2, expect.stringContaining('part of its path looks like a secret')])
-    expect(stderr).toContain('craik secret bind')
+    expect(stderr).toContain('craik secret set NAME')
   })
 
   it.each(['lm-studio', 'lm_studio', 'openai_compatible'])(

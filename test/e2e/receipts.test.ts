@@ -1,9 +1,19 @@
 /** `craik receipts`, for users and auditors: listing, exporting, verifying, and every way to cheat. */
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Receipt, ReceiptDraft } from '../../src/receipts/schema.ts'
-import { type CommandResult, NODE, ROOT, run, TestHome } from '../craik.ts'
+import { builtMain, type CommandResult, environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
 import { draft, editDatabase, openLog, startInBackground } from './live-log.ts'
 
 const VERIFIER = join(ROOT, 'docs/verify/craik-verify.mjs')
@@ -43,7 +53,7 @@ describe('list', () => {
     const seqs = receipts.map(({ seal }) => seal.seq)
     expect(seqs).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     const table = (await list('--format', 'table')).stdout.trimEnd().split('\n')
-    expect(table[0]).toMatch(/^ {2}no {2}time \(UTC\) +kind +status +capability +target +rule +id$/)
+    expect(table[0]).toMatch(/^ {2}# {2}time \(UTC\) +kind +status +capability +target +rule +id$/)
     expect(table.slice(1).map((row) => row.trim().split(/\s+/)[0])).toEqual(seqs.toReversed().map(String))
     for (const [i, row] of table.slice(1).toReversed().entries()) {
       expect(row).toContain(receipts[i]!.body.id)
@@ -219,6 +229,43 @@ describe('an export', () => {
     using empty = new TestHome()
     expect((await empty.run(['receipts', 'export', '-o', 'none.jsonl'])).code).toBe(3)
     expect(existsSync(empty.path('none.jsonl'))).toBe(false)
+  })
+
+  it('leaves no partial file when it fails, so that a retry can use the same name', async () => {
+    using large = new TestHome()
+    {
+      await using live = await openLog(large.home)
+      const target = 'a'.repeat(200)
+      for (let n = 0; n < 150; n++) await live.log.append(draft({ target }))
+    }
+    const limited = 'ulimit -f 100; exec "$0" "$@"'
+    const args = [NODE, builtMain(), 'receipts', 'export', '-o', 'large.jsonl']
+    const failed = await run('sh', ['-c', limited, ...args], { cwd: large.folder, env: environmentOf(large) })
+    expect(failed, failed.stderr).toMatchObject({ code: 2, stdout: '' })
+    const isOutput = (name: string) => !['.cache', 'home'].includes(name)
+    expect(readdirSync(large.folder).filter(isOutput)).toEqual([])
+    expect(await large.run(['receipts', 'export', '-o', 'large.jsonl'])).toMatchObject({ code: 0 })
+    expect(readdirSync(large.folder).filter(isOutput)).toEqual(['large.jsonl'])
+    expect(statSync(large.path('large.jsonl')).mode & 0o777).toBe(0o600)
+  })
+
+  it('goes to a file system without hard links too, and replaces no file there', async () => {
+    const linkWithout = (before: string) => {
+      const script = `import { promises } from 'node:fs'
+        import { syncBuiltinESMExports } from 'node:module'
+        promises.link = async (_, path) => {
+          ${before}
+          throw Object.assign(new Error('no hard links'), { code: 'EPERM', syscall: 'link' })
+        }
+        syncBuiltinESMExports()`
+      return { nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(script)}`] }
+    }
+    const write = (name: string) => ['receipts', 'export', '-o', name]
+    expect(await home.run(write('usb.jsonl'), linkWithout(''))).toMatchObject({ code: 0 })
+    expect(readFileSync(home.path('usb.jsonl'), 'utf8')).toBe(readFileSync(home.path('audit.jsonl'), 'utf8'))
+    const meanwhile = linkWithout('await promises.writeFile(path, "mine")')
+    expect((await home.run(write('taken.jsonl'), meanwhile)).code).toBe(4)
+    expect(readFileSync(home.path('taken.jsonl'), 'utf8')).toBe('mine')
   })
 
   it('requires the public key of a log', async () => {

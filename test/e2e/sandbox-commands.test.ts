@@ -71,6 +71,19 @@ describe('create', () => {
     expect(await home.json<SandboxBody[]>(['sandbox', 'list'])).toHaveLength(1)
   })
 
+  it.each([
+    [['sandbox', 'create', '--backend', 'docker', '--apt', 'jq']],
+    [['prompt', 'SAY: x', '--backend', 'docker', '--harness', 'fixture']],
+  ])('builds no image on another engine than that of the supervisor: %j', async (args) => {
+    const engine = `unix://${home.path('no-engine.sock')}`
+    const { code, stderr } = await home.run(args, {
+      cwd: home.path('project'),
+      env: { CRAIK_ENGINE: engine },
+    })
+    expect(code, stderr).toBe(ERRORS.conflict.exit)
+    expect(stderr).toContain('the supervisor was started without it')
+  })
+
   it('without bubblewrap is refused, with the package to install and the option without isolation', async () => {
     using other = new TestHome()
     // The supervisor does not search the user's PATH. So bubblewrap is hidden with a mount, from this supervisor alone.

@@ -1,5 +1,6 @@
 /** A command in the sandbox of a real home: its receipts verify, and its decision can be recomputed from them. */
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
 import { buildEnvelope, createEnvelope } from '../../src/policy/envelope.ts'
@@ -8,7 +9,7 @@ import { readBuiltInPolicy } from '../../src/policy/profiles.ts'
 import { processCommands } from '../../src/sandboxes/backends/process/command-backend.ts'
 import { ensureFixtureAction } from '../../src/sandboxes/fixture-action.ts'
 import { type CommandRequest, runCommandReference } from '../../src/sandboxes/local-process.ts'
-import { TestHome } from '../craik.ts'
+import { NODE, ROOT, run, TestHome } from '../craik.ts'
 import { draft, openLog } from './live-log.ts'
 
 const OPERATOR = 'local-user:ada'
@@ -91,3 +92,41 @@ it('leaves receipts that verify, and decisions that a replay confirms', async ()
   ])
   expect(report).toMatchObject({ outcome: 'ok', replay: { decisions: 3, agree: 3 } })
 })
+
+it('can be handed out signed right after a command, although the supervisor signs a second later', async () => {
+  await home.json(['sandbox', 'create', '--name', 'box'])
+  try {
+    const signAndWrite = async (file: string, ...args: string[]) => {
+      expect(await home.run(['sandbox', 'exec', 'box', '--', 'true'])).toMatchObject({ code: 0 })
+      const { code, stdout, stderr } = await home.run(['receipts', ...args])
+      expect(code, stderr).toBe(0)
+      writeFileSync(home.path(file), stdout)
+    }
+    await signAndWrite('log.jsonl', 'export')
+    await signAndWrite('checkpoint.txt', 'checkpoint', 'export')
+    await signAndWrite('consistency.json', 'consistency', 'checkpoint.txt')
+    const [last] = await home.json<{ seal: { seq: number } }[]>(['receipts', 'list', '--limit', '1'])
+    await signAndWrite('proof.json', 'prove', `${last!.seal.seq + 1}`)
+    writeFileSync(home.path('craik.pub'), (await home.run(['receipts', 'key'])).stdout)
+
+    const verifier = join(ROOT, 'docs/verify/craik-verify.mjs')
+    for (const file of ['log.jsonl', 'proof.json', 'consistency.json']) {
+      const verified = await run(NODE, [verifier, file, '--public-key', 'craik.pub'], { cwd: home.folder })
+      expect(verified, `${file}: ${verified.stdout}`).toMatchObject({ code: 0 })
+    }
+    // Each command in between wrote receipts, so each of these covers more of them than the one before.
+    const sizes = ['log.jsonl', 'checkpoint.txt', 'consistency.json'].map(coveredBy)
+    expect(sizes).toEqual([...new Set(sizes)].toSorted((a, b) => a - b))
+  } finally {
+    await home.run(['sandbox', 'delete', '--all', '--yes'])
+    await home.run(['supervisor', 'stop'])
+  }
+})
+
+/** Returns the size of the newest checkpoint in the file. The second line of a checkpoint is its size. */
+function coveredBy(file: string): number {
+  const notes = readFileSync(home.path(file), 'utf8').matchAll(
+    /craik\.local\/[^\n\\]+(?:\n|\\n)(\d+)(?:\n|\\n)/g,
+  )
+  return Math.max(...[...notes].map(([, size]) => Number(size)))
+}

@@ -76,7 +76,7 @@ async function compare(
 
 /** Keeps only the rows that are the same on every host. */
 function commonChecks(output: string): string {
-  const rows = /^ {2}(?:ok|warn|none) {2,4}(?:node|store|logins|supervisor) /
+  const rows = /^ {2}(?:ok|warn|off) {2,4}(?:node|store|logins|supervisor) /
   return output
     .split('\r\n')
     .filter((line) => rows.test(line))

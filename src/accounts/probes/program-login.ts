@@ -2,7 +2,7 @@
  * Finds the login of a program: at the first location that contains one, with a one-line problem for each unreadable
  * location.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { delay } from '../../lib/delay.ts'
 import type { Account } from '../account.ts'
 import { parseLoginFile } from '../logins/format.ts'
 import type { HostEnvironment, OAuthLogin, ProbeResult } from '../probe-result.ts'
@@ -70,7 +70,7 @@ export async function readUntilSettled<T>(
     } catch (error) {
       if (!(error instanceof VaultProblem)) throw error
       if (tries >= REWRITE_TRIES) return { id, source, problem: error.message, hint: error.hint }
-      await sleep(REWRITE_MS, undefined, { signal: until })
+      await delay(REWRITE_MS, until)
     }
   }
 }

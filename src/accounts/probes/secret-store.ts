@@ -92,7 +92,8 @@ async function resolveText(
   const key = bytes.toString('utf8').trim()
   bytes.fill(0)
   if (isHeaderSafe(key)) return key
-  throw new CraikError('unavailable', `the value of secret ${name} is not an API key`, {
+  const problem = key === '' ? 'it is empty' : 'it is too long, or contains spaces or special characters'
+  throw new CraikError('unavailable', `the value of secret ${name} is not an API key: ${problem}`, {
     hint: `set it again:  craik secret set ${name}`,
   })
 }

@@ -25,7 +25,7 @@ import type { PermissionMode } from '../../run/prompts/permissions.ts'
 import type { PromptRun } from '../../run/prompts/prompt-record.ts'
 import { receiptsSoFar } from '../../run/prompts/prompt-usage.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import { INSIDE } from '../../sidecar/protocol.ts'
+import { INSIDE, LIMITS } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { prepareHarness, sessionTerms, startHarness, timeoutError } from '../prompt/harness-agent.ts'
 import { explainLoginError } from '../prompt/harness-logins.ts'
@@ -53,7 +53,8 @@ export interface EditorSessionOptions {
 
 /**
  * The longest time that one agent process runs. A longer session continues with a new process. If this command is
- * killed, only this limit ends the agent.
+ * killed, only this limit and the timeout of a prompt end the agent. Together they are at most the limit of a job, so a
+ * prompt with a timeout of almost a week can end a few hours early.
  */
 const AGENT_MS = 4 * 3600_000
 /** The most updates that wait until the editor has the session id. */
@@ -118,7 +119,7 @@ export class EditorSession {
   async prompt(blocks: readonly ContentBlock[], until: AbortSignal): Promise<PromptResponse> {
     if (this.#cancel !== undefined)
       throw new CraikError('usage', 'a prompt is already running in this session', {
-        hint: 'cancel it first, or wait until it ends',
+        hint: 'stop the running prompt in the editor (session/cancel), or wait until it ends',
       })
     const cancel = new AbortController()
     this.#cancel = cancel
@@ -261,7 +262,7 @@ export class EditorSession {
     const sandboxId = this.#sandbox.sandbox.id
     const wanted = { harness, login, model, permissions, sandboxId, session: this.#agentSession }
     await prepareHarness(context, client, wanted)
-    const job = startHarness(context, client, wanted, AGENT_MS + timeoutMs)
+    const job = startHarness(context, client, wanted, Math.min(AGENT_MS + timeoutMs, LIMITS.maxTimeoutMs))
     const link = new AgentConnection(
       { ...job, output: outbox.limitOutput(job.output) },
       {

@@ -177,13 +177,21 @@ class Server {
   async #open(cwd: string, known?: Known) {
     const run = known?.run
     const { harness, model, permissions, timeoutMs, isApplied, budgetNanoUsd } = this.#options
-    if (!isAbsolute(cwd)) throw new CraikError('usage', 'the folder of a session must be an absolute path')
+    if (!isAbsolute(cwd))
+      throw new CraikError(
+        'usage',
+        `cwd must be an absolute path, not ${JSON.stringify(cwd.slice(0, 200))}`,
+        { hint: 'open a folder of this machine in the editor' },
+      )
     if (run !== undefined && run.workspace !== null && resolve(cwd) !== resolve(run.workspace))
-      throw new CraikError('usage', 'this session belongs to another folder', {
-        hint: `open the folder of that session, or start a new one; show it:  craik run show ${run.id}`,
+      throw new CraikError('usage', `session ${known?.id} belongs to another folder than ${cwd}`, {
+        hint: `start a new session here, or open the folder of that session in the editor:  craik run show ${run.id}`,
       })
     const login = await this.#login()
-    this.#client ??= connect(this.#context)
+    this.#client ??= connect(this.#context).catch((error) => {
+      this.#client = undefined
+      throw error
+    })
     const client = await this.#client
     const context = this.#context
     const sandbox = await openPromptSandbox(
@@ -217,7 +225,8 @@ class Server {
       await session.close()
       throw new CraikError(
         'harness_failed',
-        `${harness.name}: the agent reported a session id that is already open`,
+        `${harness.name} reported the id of a session that is already open: ${session.id}`,
+        { hint: 'close the other session in the editor, then start a new one' },
       )
     }
     this.#sessions.set(session.id, session)

@@ -16,7 +16,11 @@ const AGENT_SESSION = /^[\w.:-]{1,200}$/
 
 export function sessionIdOf(sandboxId: string, agentSession: string, harness: HarnessName): string {
   if (!AGENT_SESSION.test(agentSession))
-    throw new CraikError('harness_failed', `${harness}: the agent reported an invalid session id`)
+    throw new CraikError(
+      'harness_failed',
+      `${harness} reported an invalid session id: ${JSON.stringify(agentSession.slice(0, 60))}`,
+      { hint: 'start a new session; if that fails too, check the harness:  craik harness list' },
+    )
   return `${sandboxId}.${agentSession}`
 }
 
@@ -34,11 +38,11 @@ export async function runOfSession(
         ({ sandbox_id, agent_session }) => `${sandbox_id}.${agent_session}` === sessionId,
       )
   if (run === undefined || run.agent_session === null)
-    throw new CraikError('not_found', 'no prompt found for this session', {
+    throw new CraikError('not_found', `no prompt has the session ${sessionId.slice(0, 200)}`, {
       hint: 'list the prompts:  craik run list --prompts',
     })
   if (run.harness !== harness)
-    throw new CraikError('usage', `this session belongs to ${run.harness}, not ${harness}`, {
+    throw new CraikError('usage', `session ${sessionId} belongs to ${run.harness}, not ${harness}`, {
       hint: `in the settings of the editor, write:  craik acp --harness ${run.harness}`,
     })
   return { ...run, agent_session: run.agent_session }

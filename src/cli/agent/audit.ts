@@ -9,7 +9,7 @@ import { requireOwnRecord, resolveOperator } from './own-records.ts'
 export function auditCommand(context: CliContext): Command {
   return new Command('audit')
     .description('check one of your sessions against its receipts')
-    .argument('<session>')
+    .argument('<session>', 'id of the session')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -17,7 +17,7 @@ export function auditCommand(context: CliContext): Command {
 Exit code: 0 all checks passed, 1 a check failed.
 
 Example:
-  craik agent audit agent_craik_fixture_local_20261115091244
+  craik agent audit agent_shop_openai_20261115091244
 `,
     )
     .action(async (id: string, flags: { readonly format?: string }) => {

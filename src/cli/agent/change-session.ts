@@ -13,13 +13,10 @@ interface ChangeFlags {
 export function renameCommand(context: CliContext): Command {
   return new Command('rename')
     .description('rename a session')
-    .argument('<session>')
-    .argument('<name>')
+    .argument('<session>', 'id of the session')
+    .argument('<name>', 'new name')
     .addOption(formatOption())
-    .addHelpText(
-      'after',
-      '\nExample:\n  craik agent rename agent_craik_fixture_local_20261115091244 "parser work"\n',
-    )
+    .addHelpText('after', '\nExample:\n  craik agent rename agent_shop_openai_20261115091244 "parser work"\n')
     .action((id: string, name: string, flags: ChangeFlags) => change(context, 'rename', id, flags, name))
 }
 
@@ -29,15 +26,21 @@ const VERBS = {
   recover: 'correct the status of a session and its run after a crash',
 } as const
 
+const EXAMPLE_REASONS = {
+  stop: 'done for today',
+  restart: 'new API key',
+  recover: 'power cut',
+} as const
+
 export function changeCommand(context: CliContext, verb: keyof typeof VERBS): Command {
   return new Command(verb)
     .description(VERBS[verb])
-    .argument('<session>')
-    .option('--reason <text>', 'reason, stored redacted with the event; at most 300 characters')
+    .argument('<session>', 'id of the session')
+    .option('--reason <text>', 'reason, which Craik records with secrets masked; at most 300 characters')
     .addOption(formatOption())
     .addHelpText(
       'after',
-      `\nExample:\n  craik agent ${verb} agent_craik_fixture_local_20261115091244 --reason "…"\n`,
+      `\nExample:\n  craik agent ${verb} agent_shop_openai_20261115091244 --reason "${EXAMPLE_REASONS[verb]}"\n`,
     )
     .action((id: string, flags: ChangeFlags) => change(context, verb, id, flags))
 }

@@ -12,12 +12,21 @@ interface LaunchFlags extends RoutingFlags {
   readonly format?: string
 }
 
+const LAUNCH_HELP = `
+A session keeps its provider and its policy. Give it tasks with craik agent
+prompt. The session belongs to the operator: run craik login first.
+
+Examples:
+  craik agent launch --provider-id provider_openai
+  craik agent launch --provider-id provider_openai --fixture     for a test
+`
+
 export function launchAgentCommand(context: CliContext): Command {
-  return addRouting(new Command('launch').description('start a session that you can prompt repeatedly'))
+  return addRouting(new Command('launch').description('start a session of Craik’s own agent'))
     .option('--session-id <id>', 'session id (default: agent_<project>_<provider>_<time>)')
     .option('--name <name>', 'session name')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik agent launch --provider-id provider_openai --fixture\n')
+    .addHelpText('after', LAUNCH_HELP)
     .action(async (flags: LaunchFlags) => {
       const { requireLogin } = await import('../../run/agents/operator-login.ts')
       const { subject, issuer } = await requireLogin(await context.store())

@@ -28,7 +28,7 @@ const COLUMNS: readonly Column<Listed<Session>>[] = [
 export function sessionListCommand(context: CliContext, noun: 'agent' | 'session'): Command {
   return new Command('list')
     .description('list your sessions, newest first')
-    .addOption(new Option('--status <status>', 'only sessions with this status'))
+    .addOption(new Option('--status <status>', 'only sessions with this status, such as idle or failed'))
     .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  craik ${noun} list --status idle\n`)
     .action(async (flags: { readonly status?: string; readonly format?: string }) => {
@@ -48,9 +48,9 @@ export function sessionShowCommand(
 ): Command {
   return new Command(verb)
     .description('show a session and whether its record is unchanged')
-    .argument('<session>')
+    .argument('<session>', 'id of the session')
     .addOption(formatOption())
-    .addHelpText('after', `\nExample:\n  craik ${noun} ${verb} agent_craik_fixture_local_20261115091244\n`)
+    .addHelpText('after', `\nExample:\n  craik ${noun} ${verb} agent_shop_openai_20261115091244\n`)
     .action(async (id: string, flags: { readonly format?: string }) => {
       const operator = await resolveOperator(context, noun)
       const { getSession } = await import('../../run/agents/read-agent-records.ts')

@@ -9,21 +9,22 @@ import { addLimits, type LimitFlags, promptLimits } from './run-options.ts'
 export function promptAgentCommand(context: CliContext): Command {
   return addLimits(
     new Command('prompt')
-      .description('give the model of a session a task, within limits')
-      .argument('<session>')
+      .description('give a session a task, within limits')
+      .argument('<session>', 'id of the session')
       .argument('<text>', 'task in quotes, or - to read it from stdin; Craik stores only its hash'),
   )
     .addOption(formatOption())
     .addHelpText(
       'after',
       `
-A prompt grants its run the model calls within these limits and one use of the
-fixture's command. Any other command needs a grant:
-  craik grant create --capability shell.execute --operation run --target unit-tests --session-id SESSION
+This approves the model calls within the limits, and one use of the test command
+(uname -s). Any other command must be registered (craik command) and granted:
+  craik grant create --capability shell.execute --operation run \\
+    --target unit-tests --session-id SESSION
 
 Examples:
-  craik agent prompt agent_craik_fixture_local_20261115091244 "run the fixture action"
-  craik agent prompt agent_craik_fixture_local_20261115091244 - < task.md
+  craik agent prompt agent_shop_openai_20261115091244 "do the tests pass?"
+  craik agent prompt agent_shop_openai_20261115091244 - < task.md
 `,
     )
     .action(async (sessionId: string, text: string, flags: LimitFlags) => {

@@ -20,14 +20,17 @@ export async function readPrompt(
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '')
   } catch (cause) {
-    throw new CraikError('usage', 'the prompt on stdin is not valid UTF-8', { cause })
+    throw new CraikError('usage', 'the prompt on stdin is not valid UTF-8', {
+      hint: 'convert the text to UTF-8 first, for example with iconv',
+      cause,
+    })
   }
 }
 
 async function read(stdin: NodeJS.ReadStream, signal: AbortSignal, most: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let length = 0
-  const stop = () => stdin.destroy(new CraikError('interrupted', 'interrupted'))
+  const stop = () => stdin.destroy(new CraikError('interrupted', 'interrupted; no prompt was sent'))
   signal.addEventListener('abort', stop, { once: true })
   try {
     signal.throwIfAborted()
@@ -36,9 +39,11 @@ async function read(stdin: NodeJS.ReadStream, signal: AbortSignal, most: number)
       length += chunk.length
       // The longest prompt may have a line break of two bytes after it.
       if (length > most + 2) {
-        throw new CraikError('too_large', 'the prompt on stdin is too large', {
-          hint: `use at most ${most.toLocaleString('en')} bytes`,
-        })
+        throw new CraikError(
+          'too_large',
+          `the prompt on stdin is larger than ${most.toLocaleString('en')} bytes`,
+          { hint: 'shorten the prompt, or put the details in a file of the workspace' },
+        )
       }
     }
     return Buffer.concat(chunks)

@@ -2,6 +2,12 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { PromptOptions } from '../../run/agents/prompt-session.ts'
 
+export const OWN_AGENT_HELP = `
+Craik's own agent is a small agent loop inside Craik: the model can only run
+commands that you registered (craik command) and granted. To give a task to
+Claude Code, Codex or another agent, use craik prompt.
+`
+
 export interface LimitFlags {
   readonly maxIterations?: number
   readonly tokenBudget?: number
@@ -31,8 +37,8 @@ export function addLimits(command: Command): Command {
         'stop a command after this many seconds (default: 30, at most 3600)',
       ).argParser(positive),
     )
-    .option('--allow-fixture-action', 'grant one use of the fixture’s harmless command', true)
-    .option('--no-allow-fixture-action', 'grant no command; other grants still apply')
+    .option('--allow-fixture-action', 'let the run use the test command (uname -s) once', true)
+    .option('--no-allow-fixture-action', 'do not grant the test command; other grants still apply')
 }
 
 export function promptLimits(flags: LimitFlags): PromptOptions {
@@ -51,22 +57,28 @@ const milliseconds = (seconds: number | undefined): number | undefined =>
 /** Adds the flags that select the provider, the policy and the folder. */
 export function addRouting(command: Command): Command {
   return command
-    .option('--provider-id <id>', 'model provider (default: provider_fixture_local)')
+    .option(
+      '--provider-id <id>',
+      'model provider (default: provider_fixture_local, which simulates a model offline)',
+    )
     .option('--model-id <id>', 'model (default: the default of the provider)')
-    .option('--policy-envelope-id <id>', 'policy envelope (default: a new one)')
+    .option(
+      '--policy-envelope-id <id>',
+      'stored policy envelope (a signed policy, see craik policy show) to use (default: a new one)',
+    )
     .addOption(
-      new Option('--profile <name>', 'profile of the new envelope (default: automation)').choices([
+      new Option('--profile <name>', 'policy profile of the new envelope (default: automation)').choices([
         'automation',
         'strict',
       ]),
     )
-    .option('--workspace <folder>', 'folder where commands start; read-only for them', '.')
+    .option('--workspace <folder>', 'folder where commands start; a sandboxed command can only read it', '.')
     .addOption(
       new Option('--isolation <kind>', 'isolation of commands; none runs them directly on the host')
         .choices(['process', 'none'])
         .default('process'),
     )
-    .option('--fixture', 'simulate the provider: its record and limits, but canned responses and no network')
+    .option('--fixture', 'simulate the provider: canned answers, no network; its limits apply')
 }
 
 export interface RoutingFlags {

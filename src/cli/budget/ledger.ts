@@ -19,7 +19,7 @@ interface LedgerOptions {
 
 export function ledgerCommand(context: CliContext): Command {
   return new Command('ledger')
-    .description('list budget entries from the receipts, newest first')
+    .description('list what calls reserved and cost, newest first, from the receipts')
     .option('--budget <id>', 'only entries of this budget')
     .option('--limit <n>', 'print at most this many entries', positive, DEFAULT_LIMIT)
     .addOption(formatOption())
@@ -108,7 +108,7 @@ function numberOf(value: unknown): number | null {
 }
 
 const COLUMNS: readonly Column<Line>[] = [
-  { title: 'no', value: ({ seq }) => String(seq) },
+  { title: '#', value: ({ seq }) => String(seq) },
   { title: 'time (UTC)', value: ({ at }) => at.slice(0, 19).replace('T', ' '), dropOrder: 5 },
   { title: 'entry', value: ({ entry }) => entry },
   { title: 'provider', value: ({ provider }) => provider ?? '–', dropOrder: 4 },

@@ -17,7 +17,7 @@ export function describeStep(step: DemoStep): string {
   switch (step.type) {
     case 'begun':
       return lines([
-        `persistent agents on ${step.repository.name} · the answers are fixtures: no model, no network`,
+        `persistent agents on ${step.repository.name} · the answers are canned: no model, no network`,
         ...describeSandbox(step.availability),
         '',
       ])
@@ -100,7 +100,7 @@ export function describeResult({
       'command',
     )} passed ${availability.isolation === 'none' ? 'without a sandbox' : 'in the sandbox'} · ${formatCount(
       sum((one) => one.providerResultCount),
-      'fixture answer',
+      'canned answer',
     )}`,
     '',
     `list decisions      ${printReceipts(executions[0]!)}`,

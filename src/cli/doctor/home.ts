@@ -1,7 +1,7 @@
 /**
  * Checks what Craik itself needs: its Node, the disk of its home, and the store. Without one of these nothing works.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { CraikError } from '../../errors.ts'
@@ -17,6 +17,7 @@ const OLDEST_NODE = 24
 const LITTLE_DISK_BYTES = 2 * 2 ** 30
 /** With less space, Craik may fail to write a receipt, and then nothing runs. */
 const NO_DISK_BYTES = 64 * 2 ** 20
+const OF_EARLIER_VERSIONS = /^(?:runtime|harnesses|v[0-9][\w.-]*)$/
 
 export async function nodeHealth(): Promise<HealthRow> {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -32,15 +33,37 @@ export async function diskHealth({ home, environment }: CliContext): Promise<Hea
   const freeBytes = bavail * bsize
   const row = { name: 'disk', detail: `${formatBytes(freeBytes)} free in the Craik home` }
   if (freeBytes >= LITTLE_DISK_BYTES) return { ...row, state: 'ok' }
-  // Homes of earlier versions contain packages and compiled code that nothing uses now.
-  const earlier = join(home.root, 'cache')
-  const cache = existsSync(earlier) ? earlier : cacheOfHome(home.root, environment)
+  const removable = findRemovable(home.root, environment)
   // The cache is the first thing to delete: deleting a sandbox or a snapshot writes a receipt, which needs a little
   // space.
-  if (freeBytes < NO_DISK_BYTES && existsSync(cache))
-    return { ...row, state: 'none', fix: `rm -r ${quoteArgument(cache)} && craik sandbox list` }
+  if (freeBytes < NO_DISK_BYTES && removable.length > 0)
+    return {
+      ...row,
+      state: 'none',
+      fix: `rm -r ${removable.map(quoteArgument).join(' ')} && craik sandbox list`,
+    }
   const state = freeBytes < NO_DISK_BYTES ? 'none' : 'warn'
   return { ...row, state, fix: `du -xh ${quoteArgument(home.root)} | sort -h | tail` }
+}
+
+/**
+ * Returns the folders of the home that earlier versions filled with packages and compiled code, which nothing uses now,
+ * or else the cache of the home, which Craik creates again. Image builds still use `cache/images` in the home.
+ */
+export function findRemovable(craikHome: string, environment: NodeJS.ProcessEnv): readonly string[] {
+  const earlier = join(craikHome, 'cache')
+  const unused = namesIn(earlier).filter((name) => OF_EARLIER_VERSIONS.test(name))
+  if (unused.length > 0) return unused.sort().map((name) => join(earlier, name))
+  const cache = cacheOfHome(craikHome, environment)
+  return existsSync(cache) ? [cache] : []
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
 }
 
 /** Does not create a store just to check it. */

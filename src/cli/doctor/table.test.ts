@@ -23,7 +23,7 @@ it('prints one line for each row in a pipe, with the fix at its end', () => {
   expect(describeRows(ROWS)).toBe(
     [
       '  ok    node 24.1  runtime from npm',
-      '  none  docker     no engine on this machine                              sudo apt-get install docker.io',
+      '  off   docker     no engine on this machine                              sudo apt-get install docker.io',
       '  warn  kvm        runs no guest, so that microVMs will be emulated here  none',
       '',
     ].join('\n'),
@@ -34,7 +34,7 @@ it('wraps below the detail in a narrow terminal', () => {
   expect(describeRows(ROWS, 60)).toBe(
     [
       '  ok    node 24.1  runtime from npm',
-      '  none  docker     no engine on this machine',
+      '  off   docker     no engine on this machine',
       '                   sudo apt-get install docker.io',
       '  warn  kvm        runs no guest, so that microVMs will be',
       '                   emulated here',
@@ -59,7 +59,9 @@ it('loses no word and never breaks a command', () => {
         const text = describeRows(rows, width)
         const words = (of: string) => of.split(/\s+/).filter(Boolean)
         expect(words(text)).toEqual(
-          rows.flatMap((one) => words(`${one.state} ${one.name} ${one.detail} ${one.fix}`)),
+          rows.flatMap(({ state, name, detail, fix }) =>
+            words(`${state === 'none' ? 'off' : state} ${name} ${detail} ${fix}`),
+          ),
         )
         for (const { fix } of rows) expect(text).toContain(`${fix}\n`)
       },

@@ -4,6 +4,8 @@ import { printable } from '../output.ts'
 import type { HealthRow } from './row.ts'
 
 const STATE = 4
+/** A reader would take `none` for "no problem". */
+const STATES = { ok: 'ok', warn: 'warn', none: 'off' } as const
 const GAP = '  '
 /** In a narrower column, breaking lines makes them harder to read. */
 const LEAST_DETAIL = 30
@@ -28,7 +30,7 @@ export function describeRows(rows: readonly HealthRow[], width = Number.POSITIVE
           : fits(row) && isBeside(row)
             ? [`${detail.padEnd(column)}${GAP}${fix}`]
             : [...wrapWords(detail, available), fix]
-      const head = `${GAP}${row.state.padEnd(STATE)}${GAP}${nameOf(row).padEnd(name)}${GAP}`
+      const head = `${GAP}${STATES[row.state].padEnd(STATE)}${GAP}${nameOf(row).padEnd(name)}${GAP}`
       return message.map((line, at) => `${at === 0 ? head : ' '.repeat(indent)}${line}`.trimEnd())
     })
     .map((line) => `${line}\n`)

@@ -25,7 +25,7 @@ export function allowCommand(context: CliContext): Command {
     .description('allow a sandbox to reach a host')
     .argument('[host...]', 'HOST[:PORT][/PATH]; *.HOST for its subdomains (default port: 443)')
     .option('--preset <name...>', `hosts of a tool: ${Object.keys(PRESETS).join(', ')}`)
-    .option('--method <name...>', 'only these methods; for plain HTTP only')
+    .option('--method <name...>', 'only these HTTP methods; for plain HTTP only')
     .option('--expires <duration>', 'lifetime of the rule (default: 366 days, the maximum)')
   return addScope(command)
     .addOption(formatOption())
@@ -42,7 +42,7 @@ export function allowCommand(context: CliContext): Command {
       ]
       if (wanted.length === 0)
         throw new CraikError('usage', 'no host to allow: name a host or use --preset', {
-          hint: 'craik egress allow registry.example.com --sandbox ID   craik egress allow --preset npm --sandbox ID',
+          hint: 'allow one host:  craik egress allow registry.example.com --sandbox ID   or all hosts of a preset:  craik egress allow --preset npm --sandbox ID',
         })
       const scope = await scopeOf(context, flags)
       const store = await context.store()
@@ -141,7 +141,13 @@ export function denyCommand(context: CliContext): Command {
 function hostAndPort(text: string): { readonly host: string; readonly port: number | undefined } {
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?$/.exec(text) ?? []
   if (name === undefined)
-    throw new CraikError('usage', `${JSON.stringify(text.slice(0, 80))} is neither HOST[:PORT] nor a rule id`)
+    throw new CraikError(
+      'usage',
+      `${JSON.stringify(text.slice(0, 80))} is neither HOST[:PORT] nor a rule id`,
+      {
+        hint: 'block a host:  craik egress deny registry.example.com --sandbox ID   or list the rules:  craik egress list',
+      },
+    )
   return { host: parseTypedHost(name), port: port === undefined ? undefined : Number(port) }
 }
 
@@ -161,8 +167,9 @@ function print(
 }
 
 const ALLOW_HELP = `
-TLS hides the method and the path: rules with them are for plain HTTP only, and
-need a port. *.example.com matches all its subdomains, not example.com itself.
+One of --sandbox and --all-sandboxes is required. TLS hides the method and the
+path: rules with them are for plain HTTP only, and need a port. *.example.com
+matches all its subdomains, not example.com itself.
 
 Examples:
   craik egress allow registry.example.com --sandbox parser
@@ -171,7 +178,8 @@ Examples:
 `
 
 const DENY_HELP = `
-Removes the rules that allow only this host. If there are none, or if a
+A rule id needs no other option; a host needs --sandbox or --all-sandboxes.
+Craik removes the rules that allow only this host. If there are none, or if a
 wildcard, a preset or a rule for all sandboxes still allows the host, Craik
 blocks it until you allow the host itself again. Connections that a removed rule
 allowed are closed within seconds.

@@ -7,13 +7,9 @@ import { formatDuration } from '../../lib/duration.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printNote, printRows } from '../output.ts'
 import { formatTarget, ruleJson } from './describe.ts'
+import { type RuleState, readRuleStates } from './rule-states.ts'
 import { readSandboxNames } from './sandbox-names.ts'
 import { scopeOf } from './scope.ts'
-
-interface Row {
-  readonly rule: EgressRule
-  readonly state: 'holds' | 'expired' | 'revoked'
-}
 
 export function listEgressCommand(context: CliContext): Command {
   return new Command('list')
@@ -27,28 +23,16 @@ export function listEgressCommand(context: CliContext): Command {
       const scope = flags.sandbox === undefined ? undefined : await scopeOf(context, flags)
       const filter = scope === undefined ? {} : { operator: scope.operator, sandboxId: scope.sandboxId! }
       const { rules, damaged } = await listRules(store, context.home, filter)
-      const revoked = await store.read(async ({ grants }) => {
-        const rows = await Promise.all(
-          rules.map(({ grant_id }) => (grant_id === null ? undefined : grants.get(grant_id))),
-        )
-        return new Set(
-          rows.filter((row) => row !== undefined && row.revokedAtMs !== null).map((row) => row!.id as string),
-        )
-      })
-      const rows = rules.map((rule): Row => {
-        const isOver = rule.expires_at_ms !== null && nowMs >= rule.expires_at_ms
-        const isRevoked = rule.grant_id !== null && revoked.has(rule.grant_id)
-        return { rule, state: isRevoked ? 'revoked' : isOver ? 'expired' : 'holds' }
-      })
+      const rows = await readRuleStates(context, rules)
       const names = await readSandboxNames(context)
       const nameOf = (id: string | null) => (id === null ? 'all' : (names.get(id) ?? id))
-      const columns: readonly Column<Row>[] = [
-        { title: 'rule', value: ({ rule }: Row) => rule.id },
-        { title: 'sandbox', value: ({ rule }: Row) => nameOf(rule.sandbox_id), canShorten: true },
-        { title: 'effect', value: ({ rule }: Row) => rule.effect },
-        { title: 'to', value: ({ rule }: Row) => formatTarget(rule), canShorten: true },
-        { title: 'expires', value: ({ rule }: Row) => expiry(rule, nowMs), dropOrder: 1 },
-        { title: 'state', value: ({ state }: Row) => (state === 'holds' ? 'active' : state) },
+      const columns: readonly Column<RuleState>[] = [
+        { title: 'rule', value: ({ rule }: RuleState) => rule.id },
+        { title: 'sandbox', value: ({ rule }: RuleState) => nameOf(rule.sandbox_id), canShorten: true },
+        { title: 'effect', value: ({ rule }: RuleState) => rule.effect },
+        { title: 'to', value: ({ rule }: RuleState) => formatTarget(rule), canShorten: true },
+        { title: 'expires', value: ({ rule }: RuleState) => expiry(rule, nowMs), dropOrder: 1 },
+        { title: 'state', value: ({ state }: RuleState) => (state === 'holds' ? 'active' : state) },
       ]
       printRows(context, flags, rows, columns, ({ rule, state }): Json => ({ ...ruleJson(rule), state }))
       if (damaged.length > 0)

@@ -19,9 +19,9 @@ export interface RuleScope {
 
 export function addScope(command: Command): Command {
   return command
-    .option('--sandbox <id>', 'only this sandbox; id or name')
+    .option('--sandbox <id>', 'only for this sandbox, by id or name')
     .addOption(
-      new Option('--all-sandboxes', 'all your sandboxes, including future ones').conflicts('sandbox'),
+      new Option('--all-sandboxes', 'for all your sandboxes, including future ones').conflicts('sandbox'),
     )
 }
 

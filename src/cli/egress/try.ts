@@ -47,7 +47,7 @@ export function testCommand(context: CliContext): Command {
   return new Command('test')
     .description('test whether a sandbox may reach a URL; writes no receipt')
     .argument('<url>', 'https://HOST…, http://HOST/PATH, or HOST[:PORT]')
-    .requiredOption('--sandbox <id>', 'sandbox id or name')
+    .requiredOption('--sandbox <id>', 'sandbox that would connect, by id or name')
     .option('--method <name>', 'method of a plain HTTP request', 'GET')
     .option('--no-lookup', 'do not resolve the host name')
     .addOption(formatOption())

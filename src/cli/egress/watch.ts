@@ -17,8 +17,8 @@ const PAGE = 500
 
 export function watchCommand(context: CliContext): Command {
   return new Command('watch')
-    .description('show connections and denials as they happen, until Ctrl-C')
-    .option('--sandbox <id>', 'only this sandbox; id or name')
+    .description('show allowed and denied connections as they happen, until Ctrl-C')
+    .option('--sandbox <id>', 'only this sandbox, by id or name (default: all)')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik egress watch --sandbox parser\n')
     .action(async (flags: { readonly sandbox?: string; readonly format?: string }) => {

@@ -8,11 +8,12 @@ import { readFile } from '../../sdk/transfer.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
-import { formatBytes } from '../sandbox/amounts.ts'
+import { formatBytes, quoteText } from '../sandbox/amounts.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { copyFolderIn, statInside } from '../sandbox/copy-in.ts'
 import { harnessNamesFrom } from './harness-names.ts'
 import { installHarnesses } from './install-with-bar.ts'
+import { replaceFolder } from './replace-folder.ts'
 
 interface AddOptions {
   readonly sandbox: string
@@ -31,7 +32,14 @@ export function addCommand(context: CliContext): Command {
     .addHelpText('after', HELP)
     .action(async (name: string, options: AddOptions) => {
       const names = await harnessNamesFrom(name)
-      if (names.length !== 1) throw new CraikError('usage', 'add one harness at a time')
+      if (names.length !== 1)
+        throw new CraikError(
+          'usage',
+          `${quoteText(name)} names ${names.length} harnesses: add one at a time`,
+          {
+            hint: `start with one:  craik harness add ${names[0] ?? 'codex'} --sandbox ${options.sandbox}`,
+          },
+        )
       using client = await connect(context)
       const sandbox = await client.sandboxes.get(options.sandbox, { signal: context.signal })
       requireOwnRoot(sandbox)
@@ -101,10 +109,7 @@ async function installHarness(
   try {
     const source = { folder, files: 0, bytes: await treeBytes(folder), exclude: () => false }
     const { bytes } = await copyFolderIn(context, client, sandbox, coming!, source)
-    const before = await statInside(client, sandbox, target!, signal)
-    if (before !== undefined) await client.files.move(sandbox, target!, going!, { signal })
-    await client.files.move(sandbox, coming!, target!, { signal })
-    if (before !== undefined) await client.files.remove(sandbox, going!, { recursive: true })
+    await replaceFolder(client, sandbox, { target: target!, coming: coming!, going: going! }, signal)
     return bytes
   } catch (error) {
     // Does not pass the signal, because its abort may be the cause of the failure.
@@ -120,8 +125,8 @@ async function treeBytes(folder: string): Promise<number> {
 
 const HELP = `
 Copies the harness to the home of the sandbox, completely or not at all. The
-copy uses disk space of the sandbox and is deleted with it; craik sandbox create
---harness mounts a harness without using any.
+copy uses disk space of the sandbox and is deleted with the sandbox. A harness
+that you name in craik sandbox create --harness is mounted, and uses none.
 
 Example:
   craik harness add kimi --sandbox parser

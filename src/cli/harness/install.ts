@@ -11,7 +11,7 @@ interface InstallOptions {
 
 export function installCommand(context: CliContext): Command {
   return new Command('install')
-    .description('install harnesses from npm, for sandboxes')
+    .description('install harnesses from npm on this machine, for sandboxes')
     .argument('<names>', 'harnesses, such as claude-code,codex, or all')
     .addOption(formatOption())
     .addHelpText('after', HELP)

@@ -11,17 +11,16 @@ interface ListOptions {
 }
 
 const HELP = `
-The harness \`fixture\` is not listed: it is part of Craik, calls no model, and
-is copied to the sandbox by a prompt that names it.
+Not listed: fixture, a part of Craik that simulates an agent for tests. It uses
+no model and no network.
 
-Examples:
+Example:
   craik harness list
-  craik prompt "RUN: ls" --harness fixture
 `
 
 export function listHarnessesCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list the harnesses that sandboxes can use')
+    .description('list the harnesses (programs of agents) that sandboxes can use')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: ListOptions) => {

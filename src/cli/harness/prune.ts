@@ -17,7 +17,7 @@ const ALL = 100_000
 export function pruneHarnessesCommand(context: CliContext): Command {
   return new Command('prune')
     .description('remove harnesses of other builds of Craik that no sandbox uses')
-    .option('--all', 'also harnesses of this build; images keep theirs')
+    .option('--all', 'include harnesses of this build; container images keep theirs')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik harness prune\n')
     .action(async (options: PruneOptions) => {

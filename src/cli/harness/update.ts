@@ -17,7 +17,7 @@ const NEWER_EXIT = 1
 
 export function updateCommand(context: CliContext): Command {
   return new Command('update')
-    .description('check npm for newer versions than this build of Craik pins')
+    .description('check npm for newer versions than those of this build of Craik')
     .option('--check', 'only check; required, because updating is not supported yet')
     .addOption(formatOption())
     .addHelpText('after', HELP)
@@ -25,7 +25,7 @@ export function updateCommand(context: CliContext): Command {
       if (options.check !== true)
         throw new CraikError(
           'usage',
-          'each build of Craik pins its versions: only a newer build has others',
+          'cannot update harnesses: each build of Craik pins their versions; only a newer build has newer ones',
           {
             hint: 'check for newer versions:  craik harness update --check',
           },
@@ -65,8 +65,9 @@ const COLUMNS: readonly Column<PinnedPackage>[] = [
 ]
 
 const HELP = `
-Changes nothing. Craik pins only tested versions, because agents call their
-model differently from version to version.
+Changes nothing. Craik pins versions that were tested with it, because agents
+call their model differently from version to version.
+
 Exit code: 0 no newer version, 1 a newer version exists, 69 cannot reach the
 registry.
 

@@ -17,12 +17,15 @@ export function buildCommand(context: CliContext): Command {
   return new Command('build')
     .description('build the container image if it does not exist')
     .option('--apt <packages>', 'add these Debian packages, such as jq,ripgrep')
-    .option('--harness <names>', 'add these harnesses, such as claude-code,codex, or all')
-    .option('--fresh', 'rebuild it with today’s packages')
+    .option(
+      '--harness <names>',
+      'add these harnesses (programs of agents), such as claude-code,codex, or all',
+    )
+    .option('--fresh', 'rebuild the image with today’s packages')
     .addOption(
       new Option(
         '--from <source>',
-        'source of Debian: a registry, or Debian’s archive through mmdebstrap',
+        'source of Debian: a registry, or Debian’s archive through mmdebstrap (default: registry, or mmdebstrap if no registry has Debian)',
       ).choices(['registry', 'mmdebstrap']),
     )
     .addOption(formatOption())
@@ -53,13 +56,10 @@ function describe(
 }
 
 const HELP = `
-The image is named after its contents, so it is built only when they change. If
-no registry has the Debian base image, mmdebstrap builds it from Debian’s
-archive.
-
+The image is named after its contents, so Craik builds it only when they change.
 Every image includes npm. npm and the harnesses come from npm’s registry, at the
-versions that were tested with this build of Craik. Each harness is a layer
-below Craik’s own. Nothing is ever pushed.
+versions that were tested with this build of Craik. Each harness is a layer of
+its own, which other images reuse. Craik pushes nothing to a registry.
 
 Examples:
   craik image build --apt jq,ripgrep

@@ -31,7 +31,7 @@ export function listImagesCommand(context: CliContext): Command {
 
 export function showImageCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show an image: its contents and its users')
+    .description('show an image: what is in it, and which sandboxes use it')
     .argument('<image>', 'name, or the start of the id')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image list\n  craik image show craik/sandbox:0123456789ab\n')

@@ -15,8 +15,8 @@ interface PruneOptions {
 
 export function pruneImagesCommand(context: CliContext): Command {
   return new Command('prune')
-    .description('remove images of other builds that no sandbox or snapshot needs')
-    .option('--all', 'also remove images of this build; the next container needs a new one')
+    .description('remove images of other builds of Craik that no sandbox or snapshot needs')
+    .option('--all', 'include images of this build; the next container builds a new one')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image prune\n')
     .action(async (options: PruneOptions) => {

@@ -43,6 +43,10 @@ export async function takeState(
     },
   )
   if (result.outcome !== 'exited' || result.exitCode !== 0)
-    throw new CraikError('boundary_failed', 'the sandbox did not report its installed packages')
+    throw new CraikError(
+      'boundary_failed',
+      `cannot list the packages in the sandbox: the command that lists them ${result.outcome === 'exited' ? `failed with exit code ${result.exitCode}` : 'did not finish'}`,
+      { hint: 'save again:  craik save' },
+    )
   return parseState(Buffer.concat(chunks), clock.nowMs())
 }

@@ -10,8 +10,12 @@ import { removeForwardedLogins } from './prepare-sandbox.ts'
 import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
 
 const HELP = `
-Stops its processes. Keeps its disk, volumes and workspace; craik up starts it
-again. Exits with 2 if it is not running.
+Saves new conversations to the inbox, and a list of the packages, programs and
+variables that changed in the sandbox (changes.md), like craik save. Then stops
+all processes of the sandbox. Its disk, volumes and workspace stay, and craik up
+starts it again.
+
+Exit code: 2 if the sandbox is not running, or after wrong usage.
 
 Example:
   craik down

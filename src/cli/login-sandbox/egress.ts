@@ -5,15 +5,18 @@ import type { EgressRule } from '../../gateway/egress/rules.ts'
 import { addRule } from '../../gateway/egress/tokens.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
+import { readRuleStates } from '../egress/rule-states.ts'
 
 /** Returns the active rules for this sandbox alone, which are lost with it. */
 export async function ownRules(context: CliContext, sandbox: SandboxBody): Promise<readonly EgressRule[]> {
+  return (await activeRules(context, sandbox)).filter(({ sandbox_id }) => sandbox_id === sandbox.id)
+}
+
+async function activeRules(context: CliContext, sandbox: SandboxBody): Promise<readonly EgressRule[]> {
   const [store, operator] = [await context.store(), await context.operator()]
   const { rules } = await listRules(store, context.home, { operator, sandboxId: sandbox.id })
-  const nowMs = context.clock.nowMs()
-  return rules.filter(
-    ({ sandbox_id, expires_at_ms }) => sandbox_id === sandbox.id && (expires_at_ms ?? Infinity) > nowMs,
-  )
+  const states = await readRuleStates(context, rules)
+  return states.flatMap(({ rule, state }) => (state === 'holds' ? [rule] : []))
 }
 
 export async function allowPresets(
@@ -24,8 +27,7 @@ export async function allowPresets(
   if (names.length === 0) return
   const wanted = names.map((name) => ({ name, ...presetCalled(name) }))
   const [store, operator] = [await context.store(), await context.operator()]
-  const { rules } = await listRules(store, context.home, { operator, sandboxId: sandbox.id })
-  const there = new Set(rules.map(({ preset }) => preset))
+  const there = new Set((await activeRules(context, sandbox)).map(({ preset }) => preset))
   for (const { name, hosts, ports } of wanted) {
     if (there.has(name)) continue
     await store.write(addRule, {

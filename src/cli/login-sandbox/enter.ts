@@ -9,8 +9,10 @@ import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandb
 import { openTerminalAndSave } from './up.ts'
 
 const HELP = `
-Press Ctrl-] then d to detach; the shell keeps running. Exits with the exit code
-of the shell, or with 2 if the sandbox is not running.
+Press Ctrl-] then d to detach; the shell keeps running.
+
+Exit code: that of the shell. Before the shell starts, 2 if the sandbox is not
+running, or after wrong usage.
 
 Example:
   craik enter

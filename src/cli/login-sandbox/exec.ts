@@ -18,7 +18,10 @@ import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandb
 
 const HELP = `
 Put options of craik before the program. The program runs in the workspace,
-without a shell. Exits with 2 if the sandbox is not running.
+without a shell.
+
+Exit code: that of the program. Before the program starts, 2 if the sandbox is
+not running, or after wrong usage.
 
 Examples:
   craik exec npm test
@@ -27,7 +30,7 @@ Examples:
 
 export const execLoginSandboxCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('exec'))
-    .argument('<argv...>', 'the program and its arguments')
+    .argument('<program...>', 'the program and its arguments')
     .usage('[options] [--] <program> [arguments...]')
     .passThroughOptions()
     .addHelpText('after', HELP)

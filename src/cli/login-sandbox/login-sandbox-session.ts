@@ -2,14 +2,18 @@
  * Begins and ends the work in a login sandbox: records its state on entry, and saves conversations and changes on exit.
  */
 import { CraikError } from '../../errors.ts'
+import { LLM_STATE } from '../../login-sandbox/keep/mirrors.ts'
+import { volumesOf } from '../../login-sandbox/login-names.ts'
 import { type LoginRecord, LoginRecords } from '../../login-sandbox/login-records.ts'
+import { loadSettings, type TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
+import type { ExportedTranscripts } from '../../transcripts/export/export-new.ts'
 import type { CliContext } from '../context.ts'
 import { printable, printNote } from '../output.ts'
 import { SkippedContent } from '../transcripts/skipped-content.ts'
 import { takeState } from './capture-state.ts'
-import { saveLoginSandbox } from './save-login-sandbox.ts'
+import { saveConversations, saveLoginSandbox } from './save-login-sandbox.ts'
 import type { SelectedSandbox } from './select-sandbox.ts'
 
 type Author = NonNullable<LoginRecord['author']>
@@ -60,6 +64,38 @@ export async function endSession(
   if (record !== undefined) await save(context, record, false)
 }
 
+/**
+ * Saves the conversations of a login whose volumes are about to be removed, because no other copy of them is left then.
+ * Throws if it cannot save them. Without a record of the login, the inbox is that of the settings.
+ */
+export async function saveBeforeRemoval(
+  context: CliContext,
+  login: string,
+  options: TypedOptions,
+): Promise<void> {
+  const inbox =
+    new LoginRecords(context.home.loginSandboxes).readOrUndefined(login)?.inbox ??
+    loadSettings(options, context.environment, process.cwd()).inbox
+  const skipped = new SkippedContent()
+  try {
+    const conversations = await saveConversations(
+      context,
+      { login, inbox },
+      { onProblem: skipped.problem, onSkipped: skipped.passedOver },
+    )
+    printSaved(context, inbox, conversations)
+  } catch (error) {
+    if (context.signal.aborted || !(error instanceof CraikError)) throw error
+    const { name } = volumesOf(login).find(({ at }) => at === LLM_STATE)!
+    const remove = `remove the conversations too:  craik volume delete ${name}`
+    throw new CraikError(error.code, `nothing was removed: cannot save conversations: ${error.message}`, {
+      hint: error.hint === '' ? remove : `${error.hint}   or ${remove}`,
+      cause: error,
+    })
+  }
+  printNote(context, skipped.lines())
+}
+
 export function forgetSession({ home }: CliContext, login: string): void {
   new LoginRecords(home.loginSandboxes).remove(login)
 }
@@ -75,16 +111,9 @@ async function save(context: CliContext, record: LoginRecord, conversationsOnly:
     const { conversations } = await saveLoginSandbox(context, record, {
       conversationsOnly,
       onProblem: skipped.problem,
-      onPassedOver: skipped.passedOver,
+      onSkipped: skipped.passedOver,
     })
-    const saved = conversations.filter(({ outcome }) => outcome === 'written' || outcome === 'updated')
-    const [first] = saved
-    if (first === undefined) return
-    const what = saved.length === 1 ? '1 conversation' : `${saved.length} conversations`
-    printNote(
-      context,
-      `  saved ${what} → ${printable(saved.length === 1 ? first.path : `${record.inbox}/conversations`)}\n`,
-    )
+    printSaved(context, record.inbox, conversations)
   } catch (error) {
     context.signal.throwIfAborted()
     const why = error instanceof CraikError ? error.message : String(error)
@@ -94,4 +123,13 @@ async function save(context: CliContext, record: LoginRecord, conversationsOnly:
     )
   }
   printNote(context, skipped.lines())
+}
+
+function printSaved(context: CliContext, inbox: string, conversations: readonly ExportedTranscripts[]): void {
+  const saved = conversations.filter(({ outcome }) => outcome === 'written' || outcome === 'updated')
+  const [first] = saved
+  if (first === undefined) return
+  const what = saved.length === 1 ? '1 conversation' : `${saved.length} conversations`
+  const where = saved.length === 1 ? first.path : `${inbox}/conversations`
+  printNote(context, `  saved ${what} → ${printable(where)}\n`)
 }

@@ -1,6 +1,6 @@
 /** `craik nuke`: removes a login sandbox and all its data. */
 import { Command } from 'commander'
-import { loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
+import { loginOfConversations, loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
 import { loadSettings, type TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import { formatCommand } from '../../login-sandbox/next-commands.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -9,7 +9,7 @@ import type { CliContext, NounBuilder } from '../context.ts'
 import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { deleteVolume } from '../volume.ts'
-import { endSession, forgetSession } from './login-sandbox-session.ts'
+import { endSession, forgetSession, saveBeforeRemoval } from './login-sandbox-session.ts'
 import { addLoginOptions, selectSandbox } from './select-sandbox.ts'
 
 interface NukeOptions extends TypedOptions {
@@ -24,8 +24,10 @@ interface RemovedItems {
 }
 
 const HELP = `
-Keeps the workspace, the inbox, the profiles and the logins of this machine. To
-remove images, run craik image prune. Asks for confirmation first.
+Saves new conversations to the inbox, then removes the sandbox, a copied
+workspace in it, and its volumes. Keeps your own folder, the inbox, the profiles
+and the logins of this machine. Asks for confirmation first. To remove images,
+run craik image prune.
 
 Examples:
   craik nuke
@@ -34,8 +36,8 @@ Examples:
 
 export const nukeCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('nuke'))
-    .option('--all', 'remove the sandboxes and volumes of all logins')
-    .option('--yes', 'do not ask')
+    .option('--all', 'remove all login sandboxes and their volumes')
+    .option('--yes', 'do not ask for confirmation')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: NukeOptions) => {
@@ -50,15 +52,20 @@ export const nukeCommand: NounBuilder = (context) =>
               ? 'craik nuke --all --yes'
               : formatCommand('nuke', loadSettings(options, context.environment, process.cwd()), '--yes'),
         })
-      const logins = found.flatMap(({ kind, name }) => (kind === 'sandbox' ? [loginOfSandbox(name)!] : []))
       // The conversations belong to the user, so Craik saves them to the inbox before it removes anything.
-      for (const login of logins) await endSession(context, { login })
+      for (const { kind, name } of found) {
+        const login = kind === 'volume' ? loginOfConversations(name) : undefined
+        if (login !== undefined) await saveBeforeRemoval(context, login, options)
+      }
+      for (const { kind, name } of found)
+        if (kind === 'sandbox') await endSession(context, { login: loginOfSandbox(name)! })
       for (const { kind, name } of found) {
         if (kind === 'volume') await deleteVolume(context, client, name, 'craik nuke')
-        else {
-          await client.sandboxes.delete(name, { signal: context.signal })
-          forgetSession(context, loginOfSandbox(name)!)
-        }
+        else await client.sandboxes.delete(name, { signal: context.signal })
+      }
+      for (const { kind, name } of found) {
+        const login = kind === 'volume' ? loginOfConversations(name) : loginOfSandbox(name)
+        if (login !== undefined) forgetSession(context, login)
       }
       if (resolveFormat(context, options) !== 'table')
         printRows(context, options, found, [], (one) => ({ ...one, deleted: true }))

@@ -28,9 +28,8 @@ interface NewOptions {
 }
 
 const NEW_HELP = `
-Creates a file of variables that you can edit: the login, the workspace and the
-variables to refuse. If it names a login, craik up does not start (78) when this
-machine has another GitHub login.
+Creates a file of variables that you can edit. If the profile names a login,
+craik up exits with 78 when this machine has another GitHub login.
 
 Example:
   craik profile-new work --login octo --workspace ~/work --refuse '^ACME_'
@@ -39,10 +38,10 @@ Example:
 export const profileNewCommand: NounBuilder = (context) =>
   new Command('profile-new')
     .argument('<name>', 'profile name: letters, digits and . _ -')
-    .option('--login <name>', 'login of the sandbox')
-    .option('--workspace <folder>', 'folder to work on')
-    .option('--refuse <pattern>', 'regular expression of variable names to refuse')
-    .option('--inbox <folder>', 'folder for saved conversations')
+    .option('--login <name>', 'login name of the sandbox, and the GitHub login that it requires')
+    .option('--workspace <folder>', 'your project folder, which agents change')
+    .option('--refuse <pattern>', 'do not start if the name of a variable matches this regular expression')
+    .option('--inbox <folder>', 'folder for saved conversations and outputs')
     .addOption(formatOption())
     .addHelpText('after', NEW_HELP)
     .action((name: string, { login, workspace, refuse, inbox, format }: NewOptions) => {

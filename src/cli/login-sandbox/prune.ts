@@ -2,14 +2,14 @@
  * `craik prune`: lists login sandboxes and volumes that are no longer needed, and removes them only with `--delete`.
  */
 import { Command, Option } from 'commander'
-import { loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
+import { loginOfConversations, loginOfSandbox, volumesOf } from '../../login-sandbox/login-names.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { type Column, formatOption, printRows, printText, resolveFormat } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { deleteVolume } from '../volume.ts'
-import { forgetSession } from './login-sandbox-session.ts'
+import { forgetSession, saveBeforeRemoval } from './login-sandbox-session.ts'
 
 interface PruneOptions {
   readonly delete?: boolean
@@ -34,9 +34,10 @@ const COLUMNS: readonly Column<Row>[] = [
 ]
 
 const HELP = `
-Lists stopped login sandboxes without a copied workspace; with --hard also those
-with one, and volumes that no sandbox uses. --delete removes them. To remove
-images, run craik image prune.
+Lists stopped login sandboxes that work in your folder itself. With --hard also
+lists those with a copy of it, and volumes of login sandboxes that no sandbox
+uses. --delete removes what is listed, after it saved new conversations to the
+inbox. To remove images, run craik image prune.
 
 Examples:
   craik prune
@@ -47,7 +48,7 @@ export const pruneLoginSandboxCommand: NounBuilder = (context) =>
   new Command('prune')
     .option('--delete', 'remove them (default: only list them)')
     .addOption(new Option('--apply').hideHelp())
-    .option('--hard', 'also unused volumes and copied workspaces, which cannot be recovered')
+    .option('--hard', 'include unused volumes and copied workspaces; their contents are lost')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: PruneOptions) => {
@@ -56,7 +57,7 @@ export const pruneLoginSandboxCommand: NounBuilder = (context) =>
         ...(await listStoppedSandboxes(context, client, options.hard === true)),
         ...(options.hard === true ? await findUnusedVolumes(context, client) : []),
       ]
-      if (isDeleting(options)) for (const row of rows) await remove(context, client, row)
+      if (isDeleting(options)) await removeAll(context, client, rows)
       const isForPerson = resolveFormat(context, options) === 'table'
       if (isForPerson && rows.length === 0) printText(context, '  nothing to remove\n')
       else printRows(context, options, rows, COLUMNS, (row) => ({ ...row, removed: isDeleting(options) }))
@@ -92,12 +93,23 @@ async function findUnusedVolumes({ signal }: CliContext, client: ApiClient): Pro
   )
 }
 
-async function remove(context: CliContext, client: ApiClient, { kind, name }: Row): Promise<void> {
-  const { signal } = context
-  if (kind === 'volume') await deleteVolume(context, client, name, 'craik prune')
-  else {
-    await client.sandboxes.delete(name, { signal })
-    forgetSession(context, loginOfSandbox(name)!)
+/**
+ * Saves all conversations before it removes anything. The record of a login names its inbox, so Craik keeps the record
+ * as long as the volume with the conversations exists.
+ */
+async function removeAll(context: CliContext, client: ApiClient, rows: readonly Row[]): Promise<void> {
+  for (const { kind, name } of rows) {
+    const login = kind === 'volume' ? loginOfConversations(name) : undefined
+    if (login !== undefined) await saveBeforeRemoval(context, login, {})
+  }
+  for (const { kind, name } of rows) {
+    if (kind === 'sandbox') {
+      await client.sandboxes.delete(name, { signal: context.signal })
+      continue
+    }
+    await deleteVolume(context, client, name, 'craik prune')
+    const login = loginOfConversations(name)
+    if (login !== undefined) forgetSession(context, login)
   }
 }
 

@@ -15,9 +15,10 @@ import { type SelectedSandbox, sandboxOf, selectSandbox } from './select-sandbox
 import { addSandboxOptions, type UpOptions, up } from './up.ts'
 
 const HELP = `
-Keeps the volumes and a mounted workspace. Removes the rest of the home, a
-copied workspace and the egress rules of the sandbox; asks first if the
-workspace is a copy. To allow the hosts of tools again, use --egress.
+Keeps the volumes (conversations, packages of npm and pip) and your folder.
+Removes the rest of the sandbox's home, its egress rules, and the workspace if
+that is a copy; asks first in this case. To allow the hosts of tools again, use
+--egress.
 
 Example:
   craik rebuild
@@ -25,8 +26,8 @@ Example:
 
 export const rebuildCommand: NounBuilder = (context) =>
   addSandboxOptions(new Command('rebuild'))
-    .option('--yes', 'do not ask')
-    .option('--attach', 'open a terminal in it')
+    .option('--yes', 'do not ask for confirmation')
+    .option('--attach', 'open a terminal in the sandbox')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: UpOptions & { readonly yes?: boolean }) => {

@@ -9,19 +9,21 @@ import type { CliContext, NounBuilder } from '../context.ts'
 import { printable, printNote } from '../output.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 import { explanationOf, jobExitCode } from '../sandbox/job-exit-code.ts'
-import { passInterrupts } from '../sandbox/pass-interrupts.ts'
+import { passInterrupts, UNREAD_EXIT_CODE } from '../sandbox/pass-interrupts.ts'
 import { writeTo } from '../sandbox/write-output.ts'
 import { commandEnvironment } from './entry-environment.ts'
 import { requireProgram } from './exec.ts'
 import { authorOf, endSession } from './login-sandbox-session.ts'
-import { addLoginOptions, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
+import { addLoginOptions, INBOX_HELP, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
 
 const HELP = `
-Saves headless-runs/<run>/ in the inbox, with command.txt, stdout.log,
-stderr.log, exit_code and meta.env. Only you can read them, and key-shaped
-values are masked. Also prints the output. A run without exit_code was killed.
-Exits with the exit code of the command, or with 2 if the sandbox is not
-running.
+Prints the output of the program, and saves it in the inbox. Each run gets a
+folder headless-runs/<run>/ with the files command.txt, stdout.log, stderr.log,
+exit_code and meta.env. Only you can read them. Values that look like keys are
+masked. If exit_code is missing, the run was killed.
+
+Exit code: that of the program. Before the program starts, 2 if the sandbox is
+not running, or after wrong usage.
 
 Examples:
   craik run-headless npm test
@@ -30,9 +32,9 @@ Examples:
 
 export const runHeadlessCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('run-headless'))
-    .argument('<argv...>', 'the program and its arguments')
+    .argument('<program...>', 'the program and its arguments')
     .usage('[options] [--] <program> [arguments...]')
-    .option('--inbox <folder>', 'inbox folder (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
+    .option('--inbox <folder>', INBOX_HELP)
     .passThroughOptions()
     .addHelpText('after', HELP)
     .action(async (argv: readonly string[], options: TypedOptions) => {
@@ -58,9 +60,10 @@ export async function runHeadless(
     startedAtMs: context.clock.nowMs(),
   })
   const jobId = newId<string>('job', context.clock.nowMs())
-  const left = new AbortController()
-  using _ = passInterrupts(context, client, sandbox.id, jobId, left)
+  context.exitWhenUnread(UNREAD_EXIT_CODE)
   try {
+    const left = new AbortController()
+    using _ = passInterrupts(context, client, sandbox.id, jobId, left)
     const env = commandEnvironment(sandbox, accounts, authorOf(context, chosen.login))
     const { result } = await runJob(
       client,

@@ -17,7 +17,7 @@ export interface SaveOptions {
   readonly conversationsOnly?: boolean
   /** Called for content that could not be read, or not completely. */
   readonly onProblem?: (path: string, problem: string) => void
-  readonly onPassedOver?: (passed: SkippedTranscript) => void
+  readonly onSkipped?: (passed: SkippedTranscript) => void
 }
 
 export interface Saved {
@@ -32,19 +32,27 @@ export interface Saved {
 export async function saveLoginSandbox(
   context: CliContext,
   record: LoginRecord,
-  { conversationsOnly = false, onProblem, onPassedOver }: SaveOptions = {},
+  options: SaveOptions = {},
 ): Promise<Saved> {
-  const { login, inbox } = record
-  const conversations = await exportNew({
+  const conversations = await saveConversations(context, record, options)
+  const snapshot = options.conversationsOnly === true ? undefined : await saveSnapshot(context, record)
+  return { conversations, snapshot }
+}
+
+export function saveConversations(
+  context: CliContext,
+  { login, inbox }: Pick<LoginRecord, 'login' | 'inbox'>,
+  { onProblem, onSkipped }: SaveOptions = {},
+): Promise<readonly ExportedTranscripts[]> {
+  return exportNew({
     ...transcriptDeps(context, login, onProblem),
     inbox,
     records: context.home.transcripts,
     signal: context.signal,
     redact: (text) => redactText(text).text,
     ...(onProblem !== undefined && { onProblem }),
-    ...(onPassedOver !== undefined && { onSkipped: onPassedOver }),
+    ...(onSkipped !== undefined && { onSkipped }),
   })
-  return { conversations, snapshot: conversationsOnly ? undefined : await saveSnapshot(context, record) }
 }
 
 async function saveSnapshot(context: CliContext, record: LoginRecord): Promise<string | undefined> {

@@ -29,9 +29,9 @@ const COLUMNS: readonly Column<Row>[] = [
 
 export const saveCommand: NounBuilder = (context) =>
   new Command('save')
-    .option('--login <name>', 'only this login (default: all logins)')
-    .option('--conversations', 'only conversations; does not inspect the sandbox')
-    .option('--quiet', 'print nothing unless it fails')
+    .option('--login <name>', 'only the sandbox of this login name (default: all login sandboxes)')
+    .option('--conversations', 'save only conversations; does not count as activity in the sandbox')
+    .option('--quiet', 'print nothing, unless saving fails')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (flags: SaveFlags) => {
@@ -54,7 +54,7 @@ function selectRecords(context: CliContext, { login }: SaveFlags): readonly Logi
   const record = records.read(name)
   if (record !== undefined) return [record]
   throw new CraikError('not_up', `the login ${name} has no sandbox`, {
-    hint: `start it:  craik up --login ${name}`,
+    hint: `start a sandbox:  craik up --login ${name}`,
   })
 }
 
@@ -68,7 +68,7 @@ async function saveRecord(
   const { conversations, snapshot } = await saveLoginSandbox(context, record, {
     conversationsOnly: flags.conversations === true,
     onProblem: skipped.problem,
-    onPassedOver: skipped.passedOver,
+    onSkipped: skipped.passedOver,
   })
   return [
     ...conversations.map(({ path, outcome }) => ({ login, what: `conversation, ${outcome}`, file: path })),
@@ -77,9 +77,11 @@ async function saveRecord(
 }
 
 const HELP = `
-Saves conversations to the inbox as Markdown, like craik transcripts export, and
-what was installed or set since craik up as <time>/changes.md. Craik also saves
-every five minutes while the sandbox runs, and when you leave it.
+Saves new conversations as Markdown, like craik transcripts export. Also saves a
+list of the packages, programs and variables that changed since craik up, as
+<time>/changes.md. Both are in the inbox, the folder of craik up --inbox
+(default: ~/inbox). Craik does the same every five minutes while the sandbox is
+in use, and when you leave it.
 
 Examples:
   craik save

@@ -23,12 +23,15 @@ export interface SelectedSandbox {
   readonly logins: HostLogins
 }
 
+export const INBOX_HELP =
+  'folder for saved conversations and outputs (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)'
+
 export function addLoginOptions(command: Command): Command {
   return command
-    .option('--profile <name>', 'profile to use (default: $SANDBOX_PROFILE)')
+    .option('--profile <name>', 'login sandbox profile (default: $SANDBOX_PROFILE)')
     .option(
       '--login <name>',
-      'login of the sandbox (default: $SANDBOX_LOGIN, your GitHub login or your user name)',
+      'login name of the sandbox (default: $SANDBOX_LOGIN, your GitHub login or your user name)',
     )
 }
 

@@ -122,7 +122,7 @@ async function requireSame(
   const recreatedReason = formatRepeatCommand('rebuild', settings, typed)
   const differs = (what: string, has: string, wanted: string) =>
     new CraikError('conflict', `${sandboxName} ${what} ${has}, but you asked for ${wanted}`, {
-      hint: `recreate it with its volumes:  ${recreatedReason}`,
+      hint: `recreate the sandbox, which keeps its volumes:  ${recreatedReason}`,
     })
   const folder =
     found.workspace.mode === 'in-place' ? found.workspace.folder : findCopiedFolder(context, login, found.id)
@@ -131,7 +131,7 @@ async function requireSame(
       'conflict',
       `${sandboxName} has the workspace ${folder}, not ${settings.workspace}`,
       {
-        hint: `use that folder:  ${formatRepeatCommand('up', settings, typed, { workspace: folder })}   or recreate it with its volumes for this one:  ${recreatedReason}`,
+        hint: `use that folder:  ${formatRepeatCommand('up', settings, typed, { workspace: folder })}   or recreate the sandbox for the new folder, which keeps its volumes:  ${recreatedReason}`,
       },
     )
   const backend = found.isolation === 'container' ? 'docker' : 'process'

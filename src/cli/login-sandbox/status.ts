@@ -31,11 +31,16 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'age', value: ({ up }) => up, dropOrder: 1 },
 ]
 
+const LISTING_HELP = `
+Lists the sandboxes that craik up started, for every login name. To list all
+sandboxes, run craik sandbox list.
+`
+
 function listing(name: string): NounBuilder {
   return (context) =>
     new Command(name)
       .addOption(formatOption())
-      .addHelpText('after', `\nExample:\n  craik ${name}\n`)
+      .addHelpText('after', `${LISTING_HELP}\nExample:\n  craik ${name}\n`)
       .action(async (options: { readonly format?: string }) => {
         using client = await connect(context)
         const rows = (await client.sandboxes.list({ signal: context.signal })).flatMap((sandbox) =>
@@ -70,7 +75,7 @@ function rowOf({ clock }: CliContext, sandbox: ListedSandboxBody): Row[] {
 }
 
 const INSPECT_HELP = `
-Without a login, shows the sandbox that craik up would start.
+Without a login name, shows the sandbox that craik up would start.
 
 Examples:
   craik inspect
@@ -79,7 +84,7 @@ Examples:
 
 export const inspectCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('inspect'))
-    .argument('[login]', 'login name')
+    .argument('[login]', 'login name of the sandbox')
     .addOption(formatOption())
     .addHelpText('after', INSPECT_HELP)
     .action(async (named: string | undefined, options: TypedOptions & { readonly format?: string }) => {

@@ -7,7 +7,7 @@ import { quoteArgument } from '../../lib/shlex.ts'
 import type { TypedOptions } from '../../login-sandbox/login-sandbox-settings.ts'
 import type { NounBuilder } from '../context.ts'
 import { runHeadless } from './run-headless.ts'
-import { addLoginOptions } from './select-sandbox.ts'
+import { addLoginOptions, INBOX_HELP } from './select-sandbox.ts'
 
 /**
  * A folder of the workspace, or a repository on GitHub: `name` for a repository of the login itself, or `owner/name`.
@@ -18,9 +18,10 @@ const HELP = `
 Tests the folder of that name in the workspace. If it is missing, clones
 github.com/LOGIN/NAME to ~/repos in the sandbox, with the GitHub login, through
 the gateway. Runs the first that applies: npm test, make test, pytest, cargo
-test, go test. Saves the output like craik run-headless. Exits with the exit
-code of the tests, with 2 if the sandbox is not running, with 66 if it finds no
-tests.
+test, go test. Saves the output like craik run-headless.
+
+Exit code: that of the tests, or 66 if the repository has none. Before they
+start, 2 if the sandbox is not running, or after wrong usage.
 
 Examples:
   craik test-repo .
@@ -31,7 +32,7 @@ Examples:
 export const testRepoCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('test-repo'))
     .argument('<name>', 'folder of the workspace, or repository on GitHub')
-    .option('--inbox <folder>', 'inbox folder (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
+    .option('--inbox <folder>', INBOX_HELP)
     .addHelpText('after', HELP)
     .action(async (name: string, options: TypedOptions) => {
       if (!NAME.test(name) || name.split('/').includes('..'))

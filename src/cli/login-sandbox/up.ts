@@ -1,5 +1,5 @@
 /** `craik up`: starts the sandbox of your login, with the agents ready to use. */
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import type { Account } from '../../accounts/account.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { type IdentityCheck, requireIdentity } from '../../login-sandbox/identity.ts'
@@ -10,7 +10,9 @@ import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { formatOption, printable, printRecord, printText, resolveFormat } from '../output.ts'
+import { backendOption } from '../sandbox/backend-option.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
+import { credentialsOption } from '../sandbox/credentials-option.ts'
 import { describeIsolation, listUnenforcedLimits } from '../sandbox/describe-sandbox.ts'
 import { allowPresets } from './egress.ts'
 import { commandEnvironment } from './entry-environment.ts'
@@ -22,6 +24,7 @@ import {
   addLoginOptions,
   askGitHub,
   githubAccount,
+  INBOX_HELP,
   type SelectedSandbox,
   selectSandbox,
 } from './select-sandbox.ts'
@@ -34,15 +37,22 @@ export interface UpOptions extends TypedOptions {
 }
 
 const HELP = `
-Needs no configuration: Craik finds the logins of this machine, and they work in
-the sandbox through the gateway. By default they stay on the host. Skips
-providers without a login. Keeps the workspace, conversations, and packages of
-npm and pip (craik volume list); keeps the rest of the home until craik rebuild.
-Exits with the exit code of the shell.
+Needs no configuration: Craik finds the logins of this machine, and the agents
+use them through Craik's gateway. By default the credentials stay on the host.
 
-Fails (64) if the environment has GITHUB_TOKEN, GH_ENTERPRISE_TOKEN or a
-variable whose name matches SANDBOX_REFUSE_PATTERNS, and (78) if the GitHub
-login is not the one of the profile.
+The agents work in your folder itself. Only protected files, such as .git/hooks,
+are read-only for them. Review changes before you run git, an editor or a build
+in the folder. If it belongs to root or another user, or contains Craik, Craik
+copies it instead: copy your work out with craik sandbox cp.
+
+The sandbox keeps conversations, and packages of npm and pip (craik volume
+list). It keeps the rest of its home until craik rebuild.
+
+Exit codes: that of the shell. 64 if the environment has GITHUB_TOKEN,
+GH_ENTERPRISE_TOKEN or a variable that matches SANDBOX_REFUSE_PATTERNS, because
+programs would prefer such a token to your login: unset it first. (GH_TOKEN is
+allowed, but Craik never uses it or passes it on.) 78 if the GitHub login is not
+the one of the profile.
 
 Examples:
   craik up
@@ -52,31 +62,24 @@ Examples:
 
 export function addSandboxOptions(command: Command): Command {
   return addLoginOptions(command)
-    .option('--workspace <folder>', 'folder to work on (default: $SANDBOX_WORKSPACE, otherwise this one)')
-    .addOption(
-      new Option('--backend <kind>', 'backend (default: docker if an engine is available)').choices([
-        'docker',
-        'process',
-      ]),
-    )
-    .addOption(
-      new Option(
-        '--credentials <kind>',
-        'host logins to expose: placeholders (broker), real credentials (forward) or none',
-      ).choices(['broker', 'forward', 'none']),
-    )
-    .option('--harness <names>', 'harnesses to include, such as claude-code,codex (default: all)')
-    .option('--egress <presets>', 'allow the hosts of these tools, such as npm,pypi')
-    .option('--apt <packages>', 'Debian packages to add to its image, such as jq,ripgrep')
     .option(
-      '--inbox <folder>',
-      'folder for saved conversations (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)',
+      '--workspace <folder>',
+      'your project folder, which agents change (default: $SANDBOX_WORKSPACE, otherwise the current folder)',
     )
+    .addOption(backendOption('backend', 'docker if an engine is available, otherwise process'))
+    .addOption(credentialsOption())
+    .option(
+      '--harness <names>',
+      'harnesses (programs of agents) to include, such as claude-code,codex (default: all)',
+    )
+    .option('--egress <presets>', 'allow the hosts of these tools, such as npm,pypi')
+    .option('--apt <packages>', 'Debian packages to add to the container image, such as jq,ripgrep')
+    .option('--inbox <folder>', INBOX_HELP)
 }
 
 export const upCommand: NounBuilder = (context) =>
   addSandboxOptions(new Command('up'))
-    .option('--no-attach', 'do not open a terminal in it')
+    .option('--no-attach', 'do not open a terminal in the sandbox')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((options: UpOptions) => up(context, options))

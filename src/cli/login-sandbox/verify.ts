@@ -44,9 +44,10 @@ const COLUMNS: readonly Column<Row>[] = [
 ]
 
 const HELP = `
-Costs one short answer of each provider. Skips agents without a login. Exits
-with 77 if an agent with a login does not answer or no agent has a login, and
-with 2 if the sandbox is not running.
+Costs one short answer of each agent. Skips agents without a login.
+
+Exit code: 77 if an agent with a login does not answer, or no agent has a login.
+2 if the sandbox is not running, or after wrong usage.
 
 Example:
   craik verify-llm-auth

@@ -84,7 +84,7 @@ async function refuseProject(context: CliContext, client: ApiClient, agent: Harn
     'usage',
     `the project has ${found}, which ${harness.title} would run without asking: not allowed with --permissions ${permissions}`,
     {
-      hint: 'remove it from the folder, choose another --harness, or allow everything:  --permissions allow',
+      hint: `remove ${found === 'something' ? 'that file' : found} from the folder, choose another --harness, or allow everything:  --permissions allow`,
     },
   )
 }

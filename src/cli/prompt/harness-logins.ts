@@ -79,6 +79,6 @@ export function firstWithLogin({ accounts }: HarnessLogins): Harness {
   )
   if (found !== undefined) return found
   throw new CraikError('no_login', 'no agent has a login on this machine', {
-    hint: 'log in to one on the host, such as  claude /login   then check:  craik accounts',
+    hint: 'log in to an agent on the host, such as  claude /login   then check:  craik accounts',
   })
 }

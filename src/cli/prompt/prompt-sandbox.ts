@@ -9,6 +9,7 @@ import type { CliContext } from '../context.ts'
 import { printable, printNote } from '../output.ts'
 import { containerOf } from '../sandbox/container-options.ts'
 import { copyWorkspaceIn, createWithParts, sourceOf, workspaceOf } from '../sandbox/create.ts'
+import { requireSameEngine } from '../sandbox/engine-mismatch.ts'
 import { offerKeys } from '../sandbox/environment-keys.ts'
 import { resumeAndReport } from '../sandbox/resume.ts'
 
@@ -54,6 +55,7 @@ export async function openPromptSandbox(
     ...(options.inPlace && { inPlace: true }),
   }
   const backend = options.backend ?? 'process'
+  if (backend === 'docker') await requireSameEngine(context, client)
   const source = await sourceOf(context, requested)
   const harnesses = harness.name === 'fixture' ? [] : [harness.name]
   const sandbox = await createWithParts(
@@ -105,7 +107,7 @@ export async function ensureRunning(
       'usage',
       `sandbox ${found.name} has no isolation: agents run only in isolated sandboxes`,
       {
-        hint: 'omit --sandbox to create one',
+        hint: 'omit --sandbox to create an isolated sandbox',
       },
     )
   if (found.state !== 'running') return resumeAndReport(context, client, named, { signal })

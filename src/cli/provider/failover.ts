@@ -9,7 +9,7 @@ import { formatOption, printable, printRecord, table } from '../output.ts'
 
 export function failoverCommand(context: CliContext): Command {
   return new Command('failover')
-    .description('show, test and reset failover between providers')
+    .description('show, test and reset fallback providers, which replace one that fails')
     .addCommand(showCommand(context))
     .addCommand(testCommand(context))
     .addCommand(resetCommand(context))
@@ -18,7 +18,7 @@ export function failoverCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show the rules, their exceptions, and the state of each provider')
+    .description('show the rules for fallback providers, and the state of each provider')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider failover show\n')
     .action(async (options: { readonly format?: string }) => {
@@ -49,14 +49,14 @@ interface TestOptions {
 
 function testCommand(context: CliContext): Command {
   return new Command('test')
-    .description('show the decision after a failure; calls no provider')
+    .description('show what Craik would do after a failure; calls no provider')
     .requiredOption('--from <provider>', 'provider that fails')
     .addOption(
       new Option('--failure <kind>', 'kind of failure').choices([...FAILURE_KINDS]).makeOptionMandatory(),
     )
     .option('--content-passed-on', 'part of the answer already reached the caller')
-    .option('--tried <provider...>', 'providers tried before it')
-    .option('--policy-envelope-id <id>', 'policy envelope of the call')
+    .option('--tried <provider...>', 'providers that were tried before --from')
+    .option('--policy-envelope-id <id>', 'policy envelope of the call (its signed policy)')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -100,8 +100,8 @@ function testCommand(context: CliContext): Command {
 
 function resetCommand(context: CliContext): Command {
   return new Command('reset')
-    .description('end the cooldown of a provider and forget its failures; the next call goes to it')
-    .argument('<provider>')
+    .description('end the cooldown of a provider, so that the next call goes to it again')
+    .argument('<provider>', 'id of the provider')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider failover reset provider_openai\n')
     .action(async (id: string, options: { readonly format?: string }) => {

@@ -22,15 +22,16 @@ interface EnableOptions extends HealthOptions {
 }
 
 export function localHealthCommand(context: CliContext): Command {
-  const format = formatOption()
-  format.description = JSON_FIRST_HELP
   return new Command('local-health')
-    .description('list the models of a local model server; a server that does not answer is not an error')
-    .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
+    .description('show whether a local model server answers, and list its models')
+    .argument('<preset>', 'preset (ollama, lm-studio, vllm or openai-compatible), or id of a local provider')
     .addOption(baseUrlOption())
     .addOption(timeoutOption())
-    .addOption(format)
-    .addHelpText('after', '\nExample:\n  craik provider local-health ollama --timeout-seconds 1\n')
+    .addOption(formatOption(JSON_FIRST_HELP))
+    .addHelpText(
+      'after',
+      '\nExit code: 0 even if the server does not answer. Read the status instead.\n\nExample:\n  craik provider local-health ollama --format table\n',
+    )
     .action(async (name: string, options: HealthOptions) => {
       const { checkLocalHealth } = await import('../../providers/local/local-health.ts')
       const { preset, setting, question } = await prepare(context, name, options)
@@ -46,10 +47,10 @@ export function localHealthCommand(context: CliContext): Command {
 
 export function enableCommand(context: CliContext): Command {
   return new Command('enable')
-    .description('allow live calls to a local model server; fails unless the server answers')
-    .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
+    .description('allow calls to a local model server; fails unless the server lists its models')
+    .argument('<preset>', 'preset (ollama, lm-studio, vllm or openai-compatible), or id of a local provider')
     .addOption(baseUrlOption())
-    .option('--model <name>', 'model of the server (default: the configured one, or its first)')
+    .option('--model <name>', 'model for calls (default: the configured one, or the server’s first)')
     .addOption(timeoutOption())
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider enable ollama --model llama3.2\n')
@@ -82,8 +83,8 @@ export function enableCommand(context: CliContext): Command {
 
 export function disableCommand(context: CliContext): Command {
   return new Command('disable')
-    .description('stop live calls to a local model server')
-    .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
+    .description('stop calls to a local model server')
+    .argument('<preset>', 'preset (ollama, lm-studio, vllm or openai-compatible), or id of a local provider')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider disable ollama\n')
     .action(async (name: string, options: { readonly format?: string }) => {
@@ -127,7 +128,7 @@ async function findPreset(context: CliContext, name: string): Promise<LocalPrese
 function baseUrlOption(): Option {
   return new Option(
     '--base-url <url>',
-    'server URL: localhost, 127.0.0.1 or [::1] (default: its environment variable, then the saved URL, then the preset)',
+    'server URL: localhost, 127.0.0.1 or [::1] (default: the environment variable of the preset, then the saved URL, then that of the preset)',
   )
 }
 

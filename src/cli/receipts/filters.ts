@@ -13,10 +13,13 @@ const IDS = {
   policy: 'policyEnvelopeId',
 } as const
 
+const NAMES: Readonly<Record<string, string>> = { policy: 'policy envelope' }
+
 type FilterFlags = Partial<Record<keyof typeof IDS | 'kind' | 'status' | 'since' | 'until', string>>
 
 export function addFilters(command: Command): Command {
-  for (const name of Object.keys(IDS)) command.option(`--${name} <id>`, `only receipts of this ${name}`)
+  for (const name of Object.keys(IDS))
+    command.option(`--${name} <id>`, `only receipts of this ${NAMES[name] ?? name}`)
   return command
     .addOption(new Option('--kind <kind>', 'only receipts of this kind').choices(RECEIPT_KINDS))
     .addOption(new Option('--status <status>', 'only receipts with this status').choices(RECEIPT_STATUSES))

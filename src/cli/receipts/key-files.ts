@@ -27,7 +27,9 @@ export function readSmallFile(path: string, what: string): string {
     for (let read = -1; read !== 0 && length < buffer.length; length += read)
       read = readSync(file, buffer, length, buffer.length - length, null)
     if (length > MAX_BYTES)
-      throw new CraikError('too_large', `${what} is larger than ${MAX_BYTES} bytes: ${path}`)
+      throw new CraikError('too_large', `${what} is larger than ${MAX_BYTES} bytes: ${path}`, {
+        hint: 'check the file name',
+      })
     return buffer.toString('utf8', 0, length)
   } finally {
     closeSync(file)

@@ -26,12 +26,35 @@ import { addFilters, parseFilter } from './filters.ts'
 const DEFAULT_LIMIT = 50
 const TAIL_POLL_MS = 200
 
+const LIST_HELP = `
+An action that takes time has two receipts: one when it begins (status begun in
+the table), and one for its result.
+
+Kinds: provider_action is a call of a model, sandbox_action an operation on a
+sandbox, egress a connection to a host, shell_invocation a command of craik
+shell. A denial is any action that was denied or blocked. environment_decision
+is a change of Craik's own records, such as policies, secrets and sessions.
+Receipts of the other kinds are about budgets, grants, logins and MCP.
+
+Statuses: passed: done. failed: ended with an error. denied: forbidden by
+policy, a rule, a budget or a quota. blocked: refused for another reason, such
+as a provider in cooldown. skipped: cancelled before it began. indeterminate:
+the result is unknown, because the process died.
+
+Example:
+  craik receipts list --status denied --since 24h
+`
+
 export function listReceiptsCommand(context: CliContext): Command {
   return addFilters(new Command('list').description('list receipts, newest first'))
     .option('--limit <n>', 'maximum number of receipts', positive, DEFAULT_LIMIT)
-    .option('--before <seq>', 'only receipts before this number, for the next page', wholeNumber)
+    .option(
+      '--before <number>',
+      'only receipts before this number (column #), for the next page',
+      wholeNumber,
+    )
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik receipts list --status denied --since 24h\n')
+    .addHelpText('after', LIST_HELP)
     .action(async (flags, command: Command) => {
       const filter = parseFilter(flags, context.clock.nowMs())
       const store = await context.store()
@@ -51,7 +74,7 @@ export function listReceiptsCommand(context: CliContext): Command {
 export function showReceiptCommand(context: CliContext): Command {
   return new Command('show')
     .description('show a receipt in full')
-    .argument('<id>', 'receipt id, or its number in the log')
+    .argument('<id>', 'id of the receipt, or its number (column # of craik receipts list)')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik receipts show 0\n')
     .action(async (id: string, flags) => {
@@ -72,7 +95,10 @@ export function tailCommand(context: CliContext): Command {
     .option('-n, --lines <n>', 'number of receipts to start with', wholeNumber, 10)
     .option('-f, --follow', 'print new receipts until Ctrl-C')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik receipts tail --follow --kind denial\n')
+    .addHelpText(
+      'after',
+      '\nKinds and statuses are explained in craik receipts list --help.\n\nExample:\n  craik receipts tail --follow --kind denial\n',
+    )
     .action(async (flags) => {
       const filter = parseFilter(flags, context.clock.nowMs())
       const store = await context.store()
@@ -120,7 +146,7 @@ export async function findReceipt(
   const row = number === undefined ? await receipts.get(id) : (await receipts.scan(number, 1)).at(0)
   if (row === undefined || (number !== undefined && row.seq !== number)) {
     throw new CraikError('not_found', `unknown receipt: ${id}`, {
-      hint: 'list them:  craik receipts list',
+      hint: 'list receipts:  craik receipts list',
     })
   }
   return row
@@ -130,7 +156,7 @@ const body = (row: ReceiptRow) => (JSON.parse(row.line) as Receipt).body
 const parse = (row: ReceiptRow): Json => JSON.parse(row.line) as Json
 
 const COLUMNS: readonly Column<ReceiptRow>[] = [
-  { title: 'no', value: (row) => String(row.seq) },
+  { title: '#', value: (row) => String(row.seq) },
   { title: 'time (UTC)', value: (row) => new Date(row.atMs).toISOString().slice(0, 19).replace('T', ' ') },
   { title: 'kind', value: (row) => row.kind, dropOrder: 2 },
   { title: 'status', value: (row) => row.status ?? 'begun' },

@@ -1,6 +1,6 @@
 /** `receipts prove`, `consistency`, `export`, `checkpoint` and `key`: print what an auditor needs. */
 import { once } from 'node:events'
-import { createWriteStream, existsSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { finished } from 'node:stream/promises'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -9,15 +9,18 @@ import type { CliContext } from '../context.ts'
 import { Progress } from '../progress.ts'
 import { readSmallFile, readTrustedKeys } from './key-files.ts'
 import { findReceipt } from './list.ts'
+import { cannotWrite, existsError, writeNewFile } from './new-file.ts'
+import { waitUntilSigned } from './wait-until-signed.ts'
 
 export function proveCommand(context: CliContext): Command {
   return new Command('prove')
     .description('print a proof that a receipt is in the log')
-    .argument('<id>', 'receipt id, or its number in the log')
+    .argument('<id>', 'id of the receipt, or its number (column # of craik receipts list)')
     .addHelpText('after', '\nExample:\n  craik receipts prove 0 > proof.json\n')
     .action(async (id: string) => {
       const { inclusionProof } = await import('../../receipts/tree.ts')
       const store = await context.store()
+      await waitUntilSigned(store, context, (tables) => findReceipt(tables.receipts, id))
       const proof = await store.read(async (tables) => {
         const row = await findReceipt(tables.receipts, id)
         const checkpoint = await newestCheckpoint(tables)
@@ -38,13 +41,17 @@ export function consistencyCommand(context: CliContext): Command {
     .description('print a proof that a newer checkpoint extends an older one')
     .argument('<old>', 'file with the older checkpoint')
     .argument('[new]', 'file with the newer checkpoint (default: the newest of this log)')
-    .addHelpText('after', '\nExample:\n  craik receipts consistency monday.txt > proof.json\n')
+    .addHelpText(
+      'after',
+      '\nA checkpoint is the signed state of the log at one time.\n\nExample:\n  craik receipts consistency monday.txt > proof.json\n',
+    )
     .action(async (oldFile: string, newFile: string | undefined) => {
       const { consistencyProof } = await import('../../receipts/tree.ts')
       const { verifyProof } = await import('../../receipts/verifier/verify-files.ts')
       const older = readSmallFile(oldFile, 'the older checkpoint')
       const { vkeys } = await readTrustedKeys(context, undefined)
       const store = await context.store()
+      if (newFile === undefined) await waitUntilSigned(store, context)
       const proof = await store.read(async (tables) => {
         const newest = await newestCheckpoint(tables)
         const newer = newFile === undefined ? newest.note : readSmallFile(newFile, 'the newer checkpoint')
@@ -81,41 +88,44 @@ export function exportReceiptsCommand(context: CliContext): Command {
     )
     .action(async ({ output }: { readonly output?: string }) => {
       const { exportLines } = await import('../../receipts/export-log.ts')
-      if (output !== undefined && existsSync(output))
-        throw new CraikError('conflict', `${output} already exists`)
+      if (output !== undefined && existsSync(output)) throw existsError(output)
       const store = await context.store()
+      await waitUntilSigned(store, context)
       await store.read(async (tables) => {
         using progress = new Progress(context, 'exporting')
-        // Creates the file only if there is something to write to it.
-        const lines = exportLines(tables)
-        let line = await lines.next()
-        const sink =
-          output === undefined ? context.stdout : createWriteStream(output, { flags: 'wx', mode: 0o600 })
-        const ended = finished(sink).catch((error) => Promise.reject(cannotWrite(output, error)))
-        // Prevents an unhandled rejection if this fails before it is awaited.
-        ended.catch(() => {})
-        for (let count = 0; !line.done; line = await lines.next()) {
-          if (!sink.write(`${line.value}\n`))
-            await Promise.race([once(sink, 'drain').catch(() => ended), ended])
-          if (++count % 1000 === 0) await progress.tick(count)
-        }
-        if (sink === context.stdout) return
-        sink.end()
-        await ended
+        const lines = countLines(exportLines(tables), progress)
+        await (output === undefined ? writeToStdout(context, lines) : writeNewFile(output, lines))
       })
     })
 }
 
+async function* countLines(lines: AsyncIterable<string>, progress: Progress): AsyncGenerator<string> {
+  let count = 0
+  for await (const line of lines) {
+    yield `${line}\n`
+    if (++count % 1000 === 0) await progress.tick(count)
+  }
+}
+
+async function writeToStdout({ stdout }: CliContext, lines: AsyncIterable<string>): Promise<void> {
+  const ended = finished(stdout).catch((error) => Promise.reject(cannotWrite(undefined, error)))
+  // Prevents an unhandled rejection if this fails before it is awaited.
+  ended.catch(() => {})
+  for await (const line of lines)
+    if (!stdout.write(line)) await Promise.race([once(stdout, 'drain').catch(() => ended), ended])
+}
+
 export function checkpointCommand(context: CliContext): Command {
   const checkpoint = new Command('checkpoint')
-    .description('export the signed log head; store it off this machine')
+    .description('export the signed state of the log, to store on another machine')
     .addHelpText('after', '\nExample:\n  craik receipts checkpoint export > checkpoint.txt\n')
   checkpoint
     .command('export')
-    .description('print the newest checkpoint')
+    .description('print the newest checkpoint, the signed state of the log')
     .addHelpText('after', '\nExample:\n  craik receipts checkpoint export > checkpoint.txt\n')
     .action(async () => {
       const store = await context.store()
+      await waitUntilSigned(store, context)
       context.stdout.write((await store.read(newestCheckpoint)).note)
     })
   return checkpoint
@@ -142,15 +152,6 @@ export function keyCommand(context: CliContext): Command {
         })
       context.stdout.write(`${vkeys.join('\n')}\n`)
     })
-}
-
-function cannotWrite(path: string | undefined, error: NodeJS.ErrnoException): CraikError {
-  if (error.code === 'ENOSPC')
-    return new CraikError('disk_full', 'the disk is full: the export is incomplete', { cause: error })
-  return new CraikError('usage', `cannot write ${path ?? 'the output'} (${error.code})`, {
-    hint: 'check the name and the permissions of its folder',
-    cause: error,
-  })
 }
 
 async function newestCheckpoint(tables: Tables) {

@@ -79,8 +79,9 @@ export function describeVerification(verification: Verification): string {
   const lines = report.finding ? describeTampering(report) : describeIntact(verification)
   for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
   for (const digest of sideLogs?.tampered ?? [])
-    lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: its hash does not match`)
-  for (const digest of sideLogs?.missing ?? []) lines.push(`  – side log ${digest.slice(0, 16)}… is missing`)
+    lines.push(`  ✗ shell output ${digest.slice(0, 16)}… was edited: its hash does not match`)
+  for (const digest of sideLogs?.missing ?? [])
+    lines.push(`  – shell output ${digest.slice(0, 16)}… is missing`)
   if (hasFindings(boundaries) && !report.finding) lines.push(...describeBoundaries(boundaries))
   for (const { detail } of sandboxRows?.damaged ?? []) lines.push(`  ✗ ${detail}`)
   if (replay) {
@@ -114,9 +115,7 @@ function boundariesJson({ epochs, open, operations, differ }: BoundaryCheck): Js
 
 function describeBoundaries({ epochs, operations, differ }: BoundaryCheck): string[] {
   if (differ.length > 0 || epochs === 0) return differ.map(({ detail }) => `  ✗ ${detail}`)
-  return [
-    `  boundaries ✓ ${formatCount(operations, 'operation')} counted in sandboxes, each with its receipt`,
-  ]
+  return [`  sandboxes ✓ ${formatCount(operations, 'operation')}, each with its receipt`]
 }
 
 /** Formats counts, such as `8 cannot be recomputed (6 shell_action, 2 denial)`. */
@@ -137,8 +136,10 @@ function describeIntact({ report, sideLogs, isProof, elapsedMs }: Verification):
   const { receipts, checkpoints, firstAt, lastAt } = report
   const [first, last] = [firstAt?.slice(0, 10), lastAt?.slice(0, 10)]
   const span = first === undefined ? '' : ` · ${first === last ? first : `${first} → ${last}`}`
-  const glyph = sideLogs?.tampered.length ? '✗' : sideLogs?.missing.length ? '–' : '✓'
-  const logs = sideLogs === undefined ? '' : `  side logs ${glyph} ${count(sideLogs.checked)}`
+  const { checked = 0, missing = [], tampered = [] } = sideLogs ?? {}
+  const glyph = tampered.length > 0 ? '✗' : missing.length > 0 ? '–' : '✓'
+  const hasLogs = checked + missing.length + tampered.length > 0
+  const logs = hasLogs ? `  shell output ${glyph} ${formatCount(checked, 'file')}` : ''
   const passed = isProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
   return [
     `  ${formatCount(receipts, 'receipt')}${span} · ${formatCount(checkpoints, 'checkpoint')}`,

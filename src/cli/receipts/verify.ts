@@ -1,14 +1,12 @@
 /** `receipts verify`: verifies the live log, an exported file or a proof. It works offline, with the public key. */
 import { createHash, type Hash } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { addAbortSignal } from 'node:stream'
-import { setTimeout } from 'node:timers/promises'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { RowCheck } from '../../providers/ledger/recorded-rows.ts'
 import type { VerifierFinding, VerifierReport, VerifyOptions } from '../../receipts/verifier/report.ts'
 import type { LogReplay } from '../../run/replay-log.ts'
-import type { Store, Tables } from '../../store/store.ts'
+import type { Tables } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
@@ -19,9 +17,7 @@ import {
   verificationExitCode,
   verificationJson,
 } from './verification.ts'
-
-const SIGNATURE_PATIENCE_MS = 3_000
-const SIGNATURE_POLL_MS = 50
+import { waitUntilSigned } from './wait-until-signed.ts'
 
 interface Flags {
   readonly publicKey?: string
@@ -36,7 +32,10 @@ export function verifyReceiptsCommand(context: CliContext): Command {
     .description('verify that no receipt was edited, removed or reordered')
     .argument('[file]', 'exported log or proof, or - for stdin (default: the live log)')
     .option('--public-key <file>', 'public key of the log; required for a file')
-    .option('--against <checkpoint>', 'checkpoint from elsewhere, to detect a truncated or rewritten log')
+    .option(
+      '--against <checkpoint>',
+      'file with a checkpoint that you stored elsewhere, to detect a truncated or rewritten log',
+    )
     .option('--replay', 'also recompute every decision and every budget from the receipts')
     .option('--side-logs <folder>', 'folder with the shell output of an exported log')
     .addOption(formatOption())
@@ -68,7 +67,9 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
     if (isEmpty && flags.against === undefined)
       return flags.replay ? { report: EMPTY, ...(await replayNothing(tables)) } : { report: EMPTY }
     if (isEmpty && vkeys.length === 0)
-      throw new CraikError('usage', 'there is no log to compare the checkpoint with')
+      throw new CraikError('usage', 'this Craik home has no log to compare the checkpoint with', {
+        hint: 'set CRAIK_HOME to the home of that log, or verify an export of the log:  craik receipts verify --help',
+      })
     using progress = new Progress(context, 'verifying')
     const onReceipt = (line: Buffer, seq: number) => {
       sideLogs.receipt(line)
@@ -103,24 +104,6 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
   })
 }
 
-/**
- * A running supervisor signs its newest receipts about a second after it wrote them. After its start it signs those
- * that another supervisor left. A verification right after a command would report that they are not covered yet, so
- * this waits for the signature, a few seconds at most.
- */
-async function waitUntilSigned(store: Store, { home, signal }: CliContext): Promise<void> {
-  const { runFolder } = await import('../../supervisor/run-folder.ts')
-  if (!existsSync(runFolder(home).socket)) return
-  const isDue = () =>
-    store.read(async (tables) => {
-      const last = await tables.receipts.last()
-      const covered = (await tables.tree.lastCheckpoint())?.size ?? 0
-      return last !== undefined && last.seq >= covered
-    })
-  for (let waitedMs = 0; waitedMs < SIGNATURE_PATIENCE_MS && (await isDue()); waitedMs += SIGNATURE_POLL_MS)
-    await setTimeout(SIGNATURE_POLL_MS, undefined, { signal })
-}
-
 /** Reads the rows of the same snapshot, because other processes may continue to write both. */
 async function rowsOf(tables: Tables, { ledger }: LogReplay): Promise<RowCheck> {
   const { compareRows } = await import('../../providers/ledger/recorded-rows.ts')
@@ -145,7 +128,9 @@ async function verifyFile(
     })
   }
   if (flags.replay && file === '-')
-    throw new CraikError('usage', '--replay reads the log twice: use a file instead of stdin')
+    throw new CraikError('usage', '--replay reads the log twice, so it cannot read from stdin', {
+      hint: 'save the log to a file:  craik receipts verify FILE --replay --public-key craik.pub',
+    })
   const { isProof, verifyExport, verifyProof } = await import('../../receipts/verifier/verify-files.ts')
   const vkeys = readKeyFile(flags.publicKey)
   // Opens the file once, so that the replay reads the verified file even if its name leads elsewhere by then.
@@ -153,7 +138,9 @@ async function verifyFile(
   const { source, start } = await peek(opened ? fileChunks(opened) : stdinOf(context), context.signal)
   if (isProof(start)) {
     if (flags.against !== undefined || flags.replay || flags.sideLogs !== undefined)
-      throw new CraikError('usage', '--against, --replay and --side-logs apply to a log, not to a proof')
+      throw new CraikError('usage', '--against, --replay and --side-logs apply to a log, not to a proof', {
+        hint: 'omit those options, or name the file of a log (craik receipts export)',
+      })
     return { report: verifyProof(await readAll(source), { vkeys }), isProof: true }
   }
   const { SideLogChecker } = await import('../../run/side-log-check.ts')
@@ -253,7 +240,7 @@ async function peek(input: AsyncIterable<Buffer>, signal: AbortSignal) {
     })
   const first = await next().catch((error: NodeJS.ErrnoException) => {
     if (error instanceof CraikError) throw error
-    throw new CraikError('usage', `cannot read the file (${error.code})`, {
+    throw new CraikError('usage', `cannot read the file to verify (${error.code})`, {
       hint: 'check the file name',
       cause: error,
     })
@@ -269,7 +256,8 @@ async function readAll(source: AsyncIterable<Buffer>): Promise<string> {
   let size = 0
   for await (const chunk of source) {
     size += chunk.length
-    if (size > 4 << 20) throw new CraikError('too_large', 'the proof is larger than 4 MiB')
+    if (size > 4 << 20)
+      throw new CraikError('too_large', 'the proof is larger than 4 MiB', { hint: 'check the file name' })
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
@@ -284,11 +272,12 @@ function emptyLog(vkey: string): string {
 const EMPTY: VerifierReport = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
 
 const HELP = `
-Exit code: 0 the log is intact; 1 it was tampered with; 2 nothing contradicts,
-but parts are missing. Wrong usage also exits with 2, and then prints no report.
-The log alone cannot show that it was cut back to an older checkpoint: store
-checkpoints elsewhere (craik receipts checkpoint export) and pass the newest one
-with --against.
+The log alone cannot show that it was cut back to an older state. To detect
+that, store checkpoints (signed states of the log) on another machine with
+craik receipts checkpoint export, and pass the newest one with --against.
+
+Exit code: 0 the log is intact; 1 it was tampered with; 2 no tampering found,
+but parts are missing. Wrong usage also exits with 2, and prints no report.
 
 Examples:
   craik receipts verify

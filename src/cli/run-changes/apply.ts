@@ -7,12 +7,12 @@ import { type ApplyFlags, applyRun, printApplied } from './apply-run.ts'
 export function applyCommand(context: CliContext): Command {
   return new Command('apply')
     .description('apply a run’s changes to the original folder')
-    .argument('<run>')
+    .argument('<run>', 'id of the run')
     .option('--dry-run', 'show what would change; write nothing')
     .option('--skip-conflicts', 'skip files that also changed in the original folder, and apply the rest')
     .option(
       '--include-unsafe',
-      'also apply files that programs on the host run or trust: .envrc, .vscode, .claude, … (default: held back)',
+      'also apply files that git, a shell, an editor or an agent on this machine would run or trust: .envrc, .vscode, … (default: held back)',
     )
     .addOption(new Option('--with-settings').hideHelp())
     .addOption(
@@ -29,12 +29,10 @@ export function applyCommand(context: CliContext): Command {
 }
 
 const HELP = `
-A file that changed here since the copy is a conflict: Craik then writes
-nothing, unless you use --skip-conflicts. It never writes through a link,
-outside the folder, or into .git. It holds back settings of editors, agents and
-package managers, unless you use --include-unsafe. It skips changes that were
-already applied, so you can repeat an interrupted apply. It exits with 4 on a
-conflict.
+A file that also changed in your folder since the copy is a conflict: Craik then
+writes nothing and exits with 4, unless you use --skip-conflicts. Craik never
+writes through a link, outside the folder, or into .git. It skips changes that
+are already applied, so you can repeat an interrupted apply.
 
 Examples:
   craik run apply run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD --dry-run

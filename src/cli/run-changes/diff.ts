@@ -4,7 +4,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { FilePatch } from '../../run/changes/patch.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, outputColumns, printable, table } from '../output.ts'
+import { formatOption, JSON_HELP, outputColumns, printable, table } from '../output.ts'
 import { writeTo } from '../sandbox/write-output.ts'
 import { describeRemaining, ownChanges } from './find-changes.ts'
 import { colourPatch, fitForTerminal, patchLines } from './patch-lines.ts'
@@ -16,10 +16,10 @@ interface DiffFlags {
 
 export function diffCommand(context: CliContext): Command {
   return new Command('diff')
-    .description('show what a run changed in its copy of the workspace, as a patch')
-    .argument('<run>')
-    .option('--stat', 'show only the files and their line counts')
-    .addOption(formatOption())
+    .description('print what a run changed in its copy of the folder, as a patch')
+    .argument('<run>', 'id of the run')
+    .option('--stat', 'print a table of the changed files and their line counts instead')
+    .addOption(formatOption(`output format; json and jsonl: data; ${JSON_HELP} (default: a patch)`))
     .addHelpText('after', HELP)
     .action(async (runId: string, flags: DiffFlags) => {
       const changeSet = await ownChanges(context, runId, 'diff')
@@ -77,9 +77,9 @@ function fileJson({ path, change, addedLines, removedLines, note, text }: FilePa
 }
 
 const HELP = `
-The patch contains the changes that Craik saved when the run ended. In a pipe it
-is unmodified, for git apply or patch -p1; on a terminal, control characters are
-made visible. Craik lists what it could not save on stderr.
+Prints the changes that Craik saved when the run ended, as a patch for git apply
+or patch -p1, also in a pipe. On a terminal, Craik makes control characters
+visible. Craik lists on stderr what it could not save.
 
 Examples:
   craik run diff run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD

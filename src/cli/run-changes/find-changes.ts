@@ -30,10 +30,10 @@ async function isNotStoredYet(context: CliContext, runId: string): Promise<Craik
   if (run?.workspace_mode !== 'copy') return undefined
   if (promptStatus(run) === 'running')
     return new CraikError('not_found', `run ${runId} is still running; its changes are saved when it ends`, {
-      hint: `check whether it has ended:  craik run show ${runId}`,
+      hint: `check whether the run has ended:  craik run show ${runId}`,
     })
   return new CraikError('not_found', `run ${runId} ended before its changes were saved`, {
-    hint: `save them from its sandbox with the next prompt:  craik prompt --resume ${runId} "continue"`,
+    hint: `save the changes with the next prompt of the run:  craik prompt --resume ${runId} "continue"`,
   })
 }
 

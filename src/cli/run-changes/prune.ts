@@ -24,10 +24,10 @@ const COLUMNS: readonly Column<Row>[] = [
 ]
 
 const HELP = `
-Craik saves the changes of each prompt until you remove them here. This lists
-those of runs that changed nothing, whose changes were all applied, or that were
-interrupted and whose sandbox is gone; with --hard also changes that were not
-applied. With --delete it removes them. Runs and receipts stay recorded.
+Craik saves the changes of each prompt until you remove them with this command.
+It lists the saved changes of runs that changed nothing, whose changes were all
+applied, or that were interrupted and whose sandbox is gone. Runs and receipts
+stay recorded.
 
 Examples:
   craik run prune
@@ -39,7 +39,7 @@ export function pruneRunsCommand(context: CliContext): Command {
     .description('list saved changes that can be removed; --delete removes them')
     .option('--delete', 'remove them (default: only list them)')
     .addOption(new Option('--apply').hideHelp())
-    .option('--hard', 'also changes that were not applied; they are lost')
+    .option('--hard', 'include changes that were not applied; they are lost')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: PruneOptions) => {

@@ -38,7 +38,7 @@ describe('the container options of a request', () => {
 
   it.each(['bridge', 'host', 'restricted', ''])('never accept the network %j', (network) => {
     expect(() => containerOf({ backend: 'docker', network })).toThrow(
-      expect.objectContaining({ code: 'usage', hint: expect.stringContaining('boundary') }),
+      expect.objectContaining({ code: 'usage', hint: expect.stringContaining('craik egress allow') }),
     )
   })
 })

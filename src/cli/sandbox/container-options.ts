@@ -48,7 +48,7 @@ export function containerOf(options: ContainerOptions): ContainerFlags {
       'usage',
       `--network ${quoteText(network)} is not supported: sandboxes have no network`,
       {
-        hint: 'remove --network: requests leave a sandbox through the boundary, where policy decides each one',
+        hint: 'remove --network, and allow hosts one by one:  craik egress allow HOST --sandbox ID',
       },
     )
   const container: TypedContainer = {
@@ -77,7 +77,7 @@ export function containerOf(options: ContainerOptions): ContainerFlags {
 export function parseMount(text: string): Mount {
   const [, folder = '', typed] = /^(.*?)(?::([^/:]*))?$/s.exec(text)!
   if (folder === '')
-    throw new CraikError('usage', '--mount is empty', { hint: 'to mount this folder:  --mount .' })
+    throw new CraikError('usage', '--mount is empty', { hint: 'mount this folder:  --mount .' })
   const path = resolve(folder)
   const name = typed ?? basename(path)
   if (!NAME.test(name))

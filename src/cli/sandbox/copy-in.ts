@@ -73,9 +73,9 @@ export async function copyFileIn(
   const to = await insideName(client, sandbox, inside, basename(resolve(local)), signal)
   await using file = await openLocal(local)
   const stats = await file.stat()
-  if (!stats.isFile()) throw notCopied()
+  if (!stats.isFile()) throw notCopied(local)
   if (stats.size > maxBytes)
-    throw new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, {
+    throw new CraikError('too_large', `the file ${local} is larger than ${formatBytes(maxBytes)}`, {
       hint: `allow more: ${allowCopy(stats.size)}`,
     })
   using bar = new TransferBar(context, 'copying', stats.size)
@@ -109,7 +109,7 @@ async function openLocal(path: string): Promise<FileHandle> {
   try {
     return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
-    throw new CraikError('usage', `cannot read the file (${(error as NodeJS.ErrnoException).code})`, {
+    throw new CraikError('usage', `cannot read the file ${path} (${(error as NodeJS.ErrnoException).code})`, {
       hint: 'choose a file that you can read',
       cause: error,
     })
@@ -119,18 +119,18 @@ async function openLocal(path: string): Promise<FileHandle> {
 /** Returns whether the source on the host is a file or a folder. Does not follow links. */
 export async function kindOfLocal(path: string): Promise<'file' | 'folder'> {
   const found = await lstat(resolve(path)).catch((cause) => {
-    throw new CraikError('not_found', 'no such file or folder on this machine', {
-      hint: 'write a path in a sandbox as ID:PATH',
+    throw new CraikError('not_found', `no such file or folder on this machine: ${path}`, {
+      hint: 'check the path, or write a path in a sandbox as ID:PATH',
       cause,
     })
   })
   if (found.isDirectory()) return 'folder'
   if (found.isFile()) return 'file'
   if (found.isSymbolicLink())
-    throw new CraikError('usage', 'refusing to follow a symbolic link: its target could change', {
-      hint: 'use the path of its target (readlink -f shows it)',
+    throw new CraikError('usage', `refusing to follow the symbolic link ${path}: its target could change`, {
+      hint: `use the path of the target:  readlink -f ${quoteArgument(path)}`,
     })
-  throw notCopied()
+  throw notCopied(path)
 }
 
 /** Returns the path of the copy: in an existing folder, or as the user wrote it. */
@@ -184,8 +184,8 @@ export async function statInside(
   }
 }
 
-function notCopied(): CraikError {
-  return new CraikError('usage', 'only files and folders can be copied', {
+function notCopied(path: string): CraikError {
+  return new CraikError('usage', `cannot copy ${path}: only files and folders can be copied`, {
     hint: 'choose a file or a folder',
   })
 }

@@ -62,17 +62,22 @@ export async function copyOut(
   const { maxBytes } = options
   const found = await statInside(client, sandbox, spec.inside, context.signal)
   if (found === undefined)
-    throw new CraikError('not_found', 'no such file or folder in the sandbox', {
+    throw new CraikError('not_found', `no such file or folder in the sandbox: ${spec.inside}`, {
       hint: `list the files:  craik sandbox exec ${spec.sandbox} -- ls -la`,
     })
   if (found.type === 'folder' && spec.local === STDOUT)
-    throw new CraikError('usage', 'cannot write a folder to standard output', {
-      hint: `write an archive of it:  craik sandbox exec ${spec.sandbox} -- tar -c ${quoteArgument(spec.inside)}`,
+    throw new CraikError('usage', `cannot write the folder ${spec.inside} to standard output`, {
+      hint: `write an archive of the folder:  craik sandbox exec ${spec.sandbox} -- tar -c ${quoteArgument(spec.inside)}`,
     })
   if (found.type === 'folder') return copyFolderOut(context, client, sandbox, spec, options)
   if (found.type !== 'file' && found.type !== 'link')
-    throw new CraikError('usage', `cannot copy a ${found.type}: only files and folders can be copied`)
-  if (found.bytes > maxBytes) throw tooLargeError(maxBytes, `allow more: ${allowCopy(found.bytes)}`)
+    throw new CraikError(
+      'usage',
+      `cannot copy ${spec.inside}, a ${found.type}: only files and folders can be copied`,
+      { hint: 'choose a file or a folder' },
+    )
+  if (found.bytes > maxBytes)
+    throw tooLargeError(spec.inside, maxBytes, `allow more: ${allowCopy(found.bytes)}`)
   const { bytes, mode } = found.type === 'file' ? found : { bytes: 0, mode: 0o644 }
   if (spec.local === STDOUT) return printFile(context, client, sandbox, spec.inside, maxBytes)
   return copyFileOut(context, client, sandbox, spec, { bytes, mode, ...options })
@@ -100,7 +105,7 @@ async function copyFileOut(
     let copied = 0
     for await (const chunk of readFile(client, sandbox, inside, { signal })) {
       copied += chunk.length
-      if (copied > maxBytes) throw tooLargeError(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
+      if (copied > maxBytes) throw tooLargeError(inside, maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
       await file.write(chunk)
       bar.set(copied)
     }
@@ -121,7 +126,7 @@ async function printFile(
   let bytes = 0
   for await (const chunk of readFile(client, sandbox, inside, { signal: context.signal })) {
     bytes += chunk.length
-    if (bytes > maxBytes) throw tooLargeError(maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
+    if (bytes > maxBytes) throw tooLargeError(inside, maxBytes, formatSizeCommand(sandbox, inside, '-shL'))
     await writeTo(context.stdout, chunk)
   }
   return { to: STDOUT, files: 1, bytes, ...NOTHING_LEFT }
@@ -249,8 +254,8 @@ function toLimitError(error: unknown, maxBytes: number, free: number, hint: stri
   })
 }
 
-function tooLargeError(maxBytes: number, hint: string): CraikError {
-  return new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, { hint })
+function tooLargeError(inside: string, maxBytes: number, hint: string): CraikError {
+  return new CraikError('too_large', `the file ${inside} is larger than ${formatBytes(maxBytes)}`, { hint })
 }
 
 /** Returns the command for a size that only the sandbox can measure. */

@@ -34,7 +34,7 @@ export async function requireSafe(
     (await findHeldBackFolder(at))
   if (held !== undefined)
     throw new CraikError('held_back', `held back ${printable(at)}: ${held.reason}`, {
-      hint: 'nothing was written; to write it anyway, add --include-unsafe',
+      hint: 'review the files in the sandbox; to write them anyway, add --include-unsafe (nothing was written)',
     })
   return {
     entry(path, linkTarget) {

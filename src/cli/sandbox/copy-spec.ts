@@ -26,7 +26,7 @@ export function parseCopy(source: string, destination: string): CopySpec {
   const to = remoteSide(destination)
   if (from !== undefined && to !== undefined)
     throw new CraikError('usage', 'both paths name a sandbox', {
-      hint: 'copy to this machine first; write a local name with a colon as ./a:b',
+      hint: 'copy the file to this machine first; write a local name with a colon as ./a:b',
     })
   const remote = from ?? to
   if (remote === undefined)
@@ -46,7 +46,7 @@ export function parseCopy(source: string, destination: string): CopySpec {
     throw new CraikError('usage', 'the local path is empty', { hint: 'use . for this folder' })
   if (local === STDOUT && from === undefined)
     throw new CraikError('usage', 'cannot copy standard input', {
-      hint: `pipe it to a command:  craik sandbox exec ${remote.sandbox} -- tee FILE; write a local file named - as ./-`,
+      hint: `pipe standard input to a command:  craik sandbox exec ${remote.sandbox} -- tee FILE; write a local file named - as ./-`,
     })
   return { direction: from === undefined ? 'in' : 'out', local, ...remote }
 }

@@ -23,12 +23,12 @@ interface CopyOptions {
 export function cpCommand(context: CliContext): Command {
   return new Command('cp')
     .description('copy a file or folder into or out of a sandbox')
-    .argument('<source>', 'a local path, or ID:PATH in a sandbox')
-    .argument('<destination>', 'the other kind of path, or - for standard output')
+    .argument('<source>', 'a local path, or ID:PATH in a sandbox, by id or name')
+    .argument('<destination>', 'a path of the other kind, or - for standard output')
     .option('--max-copy <size>', 'maximum size of the copy', '16g')
     .option(
       '--include-unsafe',
-      'also copy files out that programs on this machine run or trust: .git, .envrc, .vscode, … (default: held back)',
+      'also copy out files that git, a shell, an editor or an agent on this machine would run or trust: .git, .envrc, .vscode, … (default: held back)',
     )
     .addOption(formatOption())
     .addHelpText('after', HELP)
@@ -115,7 +115,7 @@ async function folderInside(
   const found = await statInside(client, sandbox, inside, context.signal)
   if (found === undefined) return inside
   if (found.type === 'file')
-    throw new CraikError('conflict', 'a file of that name already exists in the sandbox', {
+    throw new CraikError('conflict', `${inside} in the sandbox is a file: a folder cannot replace it`, {
       hint: 'choose another name, or remove the file first',
     })
   if (local === '.' || local.endsWith('/.')) return inside
@@ -123,6 +123,13 @@ async function folderInside(
   if (found.type === 'folder') return posix.join(inside, name)
   return insideName(client, sandbox, inside, name, context.signal)
 }
+
+const ADVICE = '  review them in the sandbox; to copy them too, add --include-unsafe\n'
+/** A copied `.git` overwrites branches and the index of the user's own repository. */
+const GIT_ADVICE = `  to bring back commits, use git format-patch (docs/how-to/copy-files.md)
+  review other files in the sandbox; --include-unsafe copies them, and overwrites files in your own .git
+`
+const isOfGit = (path: string) => path.split('/').includes('.git')
 
 /** A line shows this many names. */
 const SHOWN = 3
@@ -158,23 +165,22 @@ function print(
     const names = heldBack.slice(0, SHOWN).map(printable).join(', ')
     printNote(
       context,
-      `craik: held back ${entries} that programs here run or trust: ${names}${heldBack.length > SHOWN ? ' …' : ''}\n` +
-        '  review them in the sandbox; to copy them too, add --include-unsafe\n',
+      `craik: held back ${entries} that git, a shell, an editor or an agent on this machine would run or trust: ${names}${heldBack.length > SHOWN ? ' …' : ''}\n${heldBack.some(isOfGit) ? GIT_ADVICE : ADVICE}`,
     )
     if (files === 0) context.setExitCode(ERRORS.held_back.exit)
   }
 }
 
 const HELP = `
-Paths in a sandbox are relative to its workspace. A folder is copied into an
-existing destination folder, or else under the destination’s name. folder/.
-means the contents of a folder. Links stay links; links that lead outside the
-copy are skipped.
+Paths in a sandbox are relative to its workspace. As with cp -r, a folder is
+copied into the destination folder if that exists, otherwise under that name.
+folder/. means the contents of a folder. Links stay links; links that lead
+outside the copy are skipped. Write a local name with a colon as ./a:b.
 
-Files that programs on this machine run or trust (.git, .envrc, .vscode, shell
-start-up files, …) are not copied out without --include-unsafe. If there is
-nothing else to copy, the exit code is 90. Write a local name with a colon as
-./a:b.
+Without --include-unsafe, Craik does not copy out files that git, a shell, an
+editor or an agent on this machine would run or trust (.git, .envrc, .vscode,
+…). If there is nothing else to copy, the exit code is 90. To bring back
+commits, use git format-patch: docs/how-to/copy-files.md
 
 Examples:
   craik sandbox cp notes.txt parser:notes.txt

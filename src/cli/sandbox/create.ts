@@ -16,11 +16,21 @@ import { setUpHarnesses } from '../harness/set-up.ts'
 import { makeImage, packagesOf } from '../image/make-image.ts'
 import { formatOption, printNote } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
-import { allowCopy, formatBytesOptionUp, parseBytes, parseCount, parseCpus, parseSpan } from './amounts.ts'
+import {
+  allowCopy,
+  formatBytesOptionUp,
+  parseBytes,
+  parseCount,
+  parseCpus,
+  parseSpan,
+  quoteText,
+} from './amounts.ts'
+import { backendOption } from './backend-option.ts'
 import { connect } from './connect-supervisor.ts'
 import { type ContainerOptions, containerOf } from './container-options.ts'
 import { copyFolderIn, type FolderCopy } from './copy-in.ts'
 import { printCreated } from './create-output.ts'
+import { credentialsOption } from './credentials-option.ts'
 import { requireSameEngine, withOtherEngine } from './engine-mismatch.ts'
 import { offerKeys } from './environment-keys.ts'
 import { parseEnvironment } from './environment-option.ts'
@@ -60,24 +70,22 @@ export function createCommand(context: CliContext): Command {
     .option('--name <name>', 'name of the sandbox: lower-case letters, digits and . _ -')
     .option('--workspace <folder>', 'copy this folder into the sandbox (default: an empty workspace)')
     .option('--in-place', 'use the folder of --workspace itself instead of a copy')
-    .option('--from <snapshot>', 'start with the disk of a snapshot and, if not set here, its limits')
-    .addOption(
-      new Option(
-        '--backend <kind>',
-        'backend of the sandbox; docker runs a container (default: process)',
-      ).choices(['process', 'docker']),
-    )
+    .option('--from <snapshot>', 'start with the disk of a snapshot, and its limits unless you set them')
+    .addOption(backendOption('backend'))
     .addOption(
       new Option(
         '--isolation <kind>',
-        'isolation to require; none runs the sandbox directly on the host, with its network',
+        'process (of --backend process), container (of --backend docker), or none: directly on the host, with its network and files (default: that of the backend)',
       ).choices(['process', 'none', 'container']),
     )
     .option('--image <name>', 'image of the container (default: Craik’s own, see craik image)')
-    .option('--apt <packages>', 'add these Debian packages to Craik’s own image, such as jq,ripgrep')
+    .option(
+      '--apt <packages>',
+      'add these Debian packages to Craik’s own image, such as jq,ripgrep; needs --backend docker',
+    )
     .option(
       '--harness <names>',
-      'harnesses to mount, such as claude-code,codex, or all; npm comes with each; npm: npm alone',
+      'harnesses (programs of agents) to include, such as claude-code,codex or all; each comes with npm; the name npm includes only npm',
     )
     .addOption(
       new Option('--runtime <name>', 'runtime of the container; runsc is gVisor').choices(['runc', 'runsc']),
@@ -85,11 +93,11 @@ export function createCommand(context: CliContext): Command {
     .addOption(
       new Option(
         '--transport <kind>',
-        'how the boundary stream reaches a container (default: what the engine supports)',
+        'how Craik connects to a container: a shared socket, or a relay through the engine (default: what the engine supports)',
       ).choices(TRANSPORTS),
     )
     .addOption(new Option('--line <kind>').choices(TRANSPORTS).conflicts('transport').hideHelp())
-    .option('--network <kind>', 'network mode; only none is supported')
+    .option('--network <kind>', 'network mode; only none exists (allow hosts with craik egress)')
     .option(
       '--mount <folder[:name]>',
       'mount this folder read-only at /mnt/NAME in a container (repeatable)',
@@ -100,27 +108,30 @@ export function createCommand(context: CliContext): Command {
     .option('--pids <n>', 'process limit (default: 512)')
     .option('--cpus <n>', 'CPU limit in cores, such as 1.5 (default: none)')
     .option('--disk <size>', 'disk limit (default: 4g)')
-    .option('--idle-timeout <time>', 'stop it after this long without activity, or never (default: 30m)')
-    .option('--max-lifetime <time>', 'stop it after it has run for this long (default: never)')
-    .option('--keep <time>', 'delete it and its disk this long after it stopped (default: never)')
-    .option('--env <name=value...>', 'environment variables of the sandbox; no secrets')
-    .addOption(
-      new Option(
-        '--credentials <kind>',
-        'host logins to expose: placeholders that only the gateway accepts (broker), the real credentials (forward), or none (default: broker)',
-      ).choices(['broker', 'forward', 'none']),
+    .option(
+      '--idle-timeout <duration>',
+      'stop the sandbox after this time without activity; never: no limit (default: 30m)',
     )
+    .option('--max-lifetime <duration>', 'stop the sandbox after it ran for this time (default: no limit)')
+    .option(
+      '--keep <duration>',
+      'delete a stopped sandbox and its disk after this time (default: keep it forever)',
+    )
+    .option('--env <name=value...>', 'environment variables of the sandbox; do not put secrets here')
+    .addOption(credentialsOption())
     .option('--max-copy <size>', 'maximum size of the workspace copy', '4g')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: CreateOptions) => {
       const harnesses = await harnessNamesFrom(options.harness)
       const wish = { ...bodyOf(options), ...(harnesses.length > 0 && { harnesses: [...harnesses] }) }
-      const body = await withPackages(context, options, wish, harnesses)
+      const packages = await parsePackageOption(options)
       const source = await sourceOf(context, options)
       using client = await connect(context)
+      // The build of an image takes a minute, so everything that can be refused is refused before it.
+      if (wish.backend === 'docker') await requireSameEngine(context, client)
+      const body = await withPackages(context, options, wish, packages, harnesses)
       const startedMs = performance.now()
-      if (body.backend === 'docker') await requireSameEngine(context, client)
       if (body.credentials !== 'none') await offerKeys(context, client)
       if (harnesses.length > 0 && mountsHostHarnesses(body))
         await installHarnesses(context, withTools(harnesses))
@@ -138,7 +149,7 @@ function bodyOf(options: CreateOptions): CreateBody {
   if (name !== undefined && !/^[a-z0-9][a-z0-9._-]{0,63}$/.test(name))
     throw new CraikError(
       'usage',
-      '--name accepts lower-case letters, digits and . _ -, at most 64 characters',
+      `--name ${quoteText(name)} is invalid: use lower-case letters, digits and . _ -, at most 64 characters`,
       {
         hint: 'craik sandbox create --name parser',
       },
@@ -190,11 +201,11 @@ export function workspaceOf({
   inPlace,
 }: Pick<CreateOptions, 'workspace' | 'inPlace'>): NonNullable<CreateBody['workspace']> {
   if (workspace === '')
-    throw new CraikError('usage', '--workspace is empty', { hint: 'to use this folder:  --workspace .' })
+    throw new CraikError('usage', '--workspace is empty', { hint: 'use this folder:  --workspace .' })
   if (!inPlace) return { mode: 'copy' }
   if (workspace === undefined)
     throw new CraikError('usage', '--in-place requires --workspace', {
-      hint: 'to use this folder:  --workspace . --in-place',
+      hint: 'use this folder:  --workspace . --in-place',
     })
   return { mode: 'in-place', folder: resolve(workspace) }
 }
@@ -226,18 +237,27 @@ export function allowWorkspace(bytes: number, copyBytes: number, diskBytes: numb
 }
 
 /** Packages can only be in an image: the root of a container is read-only, and no process in it is root. */
-async function withPackages(
-  context: CliContext,
-  { apt, image, backend, runtime }: CreateOptions,
-  body: CreateBody,
-  harnesses: readonly PackageName[],
-): Promise<CreateBody> {
-  if (apt === undefined) return body
+async function parsePackageOption({
+  apt,
+  image,
+  backend,
+}: CreateOptions): Promise<readonly string[] | undefined> {
+  if (apt === undefined) return undefined
   if (backend !== 'docker' || image !== undefined)
     throw new CraikError('usage', '--apt requires --backend docker and Craik’s own image', {
       hint: 'craik sandbox create --backend docker --apt jq,ripgrep',
     })
-  const packages = await packagesOf(apt)
+  return packagesOf(apt)
+}
+
+async function withPackages(
+  context: CliContext,
+  { runtime }: CreateOptions,
+  body: CreateBody,
+  packages: readonly string[] | undefined,
+  harnesses: readonly PackageName[],
+): Promise<CreateBody> {
+  if (packages === undefined) return body
   const made = await makeImage(context, { packages, harnesses, ...imageFor(runtime) })
   return { ...body, container: { ...body.container, image: made.name } }
 }
@@ -360,13 +380,15 @@ export async function copyWorkspaceIn(
 }
 
 const HELP = `
-The sandbox has no network, and its system is read-only. Changes to its
-workspace copy stay in the sandbox until you copy them out (craik sandbox cp).
-The output names each limit that cannot be enforced for the whole sandbox.
+The sandbox has a read-only system and no network: allowed hosts (craik egress
+allow) go through Craik's proxy. Neither is true with --isolation none. Changes
+to its workspace copy stay in the sandbox until you copy them out (craik sandbox
+cp). If this machine cannot enforce a limit for the whole sandbox, the output
+says so.
 
 The sandbox stops after 30 minutes without activity, and keeps its disk. A
-command, a terminal, a forwarded port and a busy process are activity. Start it
-again with craik sandbox resume.
+command, a terminal, a forwarded port and a busy process are activity. Start
+the sandbox again with craik sandbox resume.
 
 Examples:
   craik sandbox create --name parser --workspace .

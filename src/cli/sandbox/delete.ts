@@ -16,7 +16,7 @@ export function deleteSandboxCommand(context: CliContext): Command {
   return deletingCommand('sandbox', 'stop and delete sandboxes, with their workspace copies')
     .addHelpText(
       'after',
-      '\nSnapshots, and folders that were used in place, are not deleted.\n\nExample:\n  craik sandbox delete parser\n',
+      '\nSnapshots, volumes and your own folders are not deleted.\n\nExample:\n  craik sandbox delete parser\n',
     )
     .action(async (ids: readonly string[], options: DeleteOptions) => {
       requireChoice('sandbox', ids, options)

@@ -1,15 +1,16 @@
 /** `craik sandbox exec`: runs one command in a sandbox, with its own output, input and exit code. */
 import { fstatSync } from 'node:fs'
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import { parseDuration } from '../../lib/duration.ts'
 import { newId, parseReference } from '../../lib/ids.ts'
 import type { JobRequestBody } from '../../operator/api/requests.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { runJob } from '../../sdk/run-job.ts'
-import { LIMITS } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printNote, printRecord } from '../output.ts'
+import { grantOption } from '../grant-option.ts'
+import { formatOption, JSON_HELP, printNote, printRecord } from '../output.ts'
+import { parseTimeout } from '../timeout-option.ts'
+import { quoteText } from './amounts.ts'
 import { connect } from './connect-supervisor.ts'
 import { parseEnvironment } from './environment-option.ts'
 import { explanationOf, jobExitCode } from './job-exit-code.ts'
@@ -33,18 +34,23 @@ export function execCommand(context: CliContext): Command {
   return new Command('exec')
     .description('run a command in a sandbox and exit with its exit code')
     .argument('<id>', 'id or name')
-    .argument('[argv...]', 'the program and its arguments, after --')
+    .argument('[program...]', 'the program and its arguments, after --; omit it with --command')
     .usage('[options] <id> -- <program> [arguments...]')
     .option('--cwd <folder>', 'working directory, relative to the workspace')
     .option('--env <name=value...>', 'environment variables of the command')
     .option('--timeout <duration>', 'stop the command after this long (default: never)')
     .option('--detach', 'run the command in the background and print how to follow it')
-    .option('--job-id <id>', 'idempotency key: repeating a request with this id attaches to the same job')
-    .addOption(new Option('--command <ref>', 'run a registered command instead of the arguments'))
+    .option(
+      '--job-id <id>',
+      'id of the job (job_ and a ULID), to run it at most once: a second call with this id attaches to the first',
+    )
+    .option('--command <ref>', 'run this registered command (craik command) instead of a program')
     .option('-i, --stdin', 'forward standard input (default: if it is a pipe or a file)')
     .option('--no-stdin', 'do not forward standard input')
-    .option('--grant <id>', 'grant to use (default: any usable one)')
-    .addOption(formatOption())
+    .addOption(grantOption())
+    .addOption(
+      formatOption(`format of what --detach prints; ${JSON_HELP} (default: table on a terminal, else json)`),
+    )
     .addHelpText('after', HELP)
     .action(async (id: string, argv: readonly string[], options: ExecOptions) => {
       const spec = specOf(context, id, argv, options)
@@ -97,15 +103,9 @@ function specOf(
       : { command_ref: parseReference(options.command, '--command') }),
     ...(options.cwd !== undefined && { cwd: parseFolder(options.cwd, '--cwd') }),
     ...(Object.keys(env).length > 0 && { env }),
-    ...(options.timeout !== undefined && { timeout_ms: timeoutOf(options.timeout) }),
+    ...(options.timeout !== undefined && { timeout_ms: parseTimeout(options.timeout) }),
     ...(!options.detach && hasInput(context, options.stdin) && { stdin: true }),
   }
-}
-
-function timeoutOf(text: string): number {
-  const ms = parseDuration(text, '--timeout')
-  if (ms <= LIMITS.maxTimeoutMs) return ms
-  throw new CraikError('usage', '--timeout is longer than a week', { hint: 'use at most 7d' })
 }
 
 /** Returns true for a pipe, a file or a socket. Craik reads from a terminal only if the user asks for it. */
@@ -122,8 +122,8 @@ export function hasInput({ stdin }: CliContext, requested: boolean | undefined):
 export function jobIdOf(context: CliContext, requested: string | undefined): string {
   if (requested === undefined) return newId('job', context.clock.nowMs())
   if (/^job_[0-9A-HJKMNP-TV-Z]{26}$/.test(requested)) return requested
-  throw new CraikError('usage', 'a job id is job_ followed by a ULID', {
-    hint: 'omit it for a new id; list earlier jobs with `craik sandbox logs`',
+  throw new CraikError('usage', `${quoteText(requested)} is not a job id: expected job_ and a ULID`, {
+    hint: 'omit the id for a new job, or list earlier jobs:  craik sandbox logs ID',
   })
 }
 
@@ -166,8 +166,8 @@ Standard output, standard error and the exit code are those of the command. The
 exit code is 128 plus the signal number if a signal ended it, 124 after
 --timeout, and 127 if the program does not exist. Ctrl-C sends SIGINT; a second
 Ctrl-C kills the command. If the reader of its output exits (as in | head), the
-command gets SIGPIPE and the exit code is 141. If the supervisor is killed or
-replaced, the command and its output continue.
+command gets SIGPIPE and the exit code is 141. If Craik's background process
+(craik supervisor) is killed or replaced, the command and its output continue.
 
 Examples:
   craik sandbox exec parser -- npm test

@@ -14,16 +14,23 @@ import { connect } from './connect-supervisor.ts'
 const MAX_CONNECTIONS = 128
 const LOOPBACK = '127.0.0.1'
 
+const FORWARD_HELP = `
+The order is the reverse of docker run -p. Craik listens on 127.0.0.1 only.
+
+Example:
+  craik sandbox forward parser 8080:3000
+`
+
 export function forwardCommand(context: CliContext): Command {
   return new Command('forward')
-    .description('forward a port of this machine to a port in a sandbox, until Ctrl-C')
+    .description('open a port of a sandbox on this machine, until Ctrl-C')
     .argument('<id>', 'id or name')
-    .argument('<port>', 'PORT in the sandbox, or PORT:HOSTPORT; without HOSTPORT any free port')
-    .addOption(formatOption())
-    .addHelpText(
-      'after',
-      '\nIt listens on 127.0.0.1 only.\n\nExample:\n  craik sandbox forward parser 8080:3000\n',
+    .argument(
+      '<port>',
+      'PORT in the sandbox, or PORT:HOSTPORT; HOSTPORT is the port on this machine (default: a free one)',
     )
+    .addOption(formatOption())
+    .addHelpText('after', FORWARD_HELP)
     .action(async (id: string, portText: string, options: { readonly format?: string }) => {
       const ports = parsePorts(portText)
       using client = await connect(context)
@@ -77,7 +84,7 @@ function listen(server: Server, port: number): Promise<number> {
     server.once('error', (error: NodeJS.ErrnoException) =>
       fail(
         new CraikError('usage', `cannot listen on port ${port} (${error.code})`, {
-          hint: 'choose another host port, or omit it to use any free one',
+          hint: 'choose another host port, or omit the host port to use any free one',
           cause: error,
         }),
       ),

@@ -65,7 +65,7 @@ export function loginsCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText(
       'after',
-      '\nA sandbox gets its logins when it starts. Run this after you log in or out on\nthis machine, instead of a stop and resume. It also offers the API keys in its\nenvironment, which replace those offered before. List the logins:\ncraik accounts\n\nExample:\n  craik sandbox logins parser\n',
+      '\nA sandbox gets its logins when it starts. Run this after you log in or out on\nthis machine, instead of a stop and resume. It also offers the API keys in the\nenvironment of this command, which replace those offered before. To list the\nlogins, run craik accounts.\n\nExample:\n  craik sandbox logins parser\n',
     )
     .action(async (id: string, options: FormatOptions) => {
       using client = await connect(context)

@@ -7,6 +7,7 @@ import { GRACE_BOUNDS } from '../../sandboxes/limit-bounds.ts'
 import type { CallOptions } from '../../sdk/api-paths.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
+import { grantOption } from '../grant-option.ts'
 import { formatOption, printable, printRows, printText, resolveFormat } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { reportError } from '../report-error.ts'
@@ -25,7 +26,7 @@ type Change = (client: ApiClient, sandbox: string, options: CallOptions) => Prom
 
 export function stopCommand(context: CliContext): Command {
   return command('stop', 'stop sandboxes and keep their disks')
-    .option('--grace <time>', 'time between SIGTERM and SIGKILL for running commands', '5s')
+    .option('--grace <duration>', 'time between SIGTERM and SIGKILL for running commands', '5s')
     .addHelpText('after', STOP_HELP)
     .action((ids: readonly string[], options: LifecycleOptions) => {
       const grace_ms = graceOf(options.grace)
@@ -60,7 +61,7 @@ function command(verb: string, description: string): Command {
   return new Command(verb)
     .description(description)
     .argument('<ids...>', 'ids or names')
-    .option('--grant <id>', 'grant to use (default: any usable one)')
+    .addOption(grantOption())
     .addOption(formatOption())
 }
 
@@ -113,7 +114,8 @@ function formatBeginning(sandbox: SandboxBody): string {
 
 const STOP_HELP = `
 Running commands get SIGTERM, and SIGKILL after the grace time. The sandbox
-keeps its disk, its policy and its grants. A stopped sandbox is not changed.
+keeps its disk, its policy and its grants. A sandbox that is already stopped is
+not changed.
 
 Example:
   craik sandbox stop parser

@@ -14,7 +14,7 @@ interface FormatOptions {
 
 export function listSandboxesCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list the sandboxes of this home')
+    .description('list all sandboxes of this Craik home')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik sandbox list --format json\n')
     .action(async (options: FormatOptions) => {

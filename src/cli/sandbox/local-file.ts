@@ -8,6 +8,7 @@ import { type FileHandle, link, lstat, open, rename, rm, statfs } from 'node:fs/
 import { basename, dirname, resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
 import { formatBytes } from './amounts.ts'
 
 /** At most two batches are in memory: one that is being written and one that is being collected. */
@@ -50,12 +51,12 @@ export async function enterFolder({ folder, name }: LocalDestination): Promise<O
     return await folder.enterOrCreate(name)
   } catch (error) {
     const found = await lstat(folder.at(name)).catch(() => undefined)
-    if (found?.isSymbolicLink()) throw isLink()
+    if (found?.isSymbolicLink()) throw isLink(name)
     if (found?.isDirectory() === false)
-      throw new CraikError('conflict', 'cannot create the folder: a file of that name exists', {
+      throw new CraikError('conflict', `cannot create the folder ${name}: a file of that name exists`, {
         hint: 'choose another name, or remove the file first',
       })
-    throw translate(error)
+    throw translate(error, name)
   }
 }
 
@@ -67,11 +68,11 @@ async function explain(
 ): Promise<Error | undefined> {
   if (error instanceof CraikError) return error
   const found = await lstat(parent.at(name)).catch(() => undefined)
-  if (found?.isSymbolicLink()) return isLink()
-  if (found?.isDirectory()) return translate(error)
+  if (found?.isSymbolicLink()) return isLink(typed)
+  if (found?.isDirectory()) return translate(error, typed)
   if (typed.endsWith('/'))
-    return new CraikError('usage', 'the destination folder does not exist', {
-      hint: 'create it first:  mkdir',
+    return new CraikError('usage', `the destination folder ${typed} does not exist`, {
+      hint: `create the folder first:  mkdir -p ${quoteArgument(typed)}`,
     })
   return undefined
 }
@@ -79,14 +80,16 @@ async function explain(
 /** Accepts a name from a sandbox only if it is a single name that cannot lead elsewhere. */
 function requireSingleName(name: string): string {
   if (name !== '' && name !== '.' && name !== '..' && !name.includes('/') && !name.includes('\0')) return name
-  throw new CraikError('usage', 'the destination needs a file name', { hint: 'write a name, such as ./copy' })
+  throw new CraikError('usage', 'the destination needs a file name', {
+    hint: 'add a name to the path, such as ./copy',
+  })
 }
 
 async function openFolder(path: string): Promise<OpenFolder> {
   try {
     return await OpenFolder.open(path)
   } catch (error) {
-    throw translate(error)
+    throw translate(error, path)
   }
 }
 
@@ -126,7 +129,7 @@ export class LocalFile implements AsyncDisposable {
     try {
       return new LocalFile(at, temporary, await open(temporary, flags, 0o600))
     } catch (error) {
-      throw translate(error)
+      throw translate(error, at.name)
     }
   }
 
@@ -153,7 +156,7 @@ export class LocalFile implements AsyncDisposable {
       },
       (error) => {
         this.#isWriting = false
-        throw translate(error)
+        throw translate(error, this.#at.name)
       },
     )
     // The next call that awaits it gets the error.
@@ -178,7 +181,7 @@ export class LocalFile implements AsyncDisposable {
       }
       this.#done = !keep
     } catch (error) {
-      throw translate(error)
+      throw translate(error, this.#at.name)
     }
   }
 
@@ -194,30 +197,35 @@ async function requireReplaceable({ folder, name }: LocalDestination): Promise<v
   const found = await lstat(folder.at(name)).catch(() => undefined)
   if (found === undefined || found.isFile() || found.isSymbolicLink()) return
   if (found.isDirectory())
-    throw new CraikError('conflict', 'a folder of that name exists, and a file cannot replace it', {
+    throw new CraikError('conflict', `${name} is a folder, and a file cannot replace a folder`, {
       hint: 'choose another name, or remove the folder first',
     })
   const kind = found.isSocket() ? 'socket' : found.isFIFO() ? 'pipe' : 'device'
-  throw new CraikError('conflict', `the destination is a ${kind}, not a regular file`, {
+  throw new CraikError('conflict', `the destination ${name} is a ${kind}, not a regular file`, {
     hint: 'choose the name of a regular file, or an unused name',
   })
 }
 
-function isLink(): CraikError {
-  return new CraikError('usage', 'refusing to write through a symbolic link: its target could change', {
-    hint: 'use the path of its target (readlink -f shows it)',
-  })
+function isLink(name: string): CraikError {
+  return new CraikError(
+    'usage',
+    `refusing to write through the symbolic link ${name}: its target could change`,
+    { hint: 'use the path of the target (readlink -f shows it)' },
+  )
 }
 
-function translate(error: unknown): CraikError {
+function translate(error: unknown, name: string): CraikError {
   if (error instanceof CraikError) return error
   const { code = 'unknown error' } = error as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new CraikError('disk_full', 'no space left for the copy', { cause: error })
+    return new CraikError('disk_full', `no space left to write ${name}`, { cause: error })
   if (code === 'EISDIR' || code === 'ENOTEMPTY' || code === 'EEXIST')
-    return new CraikError('conflict', 'a folder of that name exists', { cause: error })
-  const why = code === 'ENOENT' || code === 'ENOTDIR' ? 'its folder does not exist' : code
-  return new CraikError('usage', `cannot write the copy: ${why}`, {
+    return new CraikError('conflict', `the name ${name} is already in use`, {
+      hint: 'choose another name, or remove what has that name first',
+      cause: error,
+    })
+  const why = code === 'ENOENT' || code === 'ENOTDIR' ? 'the folder does not exist' : code
+  return new CraikError('usage', `cannot write ${name}: ${why}`, {
     hint: 'choose an existing folder that you can write to',
     cause: error,
   })

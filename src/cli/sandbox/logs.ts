@@ -20,9 +20,9 @@ interface LogsOptions {
 
 export function logsCommand(context: CliContext): Command {
   return new Command('logs')
-    .description('print the events of a sandbox, or with --job the output of a job')
+    .description('print the events of a sandbox, or with --job the output of a command')
     .argument('<id>', 'id or name')
-    .option('--job <id>', 'print the stored output of this job')
+    .option('--job <id>', 'print the stored output of this job (a command in the sandbox), as it wrote it')
     .option('--follow', 'print new events or output until the end or Ctrl-C')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik sandbox logs parser --follow\n')

@@ -45,7 +45,9 @@ export async function measureFolder(
   const own = relative(folder, await realpath(context.home.root).catch(() => context.home.root))
   const exclude = (path: string) => path === own || path.startsWith(`${own}/`)
   if (own === '' || !own.split('/').some((part) => part !== '..'))
-    throw new CraikError('usage', 'cannot copy Craik’s own home', { hint: 'choose another folder' })
+    throw new CraikError('usage', `cannot copy ${folder}: it is a part of Craik’s own home`, {
+      hint: 'choose another folder',
+    })
   let files = 0
   let bytes = 0
   let entries = 0
@@ -54,7 +56,7 @@ export async function measureFolder(
     for (const entry of await entriesOf(at)) {
       const path = join(at, entry.name)
       if (exclude(relative(folder, path))) continue
-      if (++entries > MAX_ENTRIES) throw tooMany()
+      if (++entries > MAX_ENTRIES) throw tooMany(folder)
       if (entries % 256 === 0) await progress(entries)
       if (entry.isDirectory()) waiting.push(path)
       if (!entry.isFile()) continue
@@ -66,7 +68,7 @@ export async function measureFolder(
   if (bytes > maxBytes)
     throw new CraikError(
       'too_large',
-      `the folder has ${formatBytes(bytes)}, more than the limit of ${formatBytes(maxBytes)}`,
+      `the folder ${folder} has ${formatBytes(bytes)}, more than the limit of ${formatBytes(maxBytes)}`,
       { hint: `choose a smaller folder, or allow more: ${allow(bytes)}` },
     )
   return { folder, files, bytes, exclude }
@@ -76,7 +78,8 @@ async function realFolder(requested: string): Promise<string> {
   try {
     return await realpath(resolve(requested))
   } catch (error) {
-    throw new CraikError('usage', 'cannot open the workspace folder', {
+    const { code } = error as NodeJS.ErrnoException
+    throw new CraikError('usage', `cannot open the workspace folder ${requested} (${code})`, {
       hint: 'choose an existing folder:  --workspace .',
       cause: error,
     })
@@ -97,10 +100,10 @@ async function sizeOf(path: string): Promise<number> {
   return (await lstat(path).catch(() => undefined))?.size ?? 0
 }
 
-function tooMany(): CraikError {
+function tooMany(folder: string): CraikError {
   return new CraikError(
     'too_large',
-    `the folder contains more than ${MAX_ENTRIES.toLocaleString('en')} files`,
+    `the folder ${folder} contains more than ${MAX_ENTRIES.toLocaleString('en')} files`,
     {
       hint: 'choose a smaller folder',
     },

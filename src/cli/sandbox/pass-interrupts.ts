@@ -25,7 +25,10 @@ const UNREAD: readonly Step[] = [
   ['SIGKILL', PATIENCE_MS],
 ]
 
-/** Kills the job at a second Ctrl-C, or if it does not end in time. `left` aborts if the job cannot be reached. */
+/**
+ * Kills the job at a second Ctrl-C, or if it does not end in time. `left` aborts if the job cannot be reached. Call this
+ * before the job starts: it throws if the command was interrupted already.
+ */
 export function passInterrupts(
   context: CliContext,
   client: ApiClient,
@@ -33,6 +36,7 @@ export function passInterrupts(
   jobId: string,
   left: AbortController,
 ): Disposable {
+  context.signal.throwIfAborted()
   const timers: NodeJS.Timeout[] = []
   const send = (signal: NodeJS.Signals) => {
     // The command stops waiting for a job that does not run or cannot be reached.

@@ -42,7 +42,7 @@ async function installAgain(context: CliContext, ids: readonly string[]): Promis
   if (other !== undefined) {
     const owner = { craikHome: context.home.root, environment: context.environment }
     throw new CraikError('unavailable', `another build of Craik installed ${other}, and this one cannot`, {
-      hint: `recreate the sandbox; or, if you trust this home, move cache/harnesses/${other} from it to ${harnessesFolder(owner)}`,
+      hint: `recreate the sandbox; or, if you trust this Craik home, move its folder cache/harnesses/${other} to ${harnessesFolder(owner)}`,
     })
   }
   await installHarnesses(context, names)

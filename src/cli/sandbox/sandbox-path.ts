@@ -5,7 +5,7 @@ import { LIMITS } from '../../sidecar/protocol.ts'
 export function parseFolder(text: string, flag: string): string {
   if (text === '')
     throw new CraikError('usage', `${flag} is empty`, {
-      hint: `omit it, or use ${flag} . for the workspace`,
+      hint: `omit ${flag}, or use ${flag} . for the workspace`,
     })
   if (text.includes('\0')) throw new CraikError('usage', `${flag} contains a NUL byte`)
   const bytes = Buffer.byteLength(text)

@@ -4,6 +4,7 @@ import { CraikError } from '../../errors.ts'
 import { parseReference } from '../../lib/ids.ts'
 import type { JobRequestBody } from '../../operator/api/requests.ts'
 import type { CliContext } from '../context.ts'
+import { grantOption } from '../grant-option.ts'
 import { printNote } from '../output.ts'
 import { connect } from './connect-supervisor.ts'
 import { parseEnvironment } from './environment-option.ts'
@@ -24,16 +25,18 @@ export function sandboxShellCommand(context: CliContext): Command {
   return new Command('shell')
     .description('open a terminal in a sandbox')
     .argument('<id>', 'id or name')
-    .argument('[argv...]', 'program to run instead of the shell, after --')
+    .argument('[program...]', 'program to run instead of the shell, after --')
     .usage('[options] <id> [-- <program> [arguments...]]')
-    .option('--attach <job>', 'reattach to a detached terminal')
+    .option('--attach <job>', 'reattach to this detached terminal, by the id that detaching printed')
     .option('--cwd <folder>', 'working directory, relative to the workspace')
     .option('--env <name=value...>', 'environment variables of the shell')
-    .option('--grant <id>', 'grant to use (default: any usable one)')
+    .addOption(grantOption())
     .addHelpText('after', HELP)
     .action(async (id: string, argv: readonly string[], options: ShellOptions) => {
       if (options.attach !== undefined && argv.length > 0)
-        throw new CraikError('usage', '--attach cannot be combined with a program')
+        throw new CraikError('usage', '--attach cannot be combined with a program', {
+          hint: 'omit the program: the attached terminal runs its own',
+        })
       const jobId = jobIdOf(context, options.attach)
       const env = parseEnvironment(options.env)
       const cwd = options.cwd === undefined ? undefined : parseFolder(options.cwd, '--cwd')

@@ -5,6 +5,7 @@ import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CallOptions } from '../../sdk/api-paths.ts'
 import { withCommandGrant } from '../command-grant.ts'
 import type { CliContext } from '../context.ts'
+import { grantOption } from '../grant-option.ts'
 import { formatOption, printable, printNote, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { describeContent, describeLeftOut } from '../snapshot/describe-snapshot.ts'
@@ -27,7 +28,7 @@ export function takeSnapshotCommand(context: CliContext): Command {
     .description('save the home and the workspace copy of a sandbox')
     .argument('<id>', 'id or name')
     .option('--name <name>', 'name of the snapshot')
-    .option('--grant <id>', 'grant to use (default: any usable one)')
+    .addOption(grantOption())
     .addOption(formatOption())
     .addHelpText('after', SNAPSHOT_HELP)
     .action(async (id: string, options: SnapshotOptions) => {
@@ -62,7 +63,7 @@ export function restoreCommand(context: CliContext): Command {
     .description('replace the disk of a sandbox with that of a snapshot')
     .argument('<id>', 'id or name of the sandbox')
     .argument('<snapshot>', 'id or name of the snapshot')
-    .option('--grant <id>', 'grant to use (default: any usable one)')
+    .addOption(grantOption())
     .addOption(formatOption())
     .addHelpText('after', RESTORE_HELP)
     .action(async (id: string, snapshot: string, options: SnapshotOptions) => {
@@ -77,9 +78,9 @@ export function restoreCommand(context: CliContext): Command {
 
 export function forkCommand(context: CliContext): Command {
   return new Command('fork')
-    .description('create a sandbox with the disk, limits and policy of another, without its logins')
+    .description('create a sandbox with the disk, limits and policy of another, but not its logins')
     .argument('<id>', 'id or name')
-    .option('--from <snapshot>', 'fork from this snapshot (default: from the current state)')
+    .option('--from <snapshot>', 'start with this snapshot of the sandbox (default: with its current disk)')
     .option('--name <name>', 'name of the new sandbox')
     .addOption(formatOption())
     .addHelpText('after', FORK_HELP)
@@ -140,10 +141,12 @@ function printSandbox(
 }
 
 const SNAPSHOT_HELP = `
-Craik freezes the sandbox while it reads the disk. If it cannot, it prints a
-warning. Logins (such as ~/.ssh, ~/.aws and ~/.netrc) and /tmp are not saved:
-see docs/reference/snapshots.md. Other skipped entries, such as sockets, are
-counted. Delete a snapshot with craik snapshot delete.
+Craik freezes the sandbox while it reads the disk. If that is not possible, the
+sandbox runs on meanwhile: Craik still makes the snapshot, and prints a warning.
+
+Logins (such as ~/.ssh, ~/.aws and ~/.netrc), /tmp and volumes are not saved:
+see docs/reference/snapshots.md. The output counts what else was not saved, such
+as sockets. Delete a snapshot with craik snapshot delete.
 
 Example:
   craik sandbox snapshot parser --name parser-before

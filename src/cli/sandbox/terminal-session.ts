@@ -91,7 +91,7 @@ export class TerminalSession {
   #takenOverError(error: CraikError): CraikError {
     const back = `craik sandbox shell ${this.#sandbox} --attach ${this.#options.jobId}`
     return new CraikError(error.code, error.message, {
-      hint: `it continues there; take it over again:  ${back}`,
+      hint: `take the terminal over again:  ${back}`,
       ...(error.details && { details: error.details }),
       cause: error,
     })

@@ -8,7 +8,7 @@ import { quoteText } from './amounts.ts'
 export function volumeOption(): Option {
   return new Option(
     '--volume <name:path>',
-    'store this path of the home in the volume NAME, which outlives the sandbox (repeatable)',
+    'store this path of the sandbox’s home in the volume NAME, which outlives the sandbox (repeatable)',
   ).argParser((one: string, before: readonly string[] = []) => [...before, one])
 }
 

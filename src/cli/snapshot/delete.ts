@@ -10,6 +10,7 @@ import {
   deletingCommand,
   requireChoice,
 } from '../delete-each.ts'
+import { grantOption } from '../grant-option.ts'
 import { connect } from '../sandbox/connect-supervisor.ts'
 
 interface SnapshotDeleteOptions extends DeleteOptions {
@@ -18,7 +19,7 @@ interface SnapshotDeleteOptions extends DeleteOptions {
 
 export function deleteSnapshotCommand(context: CliContext): Command {
   return deletingCommand('snapshot', 'delete snapshots; sandboxes created from them remain')
-    .option('--grant <id>', 'grant to use (default: any usable one)')
+    .addOption(grantOption())
     .addHelpText('after', '\nExample:\n  craik snapshot delete parser-before\n')
     .action(async (ids: readonly string[], options: SnapshotDeleteOptions) => {
       requireChoice('snapshot', ids, options)

@@ -5,6 +5,7 @@ import { CraikError } from '../../errors.ts'
 import type { ExportBody } from '../../operator/api/requests.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
+import { grantOption } from '../grant-option.ts'
 import { formatOption, printable, printNote, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
@@ -43,7 +44,7 @@ export function exportSnapshotCommand(context: CliContext): Command {
     .option('--secret-key-ref <secret>', 'name of the secret that holds the secret key')
     .option('--session-token-ref <secret>', 'name of the secret that holds the session token')
     .option('--allow-private-address', 'allow an address outside the public internet')
-    .option('--grant <id>', 'grant to use (default: any usable one)')
+    .addOption(grantOption())
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (id: string, destination: string, options: ExportOptions) => {
@@ -112,7 +113,7 @@ async function writeFile(
       () => true,
       () => false,
     )
-    if (isThere && !options.force) throw fileExistsError()
+    if (isThere && !options.force) throw fileExistsError(at.name)
     const { bytes, digest, chunks } = await client.snapshots.read(id, callOf(context, options))
     await using file = await LocalFile.create(at, bytes)
     using bar = new TransferBar(context, 'writing', bytes)
@@ -123,7 +124,7 @@ async function writeFile(
       bar.set(written)
     }
     await file.commit(0o600, !options.force).catch((error) => {
-      throw error instanceof CraikError && error.code === 'conflict' ? fileExistsError() : error
+      throw error instanceof CraikError && error.code === 'conflict' ? fileExistsError(at.name) : error
     })
     return { to: destination, bytes, digest }
   } finally {
@@ -135,17 +136,19 @@ function callOf(context: CliContext, { grant }: ExportOptions) {
   return { signal: context.signal, ...(grant !== undefined && { grantId: grant }) }
 }
 
-function fileExistsError(): CraikError {
-  return new CraikError('conflict', 'a file of that name already exists', {
-    hint: 'choose another name, or replace it with --force',
+function fileExistsError(name: string): CraikError {
+  return new CraikError('conflict', `the file ${name} already exists`, {
+    hint: 'choose another name, or replace the file with --force',
   })
 }
 
 const HELP = `
-A remote destination must be https on the public internet. Redirects are not
-followed. Pass credentials as names of secrets:  craik secret set S3_KEY
+A remote destination must be https on the public internet. Craik follows no
+redirects. Store its credentials first (craik secret set S3_KEY), then name
+those secrets here.
 
 Examples:
   craik snapshot export parser-before parser.tar
-  craik snapshot export parser-before s3://backups/parser.tar --access-key-ref S3_ID --secret-key-ref S3_KEY
+  craik snapshot export parser-before s3://backups/parser.tar \\
+    --access-key-ref S3_ID --secret-key-ref S3_KEY
 `

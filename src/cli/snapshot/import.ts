@@ -21,7 +21,7 @@ export function importCommand(context: CliContext): Command {
   return new Command('import')
     .description('import a snapshot from a file')
     .argument('<file>', 'file that craik snapshot export wrote')
-    .option('--name <name>', 'name of the snapshot here (default: its original name)')
+    .option('--name <name>', 'name for the snapshot (default: its original name)')
     .option('--digest <digest>', 'fail unless the snapshot has this digest (see craik snapshot show)')
     .addOption(formatOption())
     .addHelpText('after', HELP)
@@ -70,7 +70,9 @@ async function sizeOf(path: string): Promise<number> {
     try {
       const found = await file.stat()
       if (!found.isFile())
-        throw new CraikError('usage', 'cannot import a snapshot: the path is not a regular file')
+        throw new CraikError('usage', `cannot import a snapshot: ${path} is not a regular file`, {
+          hint: 'use the file that  craik snapshot export  wrote',
+        })
       return found.size
     } finally {
       await file.close()
@@ -78,13 +80,15 @@ async function sizeOf(path: string): Promise<number> {
   } catch (cause) {
     if (cause instanceof CraikError) throw cause
     const { code } = cause as NodeJS.ErrnoException
-    throw new CraikError('not_found', `cannot read the file (${code})`, { hint: 'check the path', cause })
+    throw new CraikError('not_found', `cannot read the file ${path} (${code})`, {
+      hint: 'check the path',
+      cause,
+    })
   }
 }
 
 const HELP = `
-The format, limits, digest and archive are checked before the snapshot is
-listed.
+Craik checks the file completely before it lists the snapshot.
 
 Example:
   craik snapshot import parser.tar --name parser-from-ada

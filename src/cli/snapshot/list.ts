@@ -13,7 +13,7 @@ interface FormatOptions {
 
 export function listSnapshotsCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list the snapshots of this home')
+    .description('list the snapshots of this Craik home')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik snapshot list --format json\n')
     .action(async (options: FormatOptions) => {

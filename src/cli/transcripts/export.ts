@@ -30,8 +30,8 @@ const COLUMNS: readonly Column<ExportedTranscripts>[] = [
 
 export function exportTranscriptsCommand(context: CliContext): Command {
   return addWhere(new Command('export'))
-    .description('save new and continued conversations to your inbox as Markdown')
-    .option('--inbox <folder>', 'inbox folder (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
+    .description('save new and continued conversations to the inbox as Markdown')
+    .option('--inbox <folder>', 'folder to write to (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: ExportOptions) => {
@@ -48,7 +48,7 @@ export function exportTranscriptsCommand(context: CliContext): Command {
 }
 
 function inboxOf({ environment }: CliContext, { inbox }: ExportOptions): string {
-  if (inbox === '') throw new CraikError('usage', '--inbox is empty', { hint: 'omit it to use ~/inbox' })
+  if (inbox === '') throw new CraikError('usage', '--inbox is empty', { hint: 'omit --inbox to use ~/inbox' })
   return inbox ?? (environment.SANDBOX_INBOX_DIR || join(environment.HOME || homedir(), 'inbox'))
 }
 

@@ -54,13 +54,15 @@ async function findConversation(
     else others.push(conversation.id)
   }
   if (found === undefined)
-    throw new CraikError('not_found', 'no conversation has that id', {
+    throw new CraikError('not_found', `no conversation has the id ${JSON.stringify(id.slice(0, 80))}`, {
       hint: `list conversations:  craik transcripts list${selection.sandbox === undefined ? '' : ` --sandbox ${selection.sandbox}`}`,
     })
   if (others.length === 0) return found
-  throw new CraikError('conflict', `${others.length + 1} conversations have an id that starts with this`, {
-    hint: `use more of the id: ${[found.id, ...others].slice(0, 3).map(printable).join(', ')}`,
-  })
+  throw new CraikError(
+    'conflict',
+    `${others.length + 1} conversations have an id that starts with ${JSON.stringify(id.slice(0, 80))}`,
+    { hint: `use more of the id: ${[found.id, ...others].slice(0, 3).map(printable).join(', ')}` },
+  )
 }
 
 function conversationJson(conversation: Conversation): Json {

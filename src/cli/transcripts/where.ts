@@ -32,10 +32,12 @@ export interface TranscriptSelection extends FindOptions {
 
 export function addWhere(command: Command): Command {
   return command
-    .option('--sandbox <id>', 'from a running sandbox, or the volume of a login sandbox; id or name')
-    .option('--home <folder>', 'from this home folder (default: your own home)')
+    .option('--sandbox <id>', 'read this sandbox, by id or name; it must run, or be a login sandbox')
+    .option('--home <folder>', 'read this home folder (default: your own)')
     .addOption(
-      new Option('--harness <name>', 'only conversations of this harness').choices(TRANSCRIPT_HARNESSES),
+      new Option('--harness <name>', 'only conversations with this harness (program of an agent)').choices(
+        TRANSCRIPT_HARNESSES,
+      ),
     )
 }
 
@@ -46,14 +48,14 @@ export async function withTranscriptSource<T>(
 ): Promise<T> {
   if (options.sandbox !== undefined && options.home !== undefined)
     throw new CraikError('usage', '--sandbox cannot be combined with --home', {
-      hint: 'use one of them:  craik transcripts list --sandbox ID',
+      hint: 'omit --home:  craik transcripts list --sandbox ID',
     })
   const skipped = new SkippedContent()
   const common = {
     redact: (text: string) => redactText(text).text,
     signal: context.signal,
     onProblem: skipped.problem,
-    onPassedOver: skipped.passedOver,
+    onSkipped: skipped.passedOver,
     ...(options.harness !== undefined && { harnesses: [options.harness] }),
   }
   try {
@@ -77,7 +79,8 @@ export async function withTranscriptSource<T>(
 }
 
 function homeOf({ environment }: CliContext, { home }: WhereOptions): string {
-  if (home === '') throw new CraikError('usage', '--home is empty', { hint: 'omit it to use your own home' })
+  if (home === '')
+    throw new CraikError('usage', '--home is empty', { hint: 'omit --home to use your own home' })
   return resolve(home ?? (environment.HOME || homedir()))
 }
 

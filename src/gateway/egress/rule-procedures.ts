@@ -79,7 +79,7 @@ export async function removeRule(
   const rule = work.reader.rule(row)
   if (rule !== undefined) return drop(work, rule, operator)
   throw new CraikError('tampered', `egress rule ${id} was changed outside Craik`, {
-    hint: 'its scope allows nothing until the rule is removed; check the log:  craik receipts verify',
+    hint: 'check the log:  craik receipts verify   (while a rule is damaged, Craik applies no rule for the same sandboxes)',
   })
 }
 
@@ -173,9 +173,11 @@ async function insert(work: RuleWork, provided: EgressRule): Promise<RuleChange>
   const rule = parseInput(egressRule, provided, 'the egress rule')
   const scope = rule.sandbox_id ?? ANY_SCOPE
   if ((await tables.egressRules.list({ operator: rule.operator, scope }, MAX_RULES)).length >= MAX_RULES)
-    throw new CraikError('limit_reached', `this scope already has ${MAX_RULES} egress rules`, {
-      hint: 'list them:  craik egress list   and remove one:  craik egress deny RULE',
-    })
+    throw new CraikError(
+      'limit_reached',
+      `${rule.sandbox_id === null ? 'the list for all sandboxes' : `sandbox ${rule.sandbox_id}`} already has ${MAX_RULES} egress rules`,
+      { hint: 'remove a rule that you do not need:  craik egress list   then:  craik egress deny RULE' },
+    )
   const document = canonicalJson(rule as unknown as Json)
   const seal = await sealer.sealRecord(tables, sealOfRule(rule.id), document)
   await tables.egressRules.insert({ id: rule.id, document, seal, createdAtMs: rule.created_at_ms })

@@ -96,6 +96,6 @@ export async function listRules(
 
 export function unknownRule(id: string): CraikError {
   return new CraikError('not_found', `unknown egress rule: ${id}`, {
-    hint: 'list them:  craik egress list',
+    hint: 'list egress rules:  craik egress list',
   })
 }

@@ -158,6 +158,7 @@ export function parseTyped(text: string, methods?: readonly string[]): TypedRule
     throw new CraikError(
       'usage',
       `the path of ${quoteShort(text)} contains "..", an encoded separator or double encoding`,
+      { hint: 'write the path plainly, such as /v1/models' },
     )
   return {
     hosts: [host],

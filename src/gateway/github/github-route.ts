@@ -275,7 +275,10 @@ function presentsOwn(
 /** Git sends a name and a password, `gh` sends a token. */
 function credentialHeader(headers: Readonly<Record<string, string>>, form: 'basic' | 'bearer') {
   const token = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1]
-  if (token === undefined) throw new CraikError('unavailable', 'the GitHub login has no token')
+  if (token === undefined)
+    throw new CraikError('unavailable', 'the GitHub login of the host has no token', {
+      hint: 'log in on the host:  gh auth login',
+    })
   return {
     authorization:
       form === 'bearer'
@@ -338,7 +341,14 @@ function hasBody({ headers }: IncomingMessage): boolean {
 async function* countBytes(request: IncomingMessage, bytes: { out: number }): AsyncGenerator<Buffer> {
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes.out += chunk.length
-    if (bytes.out > BODY_BYTES) throw new CraikError('too_large', 'the request is larger than GitHub accepts')
+    if (bytes.out > BODY_BYTES)
+      throw new CraikError(
+        'too_large',
+        'the request body is larger than 2 GiB, which GitHub does not accept',
+        {
+          hint: 'push fewer commits at a time',
+        },
+      )
     yield chunk
   }
 }

@@ -137,7 +137,8 @@ function secretLogin(
       if (!/^[\x21-\x7e]{1,16384}$/.test(value))
         throw new CraikError(
           'unavailable',
-          `the secret ${secretName} is not a key: it contains spaces or control characters`,
+          `the secret ${secretName} is not a key: it is empty, too long, or contains spaces or control characters`,
+          { hint: `store the key again:  craik secret set ${secretName}` },
         )
       return { headers: keyHeader(dialect, value), mergedHeaders: {}, generation: '', secret: value }
     },

@@ -113,7 +113,9 @@ function sortEntries(part: ReadonlyMap<string, string>): Record<string, string> 
 }
 
 function unreadable(problem: string): CraikError {
-  return new CraikError('boundary_failed', `the package list of the sandbox ${problem}`)
+  return new CraikError('boundary_failed', `the list of packages from the sandbox ${problem}`, {
+    hint: 'save again:  craik save',
+  })
 }
 
 /** Returns whether two states have the same entries. */

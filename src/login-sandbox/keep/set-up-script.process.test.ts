@@ -337,5 +337,5 @@ it('accepts any git name and email unchanged, but no line breaks', () => {
     ),
     { numRuns: 15 },
   )
-  expect(() => setUpScript({ home, git: { name: 'a\nb', email: 'x' } })).toThrow('more than one line')
+  expect(() => setUpScript({ home, git: { name: 'a\nb', email: 'x' } })).toThrow('contains a line break')
 })

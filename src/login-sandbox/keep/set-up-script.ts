@@ -19,7 +19,9 @@ export interface SetUpOptions {
 export function setUpScript({ home, git, settings = [] }: SetUpOptions): string {
   for (const text of [home, git.name, git.email])
     if (/[\0\r\n]/.test(text))
-      throw new CraikError('usage', 'the git name, the git email or the home has more than one line')
+      throw new CraikError('usage', 'the git name, the git email or the home folder contains a line break', {
+        hint: 'correct them:  git config --global user.name NAME && git config --global user.email EMAIL',
+      })
   const seeds = settings.flatMap(({ path, content }) => {
     const mirror = MIRRORS.find((one) => one.home === path || path.startsWith(`${one.home}/`))
     if (mirror === undefined || content.includes('\0')) return []

@@ -79,7 +79,7 @@ function replace(folder: OpenFolder, name: string, content: string): void {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found?.isDirectory())
     throw new CraikError('export_failed', `${name} of a snapshot in the inbox is a folder`, {
-      hint: 'move it away, or choose another inbox',
+      hint: `move the folder ${name} away, or choose another inbox`,
     })
   if (found?.isFile() && isSame(path, content)) return
   writePrivateFile(path, content, name)

@@ -4,13 +4,13 @@ import { FAILURE_KINDS, type Failure, type FailureKind } from './adapter.ts'
 
 const HINTS: Record<FailureKind, string> = {
   unreachable: 'check the network and the base URL: craik provider list',
-  timeout: 'try again; rules for another provider: craik provider failover show',
-  rate_limited: 'wait and try again; rules for another provider: craik provider failover show',
-  overloaded: 'wait and try again; rules for another provider: craik provider failover show',
-  server_error: 'try again; rules for another provider: craik provider failover show',
-  unauthorized: 'store the key again under its reference name: craik secret --help',
+  timeout: 'try again, or configure a fallback provider: craik provider failover show',
+  rate_limited: 'wait and try again, or configure a fallback provider: craik provider failover show',
+  overloaded: 'wait and try again, or configure a fallback provider: craik provider failover show',
+  server_error: 'try again, or configure a fallback provider: craik provider failover show',
+  unauthorized: 'store the key of this provider again: craik secret set NAME',
   rejected: 'check the model and the base URL: craik provider list',
-  broken_stream: 'try again: what came of the answer is incomplete',
+  broken_stream: 'try again: the received part of the answer is incomplete',
   garbage: 'check that the base URL is one of this kind of provider: craik provider list',
   cancelled: '',
 }

@@ -157,5 +157,5 @@ export function limitsOfRow(row: BudgetRow): Limits & { readonly id: string } {
 }
 
 export function unknownLimit(what: 'budget' | 'quota', id: string): CraikError {
-  return new CraikError('not_found', `unknown ${what}: ${id}`, { hint: `list them:  craik ${what} show` })
+  return new CraikError('not_found', `unknown ${what}: ${id}`, { hint: `list ${what}s:  craik ${what} show` })
 }

@@ -88,7 +88,7 @@ function refuseOtherBudget(before: BudgetRow, { scope_kind, scope_ref, period }:
       : budgetRemovedError(before)
   if (before.removedAtMs === null && before.period !== period) {
     throw new CraikError('conflict', `${before.id} is per ${before.period}, not per ${period}`, {
-      hint: `add a second budget with  --id ${before.id}_${period}  or remove this one:  craik budget remove ${before.id}`,
+      hint: `add a second budget with  --id ${before.id}_${period}  or remove the first:  craik budget remove ${before.id}`,
     })
   }
 }
@@ -105,7 +105,7 @@ function budgetRemovedError(before: BudgetRow): CraikError {
   return new CraikError(
     'conflict',
     `${before.id} was removed; in the log it is the budget of ${whoseOf(before)}`,
-    { hint: `choose another --id, or restore it:  ${setCommandOf(limitsOfRow(before))}` },
+    { hint: `choose another --id, or restore the budget:  ${setCommandOf(limitsOfRow(before))}` },
   )
 }
 

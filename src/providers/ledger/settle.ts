@@ -15,8 +15,8 @@ export async function settleInLedger(
 ): Promise<SettleOutput> {
   const row = await tables.holds.take(input.holdId)
   if (row === undefined) {
-    throw new CraikError('conflict', `hold ${input.holdId} is not open: it was already settled or swept`, {
-      hint: 'show its entries:  craik budget ledger',
+    throw new CraikError('conflict', `hold ${input.holdId} is not open: it was already settled or released`, {
+      hint: 'show the entries of this hold:  craik budget ledger',
     })
   }
   const hold = parseHold(row)

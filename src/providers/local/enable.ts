@@ -55,8 +55,8 @@ export async function enableProvider(
   if (model === undefined)
     return refuse(
       'no_such_model',
-      `${baseUrl} does not offer that model (it offers: ${models.slice(0, 5).join(', ') || 'none'})`,
-      `list its models:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
+      `${baseUrl} does not offer the model (it offers: ${models.slice(0, 5).join(', ') || 'none'})`,
+      `list the models of the server:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
     )
   const input = { operator, providerId: preset.provider_id, baseUrl, model, modelCount: models.length }
   return { ...(await store.write(enableProcedure, input)), health }

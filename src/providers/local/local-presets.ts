@@ -41,10 +41,10 @@ export function findLocalPreset(nameOrId: string, records: readonly ProviderReco
     return presetOf(own, own.metadata.base_url)
   if (own !== undefined)
     throw new CraikError('usage', `${own.id} is not a local model server; you need not enable it`, {
-      hint: `use a local one: ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}`,
+      hint: `use a local preset: ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}`,
     })
   throw new CraikError('not_found', `unknown local preset: ${quoteShort(nameOrId)}`, {
-    hint: `use one of ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}; list them:  craik provider local-presets`,
+    hint: `use one of ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}; list local presets:  craik provider local-presets`,
   })
 }
 

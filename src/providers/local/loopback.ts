@@ -81,7 +81,7 @@ export function parseLoopbackUrl(text: string, what = 'base URL'): LoopbackUrl {
   throw new CraikError('usage', `invalid ${what}: ${REASONS[parsed]}`, {
     hint:
       parsed === 'secret'
-        ? 'remove it from the address; store a key with  craik secret bind'
+        ? 'remove the secret from the address; store a key with  craik secret set NAME'
         : 'use a loopback address: http://localhost:PORT/v1, 127.0.0.1 or [::1]',
     details: { reason: parsed },
   })

@@ -18,6 +18,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import type { TranscriptSource } from '../source.ts'
 import {
   jsonl,
@@ -29,6 +30,7 @@ import {
   TWO,
 } from '../transcripts.fixture.ts'
 import { type ExportOptions, excludeSessions, exportNew } from './export-new.ts'
+import { enterOwn } from './own-folder.ts'
 
 let folder: string
 let inbox: string
@@ -205,6 +207,35 @@ describe('an inbox', () => {
     })
     const written = files(folder).filter((name) => name.endsWith('.md'))
     expect([written, before]).toEqual([[], before])
+  })
+
+  it('that the user shares with a group is accepted, and the group cannot read what Craik writes', async () => {
+    mkdirSync(inbox)
+    chmodSync(inbox, 0o775)
+    expect(await run(home())).toEqual([['written', FILE]])
+    expect(statSync(inbox).mode & 0o777).toBe(0o775)
+    expect(statSync(join(inbox, 'conversations')).mode & 0o077).toBe(0)
+    expect(statSync(join(inbox, FILE)).mode & 0o077).toBe(0)
+  })
+
+  it('whose folder is replaced between the check and its use is refused', async () => {
+    mkdirSync(inbox)
+    const parent = await OpenFolder.open(folder)
+    const replaced = Object.create(parent, {
+      at: { value: (name: string) => parent.at(name) },
+      enter: {
+        value: (name: string) => {
+          renameSync(inbox, join(folder, 'checked'))
+          mkdirSync(inbox)
+          return parent.enter(name)
+        },
+      },
+    }) as OpenFolder
+    await expect(enterOwn(replaced, 'inbox', inbox)).rejects.toMatchObject({
+      code: 'export_failed',
+      message: expect.stringContaining('it was replaced'),
+    })
+    await parent.close()
   })
 
   it('in a missing folder is not created', async () => {

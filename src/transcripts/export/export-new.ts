@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
+import { delay } from '../../lib/delay.ts'
 import { type FileLock, takeFileLock } from '../../lib/file-lock.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import type { Conversation } from '../conversation.ts'
@@ -88,7 +88,7 @@ async function waitForLock(
       throw new CraikError('store_busy', 'another export of transcripts is still running', {
         hint: 'try again when it has finished:  craik transcripts export',
       })
-    await sleep(POLL_MS, undefined, { signal })
+    await delay(POLL_MS, signal)
   }
 }
 
@@ -229,7 +229,7 @@ class Export {
       return { path, outcome: isSame ? 'unchanged' : 'edited' }
     }
     throw new CraikError('conflict', `no free name left in ${folder} of the inbox`, {
-      hint: 'move some of its conversations to another folder',
+      hint: `move some conversations from ${folder} to another folder`,
     })
   }
 }

@@ -26,7 +26,9 @@ export async function openInbox(typed: string): Promise<OpenFolder> {
 
 /**
  * Creates the folder when it does not exist. Refuses a link, another user's folder, and a folder that all users can
- * write to.
+ * write to. It accepts a folder that a group can write to: where each user has a group of their own, all folders are
+ * like that. The members can remove what Craik writes there. They cannot read it, because new files and folders are
+ * private, and cannot make Craik write elsewhere.
  */
 export async function enterOwn(parent: OpenFolder, name: string, shown: string): Promise<OpenFolder> {
   await mkdir(parent.at(name), 0o700).catch((error: NodeJS.ErrnoException) => {
@@ -43,9 +45,14 @@ export async function enterOwn(parent: OpenFolder, name: string, shown: string):
     throw refuse('it belongs to another user', 'choose a folder that you own')
   if ((found.mode & 0o002) !== 0)
     throw refuse('all users can write to it', `change its permissions:  chmod o-w ${quoteArgument(shown)}`)
-  return parent.enter(name).catch((error) => {
+  const entered = await parent.enter(name).catch((error) => {
     throw toExportError(error, shown)
   })
+  // A group that can write to the parent can replace the folder between the checks and here.
+  const { dev, ino } = await lstat(entered.at('.'))
+  if (dev === found.dev && ino === found.ino) return entered
+  await entered.close()
+  throw refuse('it was replaced by another folder', 'check who can write to its parent folder')
 }
 
 /** Converts an error to one that names the path that could not be written. */
