@@ -1,4 +1,4 @@
-/** A broker over a temporary machine, with logins from a test issuer. */
+/** A broker that uses a simulated host (temporary folders), with logins from a test issuer. */
 import type { Issuer, TokenPair } from '../../test/accounts/issuer.ts'
 import { machine, type TestMachine } from './accounts.fixture.ts'
 import { type BrokerOptions, createBroker, type HostLogins } from './broker.ts'
@@ -35,7 +35,7 @@ export const CLAUDE: Format = {
   refreshToken: (content) => JSON.parse(content).claudeAiOauth.refreshToken,
 }
 
-/** Creates a machine with logins that all come from that issuer. */
+/** Creates a simulated host with logins that all come from that issuer. */
 export function machineOf(issuer: Issuer, variables: Readonly<Record<string, string>> = {}): TestMachine {
   const ids = PROGRAM_PROBES.map(({ name }) => name)
   return machine(variables, Object.fromEntries(ids.map((id) => [id, { token_url: issuer.tokenUrl }])))

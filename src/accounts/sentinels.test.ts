@@ -134,7 +134,7 @@ describe('the files in the sandbox', () => {
     expect(Date.parse(last_refresh)).toBe(FAR_FUTURE_MS)
   })
 
-  it('of an API key are its program’s file, OpenCode’s file, and a variable', () => {
+  it('for an API key are its program’s file, OpenCode’s file, and a variable', () => {
     const { files, environment, sentinel } = planFiles(account('env/OPENAI_API_KEY', 'openai', 'api_key'))
     expect(codexKey(JSON.parse(files[0]!.content))?.key).toBe(sentinel.presented)
     expect(JSON.parse(files[1]!.content)).toEqual({ openai: { type: 'api', key: sentinel.presented } })

@@ -1,7 +1,7 @@
 /**
- * The placeholders of a sandbox for real credentials. They have the shape of real ones, so that programs accept them,
- * and are valid only on that sandbox's own stream. A sentinel is derived, not stored: the same sandbox and account
- * always get the same one.
+ * The placeholder credentials that a sandbox gets instead of real ones (`Sentinel` in the code). They have the shape of
+ * real ones, so that programs accept them, and are valid only on that sandbox's own stream. A sentinel is derived, not
+ * stored: the same sandbox and account always get the same one.
  */
 import { hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -24,7 +24,7 @@ export interface Sentinel {
   /** The refresh token in the program's file. No service accepts it. */
   readonly refreshToken: string
   readonly idToken: string
-  /** Replaces the account id at the provider. */
+  /** Stands for the id that the account has at the provider. */
   readonly accountNumber: string
 }
 
@@ -75,7 +75,7 @@ function createSentinelText(
   { id, family, kind, plan }: Parameters<Sentinels['for']>[1],
   derive: Derive,
 ): string {
-  const text = (length: number) => slug(derive('presented', length), length)
+  const text = (length: number) => base64UrlText(derive('presented', length), length)
   switch (family) {
     case 'anthropic':
       return kind === 'oauth' ? `sk-ant-oat01-${text(93)}AA` : `sk-ant-api03-${text(93)}AA`
@@ -88,14 +88,14 @@ function createSentinelText(
     case 'kimi':
       return kind === 'oauth'
         ? jwt({ iss: 'kimi-auth', exp: FAR_FUTURE_S, type: 'access' }, derive, 'presented')
-        : `sk-${letters(derive('presented', 48))}`
+        : `sk-${alphanumericText(derive('presented', 48))}`
     case 'github':
-      return `${kind === 'oauth' || id !== 'github' ? 'gho_' : 'ghp_'}${letters(derive('presented', 36))}`
+      return `${kind === 'oauth' || id !== 'github' ? 'gho_' : 'ghp_'}${alphanumericText(derive('presented', 36))}`
   }
 }
 
 function refreshTokenFor({ family }: Pick<Account, 'family'>, derive: Derive): string {
-  const text = (length: number) => slug(derive('refresh', length), length)
+  const text = (length: number) => base64UrlText(derive('refresh', length), length)
   if (family === 'anthropic') return `sk-ant-ort01-${text(93)}AA`
   if (family === 'openai') return `rt_${text(90)}`
   if (family === 'gemini') return `1//0${text(96)}`
@@ -134,7 +134,7 @@ function idToken({ plan }: Pick<Account, 'plan'>, derive: Derive): string {
 function openaiClaims(plan: string | undefined, derive: Derive) {
   return {
     chatgpt_account_id: uuid(derive('account', 16)),
-    chatgpt_user_id: `user-${letters(derive('user', 24))}`,
+    chatgpt_user_id: `user-${alphanumericText(derive('user', 24))}`,
     chatgpt_plan_type: plan ?? 'plus',
   }
 }
@@ -146,14 +146,14 @@ function jwt(claims: Readonly<Record<string, unknown>>, derive: Derive, label: s
   return `${part({ alg: 'RS256', typ: 'JWT' })}.${part(claims)}.${signature}`
 }
 
-function slug(bytes: Buffer, length: number): string {
+function base64UrlText(bytes: Buffer, length: number): string {
   return bytes.toString('base64url').slice(0, length)
 }
 
-const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
+const ALPHANUMERIC = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 
-function letters(bytes: Buffer): string {
-  return [...bytes].map((byte) => LETTERS[byte % LETTERS.length]).join('')
+function alphanumericText(bytes: Buffer): string {
+  return [...bytes].map((byte) => ALPHANUMERIC[byte % ALPHANUMERIC.length]).join('')
 }
 
 function uuid(bytes: Buffer): string {

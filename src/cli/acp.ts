@@ -40,7 +40,7 @@ export const acpCommand: NounBuilder = (context) =>
     .option('--in-place', 'work on the folder itself instead of a copy')
     .option(
       '--budget <amount>',
-      'most that model calls in each new sandbox may cost, such as 2usd; no effect on a subscription',
+      'maximum cost of the model calls in each new sandbox, such as 2usd; no effect on a subscription',
     )
     .option('--model <name>', 'model, by the name that the agent uses')
     .addOption(
@@ -66,7 +66,7 @@ async function acp(context: CliContext, options: AcpOptions): Promise<void> {
       { hint: 'omit those options, or omit --sandbox to create a sandbox' },
     )
   if (apply && (inPlace || sandbox !== undefined))
-    throw new CraikError('usage', '--apply needs a new copy: omit --in-place and --sandbox, or --apply', {
+    throw new CraikError('usage', '--apply cannot be combined with --in-place or --sandbox', {
       hint: 'in the settings of the editor, write:  craik acp --apply',
     })
   if (context.stdin.isTTY)

@@ -21,7 +21,7 @@ export async function requireAgreed(
   if (yes === true) return
   if (!context.stdin.isTTY)
     throw new CraikError('usage', `cannot ask for confirmation without a terminal: ${would}`, {
-      hint: command,
+      hint: `confirm with --yes:  ${command}`,
     })
   if (await isAgreed(context, `  ${requested} [y/N] `)) return
   context.stderr.write('  nothing was changed')

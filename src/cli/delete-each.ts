@@ -109,7 +109,7 @@ async function confirm(
       'usage',
       `cannot ask for confirmation without a terminal: ${count} would be deleted`,
       {
-        hint: `craik ${noun} delete --all --yes`,
+        hint: `confirm with --yes:  craik ${noun} delete --all --yes`,
       },
     )
   }

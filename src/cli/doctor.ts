@@ -72,8 +72,8 @@ async function runChecks(context: CliContext): Promise<PrintedRow[]> {
 }
 
 const HELP = `
-ok: works. warn: works with restrictions. off: missing or unusable (none in
-JSON). The last column is the command that fixes it.
+ok: works. warn: works with restrictions. off: missing or unusable (in JSON:
+"none"). The last column is the command that fixes it.
 
 Exit code: 1 if Craik itself cannot run here (node, disk, store), otherwise 0.
 

@@ -28,7 +28,10 @@ export const gatewayCommand: NounBuilder = (context) =>
     .option('--port <number>', 'port on 127.0.0.1 (default: a free one)')
     .option('--for <duration>', 'stop after this time', '8h')
     .addOption(
-      new Option('--profile <profile>', 'policy profile')
+      new Option(
+        '--profile <profile>',
+        'policy profile that decides whether this is allowed (craik policy show)',
+      )
         .choices(['strict', 'automation', 'custom'])
         .default('strict'),
     )

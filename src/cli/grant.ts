@@ -57,11 +57,11 @@ function createCommand(context: CliContext): Command {
     .option('--target <ref>', 'only on this target')
     .option(
       '--repo <ref>',
-      'only in this repository; without it, no request that names a repository is allowed',
+      'only in this repository; without it, the grant does not cover requests that name a repository',
     )
     .option(
       '--path <pattern...>',
-      'only for these paths, with * and **; without it, no request that names a path is allowed',
+      'only for these paths, with * and **; without it, the grant does not cover requests that name a path',
     )
     .option('--exclude <pattern...>', 'paths that --path matches, but that are not allowed')
     .option('--task-id <id>', 'only in this task')

@@ -34,26 +34,26 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'down',
-    summary: 'save your conversations to ~/inbox, and stop your sandbox',
+    summary: 'save conversations to ~/inbox, stop the sandbox of craik up',
     group: LOGIN_SANDBOX,
     startGroup: WORK,
     load: async () => (await import('./login-sandbox/down.ts')).downCommand,
   },
   {
     name: 'enter',
-    summary: 'open another terminal in your sandbox',
+    summary: 'open another terminal in the sandbox of craik up',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/enter.ts')).enterCommand,
   },
   {
     name: 'exec',
-    summary: 'run a command in your sandbox',
+    summary: 'run a command in the sandbox of craik up',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/exec.ts')).execLoginSandboxCommand,
   },
   {
     name: 'run-headless',
-    summary: 'run a command in your sandbox; save its output in ~/inbox',
+    summary: 'run a command in the sandbox of craik up; save its output',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/run-headless.ts')).runHeadlessCommand,
   },
@@ -71,7 +71,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'inspect',
-    summary: 'show your sandbox with its volumes and profile',
+    summary: 'show the sandbox of craik up, its volumes and its profile',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/status.ts')).inspectCommand,
   },
@@ -83,7 +83,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'rebuild',
-    summary: 'recreate your sandbox; its volumes are kept',
+    summary: 'recreate the sandbox of craik up; its volumes are kept',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/rebuild.ts')).rebuildCommand,
   },
@@ -95,7 +95,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'test-repo',
-    summary: 'run the tests of a repository in your sandbox',
+    summary: 'run the tests of a repository in the sandbox of craik up',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/test-repo.ts')).testRepoCommand,
   },
@@ -107,7 +107,7 @@ export const NOUNS: readonly Noun[] = [
   },
   {
     name: 'nuke',
-    summary: 'remove your sandbox and its volumes',
+    summary: 'remove the sandbox of craik up and its volumes',
     group: LOGIN_SANDBOX,
     load: async () => (await import('./login-sandbox/nuke.ts')).nukeCommand,
   },

@@ -27,10 +27,10 @@ const HELP = `
 The agent works on a copy of your folder. Show its changes with craik run diff,
 and apply them to the folder with craik run apply.
 
-The sandbox has no network: allowed hosts (craik egress allow) go through
-Craik's proxy, and model calls through its gateway, which adds your login. Craik
-stops the sandbox after 30 minutes without activity and deletes it a week after
-that. Until then --resume can continue the run.
+The sandbox has no network. It reaches hosts that you allow (craik egress allow)
+only through Craik's proxy, and models through Craik's gateway, which adds your
+login. Craik stops the sandbox after 30 minutes without activity and deletes it
+a week after that. Until then --resume can continue the run.
 
 --budget limits only calls that have a price. Calls of a subscription (Claude
 Code, Codex, Kimi Code) have none and are not blocked. Limit their tokens, or
@@ -55,7 +55,7 @@ export const promptCommand: NounBuilder = (context) =>
     .option('--resume <run>', 'continue this earlier run, in its sandbox and conversation')
     .option(
       '--budget <amount>',
-      'most that model calls in this sandbox may cost, such as 2usd; replaces the sandbox’s earlier limit',
+      'maximum cost of the model calls in this sandbox, such as 2usd; replaces the sandbox’s earlier limit',
     )
     .option('--model <name>', 'model, by the name that the agent uses')
     .addOption(

@@ -34,7 +34,7 @@ function setCommand(context: CliContext): Command {
     .addOption(
       count(
         '--tokens-per-minute <n>',
-        'maximum tokens in 60 seconds; a running call counts with its input and its output limit',
+        'maximum tokens in 60 seconds; a running call counts as its input plus the most that it may output',
       ),
     )
     .addOption(count('--concurrent <n>', 'maximum calls at the same time'))

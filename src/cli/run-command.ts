@@ -139,10 +139,10 @@ function version(): string {
 const DESCRIPTION = `Run coding agents in sandboxes. Craik allows or denies each request that enters
 or leaves a sandbox, and records every decision in a signed receipt.`
 
-const EXIT_CODES = 'Exit codes: 0 done, 1 failed check, 2 usage, 3 unknown id, 77 denied.'
+const EXIT_CODES = 'Common exit codes: 0 done, 1 failed check, 2 usage, 3 unknown id, 77 denied.'
 
 const START_HELP = `
-All commands: craik help --all    One, with its exit codes: craik help COMMAND
+All: craik help --all    One command and its exit codes: craik help COMMAND
 ${EXIT_CODES}`
 
 const ALL_HELP = `

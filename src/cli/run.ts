@@ -38,7 +38,7 @@ function executeCommand(context: CliContext): Command {
   return addLimits(
     addRouting(
       new Command('execute')
-        .description('run a task with Craik’s own agent')
+        .description('run a task with Craik’s own agent (for Claude Code and others: craik prompt)')
         .argument('<task>', 'what to do, in quotes, or - to read it from stdin'),
     ),
   )
@@ -177,7 +177,7 @@ function showCommand(context: CliContext): Command {
 
 function cancelCommand(context: CliContext): Command {
   return new Command('cancel')
-    .description('stop a run; it ends as interrupted, with a report (craik handoff)')
+    .description('stop a run and write its report (craik handoff)')
     .argument('<run>', 'id of the run')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run cancel run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
@@ -202,7 +202,7 @@ function cancelCommand(context: CliContext): Command {
 
 function recoverCommand(context: CliContext): Command {
   return new Command('recover')
-    .description('mark a run whose process is gone as interrupted, with what is known')
+    .description('mark a run whose process is gone as interrupted, and report what it did')
     .argument('<run>', 'id of the run')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run recover run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')

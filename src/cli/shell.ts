@@ -16,7 +16,10 @@ export function shellCommand(context: CliContext): Command {
       .argument('<command>', 'one command line, in quotes; no globs, variables or pipes')
       .option('--timeout <duration>', 'stop the command after this time', '10m')
       .addOption(
-        new Option('--profile <profile>', 'policy profile')
+        new Option(
+          '--profile <profile>',
+          'policy profile that decides whether this is allowed (craik policy show)',
+        )
           .choices(['strict', 'automation', 'custom'])
           .default('strict'),
       )

@@ -104,16 +104,22 @@ function listOf(text: string | undefined): string[] {
   return [...new Set((text ?? '').split(/[\s,]+/).filter((name) => name !== ''))]
 }
 
+const REFUSE_PATTERNS =
+  'the variable SANDBOX_REFUSE_PATTERNS (names of variables that sandboxes must not see)'
+const PATTERN_EXAMPLE = 'use, for example:  SANDBOX_REFUSE_PATTERNS="^(ACME_|CORP_).*"'
+
 function patternOf(text: string | undefined): RegExp | undefined {
   if (text === undefined) return undefined
   if (text.length > MAX_PATTERN)
-    throw new CraikError('too_large', 'SANDBOX_REFUSE_PATTERNS has more than 4,096 characters')
+    throw new CraikError('too_large', `${REFUSE_PATTERNS} has more than 4,096 characters`, {
+      hint: `shorten it: ${PATTERN_EXAMPLE}`,
+    })
   try {
     return new RegExp(text)
   } catch (cause) {
     // Craik must not ignore an invalid pattern, because it might have refused a variable.
-    throw new CraikError('invalid_config', 'SANDBOX_REFUSE_PATTERNS is not a valid regular expression', {
-      hint: 'use, for example:  SANDBOX_REFUSE_PATTERNS="^(ACME_|CORP_).*"',
+    throw new CraikError('invalid_config', `${REFUSE_PATTERNS} is not a valid regular expression`, {
+      hint: PATTERN_EXAMPLE,
       cause,
     })
   }

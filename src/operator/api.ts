@@ -22,7 +22,7 @@ import { execRoute } from './routes/exec.ts'
 import { addFileRoutes } from './routes/files.ts'
 import { addJobRoutes } from './routes/jobs.ts'
 import { servePorts } from './routes/ports.ts'
-import { listProcessesRoutes } from './routes/processes.ts'
+import { addProcessRoutes } from './routes/processes.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 import { supervisorRoutes } from './routes/supervisor.ts'
@@ -75,10 +75,10 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   // Bodies of bytes are not buffered, because the route reads the stream.
   app.addContentTypeParser(BYTES_TYPE, (_request, _payload, done) => done(null))
 
-  const mayEnter = tokenCheck(options.token)
+  const requireToken = tokenCheck(options.token)
   app.addHook('onRequest', async (request) => {
     if (OPEN_ROUTES.has(request.routeOptions.url ?? '')) return
-    mayEnter(request.headers)
+    requireToken(request.headers)
     if (options.supervisor.draining) throw shuttingDownError()
   })
 
@@ -99,8 +99,8 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   execRoute(app, context)
   addJobRoutes(app, context)
   addFileRoutes(app, context)
-  listProcessesRoutes(app, context)
-  servePorts(app, context, mayEnter)
+  addProcessRoutes(app, context)
+  servePorts(app, context, requireToken)
   await app.ready()
   return { app, routes }
 }
@@ -118,11 +118,11 @@ function tokenCheck(token: string): (headers: IncomingMessage['headers']) => voi
 /** Returns a signal that aborts when the client disconnects before it received the whole response. */
 function disconnectSignal(response: ServerResponse): AbortSignal {
   const gone = new AbortController()
-  const release = () => {
+  const abortIfUnfinished = () => {
     if (!response.writableFinished) gone.abort(new CraikError('interrupted', 'the client disconnected'))
   }
-  if (response.closed) release()
-  else response.once('close', release)
+  if (response.closed) abortIfUnfinished()
+  else response.once('close', abortIfUnfinished)
   return gone.signal
 }
 

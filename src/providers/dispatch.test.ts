@@ -124,7 +124,7 @@ test('a local model is not called until it is switched on', async () => {
     outcome: 'denied',
     by: 'provider',
     rule: 'provider.not_enabled',
-    hint: 'switch it on:  craik provider enable provider_local_ollama',
+    hint: 'enable the provider:  craik provider enable provider_local_ollama',
   })
   const [denial, ...more] = await at.receiptsOf(denied)
   expect([denial?.kind, denial?.status, more]).toEqual(['denial', 'blocked', []])

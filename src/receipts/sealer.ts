@@ -51,9 +51,13 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     const ref = await this.#sealAfter(tables, tail, prepared)
     if (ref !== undefined) return ref
     if (known === undefined)
-      throw new CraikError('conflict', 'another process changed the newest receipt at the same time', {
-        hint: 'try again',
-      })
+      throw new CraikError(
+        'conflict',
+        'another process wrote a receipt at the same time; nothing was recorded',
+        {
+          hint: 'try again',
+        },
+      )
     // Another process appended a receipt: sequence numbers have no gaps, so its receipt has the number of this one.
     this.#tails.set(tables, await readTail(tables, this.#ring, known))
     return (await this.#sealAfter(tables, this.#tails.get(tables)!, prepared)) ?? this.seal(tables, prepared)
@@ -239,6 +243,9 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     if (nowMs >= lastMs - CLOCK_TOLERANCE_MS) return Math.max(nowMs, lastMs)
     const now = new Date(nowMs).toISOString()
     const newest = new Date(lastMs).toISOString()
-    throw new CraikError('clock_backwards', `the clock says ${now}, but the newest receipt is from ${newest}`)
+    throw new CraikError(
+      'clock_backwards',
+      `cannot write a receipt: the clock (${now}) is behind the newest receipt (${newest})`,
+    )
   }
 }

@@ -3,7 +3,7 @@
  * over receipts that somebody changed in the database would confirm the change.
  */
 import { CraikError } from '../errors.ts'
-import type { LogHead, Tables } from '../store/store.ts'
+import type { LastReceipt, Tables } from '../store/store.ts'
 import type { LogKeys } from './log-keys.ts'
 import { treeRoot } from './tree.ts'
 import { hmacOf, readReceipt } from './verifier/receipt-line.ts'
@@ -11,7 +11,7 @@ import { openNote, parseVkey } from './verifier/signed-notes.ts'
 
 export interface Tail {
   /** `undefined` while the log is empty. */
-  readonly head: LogHead | undefined
+  readonly head: LastReceipt | undefined
   /** The leaf hashes of receipts `from`, `from + 1` … up to the head. */
   readonly from: number
   readonly leaves: readonly Uint8Array[]

@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
 import { packageFile } from '../lib/package-files.ts'
+import { quoteArgument } from '../lib/shlex.ts'
 
 export interface Runtime {
   readonly digest: string
@@ -80,7 +81,7 @@ export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> 
     await fill(temporary, node, wanted, options.warm)
     await publish(temporary, folder, wanted)
   } catch (error) {
-    throw translateError(error)
+    throw translateError(error, all)
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
@@ -206,10 +207,23 @@ function sha256(content: Buffer | string): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
-function translateError(error: unknown): unknown {
+function translateError(error: unknown, folder: string): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (error instanceof CraikError || code === undefined) return error
   if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new CraikError('disk_full', 'no space left to prepare the sandbox runtime', { cause: error })
-  return new CraikError('home_unwritable', `cannot prepare the sandbox runtime (${code})`, { cause: error })
+    return new CraikError(
+      'disk_full',
+      `no space left in ${folder} for the programs that every sandbox needs`,
+      {
+        cause: error,
+      },
+    )
+  return new CraikError(
+    'home_unwritable',
+    `cannot copy the programs that every sandbox needs to ${folder} (${code})`,
+    {
+      hint: `check the owner and mode of that folder:  ls -ld ${quoteArgument(folder)}`,
+      cause: error,
+    },
+  )
 }

@@ -106,7 +106,7 @@ export interface ReceiptFilter {
   readonly untilMs?: number
 }
 
-export interface LogHead extends Pick<ReceiptRow, 'seq' | 'leaf' | 'atMs'> {
+export interface LastReceipt extends Pick<ReceiptRow, 'seq' | 'leaf' | 'atMs'> {
   readonly kid: string
 }
 
@@ -114,13 +114,16 @@ export interface ReceiptTable {
   /** Append-only. A repeated id is an error. Returns false when the sequence number exists. */
   insert(row: ReceiptRow): Promise<boolean>
   /** Returns the newest receipt and the key that now seals the log. The next receipt needs both. */
-  last(): Promise<LogHead | undefined>
+  last(): Promise<LastReceipt | undefined>
   get(id: string): Promise<ReceiptRow | undefined>
   /** Finds the end receipt of a begin receipt. */
   endOf(beginId: string): Promise<ReceiptRow | undefined>
-  /** Indexes the links of the receipts in [from, to). This happens at each checkpoint, for many receipts at once. */
+  /**
+   * Indexes the ids (session, task, run and others) to which the receipts in [from, to) refer. This happens at each
+   * checkpoint, for many receipts at once.
+   */
   indexLinks(from: number, to: number): Promise<void>
-  /** Returns the first receipt before `upTo` whose links are not indexed, if there is one. */
+  /** Returns the first receipt before `upTo` whose ids are not indexed, if there is one. */
   firstUnindexed(upTo: number): Promise<number | undefined>
   /** In the order of sequence numbers, from `from`, at most `limit`. */
   scan(from: number, limit: number): Promise<readonly ReceiptRow[]>
@@ -153,8 +156,8 @@ export interface OpenReceiptRow {
 }
 
 /**
- * Receipts that began and have not ended. The table is derived from the log, so that those of a dead owner are found at
- * once.
+ * Receipts that began and have not ended. The table repeats data of the log, so that Craik quickly finds the open
+ * receipts of a process that has died.
  */
 export interface OpenReceiptTable {
   add(row: OpenReceiptRow): Promise<void>

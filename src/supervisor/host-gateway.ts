@@ -46,10 +46,10 @@ export interface HostGateway {
   readonly broker: HostLogins
   readonly sentinels: Sentinels
   /**
-   * Passes the API keys of the user's environment, which this process does not inherit. They replace the keys that were
-   * passed before. Craik holds them only in memory.
+   * Receives the API keys of the user's environment from a command, because this process does not inherit them. They
+   * replace the keys of the command before. Craik holds them only in memory.
    */
-  readonly offer: (keys: Readonly<Record<string, string>>, until: AbortSignal) => Promise<void>
+  readonly setApiKeys: (keys: Readonly<Record<string, string>>, until: AbortSignal) => Promise<void>
   /** Returns the accounts of the last probe. */
   readonly accounts: () => readonly Account[]
   /** Returns whether programs in a sandbox may connect to a host. Evaluates policy and writes nothing. */
@@ -63,29 +63,29 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
   const { store, log, clock, home, environment, userHome, operator, logger } = options
   const overrides = new OverridesFile(home.config, () => readConfigFile(home.config, ACCOUNTS_FILE))
   // If the file cannot be used, the caller gets the error now.
-  let known = await overrides.current()
-  const seenEnvironment = { ...environment }
-  // A command can offer programs while this process runs.
-  Object.defineProperty(seenEnvironment, PINS_VARIABLE, {
+  let lastOverrides = await overrides.current()
+  const loginEnvironment = { ...environment }
+  // A command can change the pinned programs while this process runs, so the variable is read each time.
+  Object.defineProperty(loginEnvironment, PINS_VARIABLE, {
     get: () => environment[PINS_VARIABLE],
     enumerable: true,
   })
   const logins = openHostLogins({
     home,
     userHome,
-    environment: seenEnvironment,
+    environment: loginEnvironment,
     operator,
     log,
     overrides: () => overrides.current(),
     store: async () => store,
   })
   const sentinels = openSentinels(home)
-  let seen: readonly Account[] = []
+  let lastAccounts: readonly Account[] = []
   const broker: HostLogins = {
     ...toBroker(logins),
     async accounts(until) {
-      seen = await logins.accounts(until)
-      return seen
+      lastAccounts = await logins.accounts(until)
+      return lastAccounts
     },
     problems: (until) => logins.problems(until),
     listProbed: () => logins.listProbed(),
@@ -99,9 +99,9 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     clock,
     home,
     async isTokenEndpoint(host) {
-      // While the file cannot be used, sandboxes still cannot reach the hosts that it named before.
-      known = await overrides.current().catch(() => known)
-      return tokenHosts(known)(host)
+      // If the file becomes unusable, the hosts of its last usable version stay blocked.
+      lastOverrides = await overrides.current().catch(() => lastOverrides)
+      return tokenHosts(lastOverrides)(host)
     },
     credentials: ({ credentials }) => credentials,
   })
@@ -109,7 +109,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
   const otherRoute = (caller: GatewayCaller, request: IncomingMessage, response: ServerResponse) => {
     if (isTokenRoute(request)) {
       answerToken(caller, request, response, (sandboxId) => {
-        const account = seen.find(({ family, kind }) => family === 'openai' && kind === 'oauth')
+        const account = lastAccounts.find(({ family, kind }) => family === 'openai' && kind === 'oauth')
         return account && sentinels.for(sandboxId, account)
       })
       return true
@@ -117,7 +117,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     if (
       !github.isFor(
         request,
-        seen.find(({ family }) => family === 'github'),
+        lastAccounts.find(({ family }) => family === 'github'),
       )
     )
       return false
@@ -135,8 +135,8 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     environment,
     credential: (name: string, until: AbortSignal) => resolveSecret(store, home, environment, name, until),
   }
-  const listener = createGateway({ deps: deps, broker, report, egress, otherRoute })
-  // Sandboxes that kept running get these accounts with their next command.
+  const gateway = createGateway({ deps: deps, broker, report, egress, otherRoute })
+  // Sandboxes that kept running while the supervisor restarted get these accounts with their next command.
   void broker.accounts(AbortSignal.timeout(FIRST_PROBE_MS)).catch(() => {})
   const reader = homeReader(home)
   return {
@@ -148,24 +148,24 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
       )
       return verdict.effect === 'allow'
     },
-    gateway: listener,
+    gateway: gateway,
     broker,
     sentinels,
-    accounts: () => seen,
-    async offer(keys, until) {
+    accounts: () => lastAccounts,
+    async setApiKeys(keys, until) {
       for (const { name } of API_KEYS) {
         const value = keys[name] ?? environment[name]
-        if (value === undefined) delete seenEnvironment[name]
-        else seenEnvironment[name] = value
+        if (value === undefined) delete loginEnvironment[name]
+        else loginEnvironment[name] = value
       }
       await broker.accounts(until)
     },
     sentinel(sandboxId, accountId) {
-      const account = seen.find(({ id }) => id === accountId)
+      const account = lastAccounts.find(({ id }) => id === accountId)
       return account && sentinels.for(sandboxId, account).presented
     },
     async close() {
-      await listener.close()
+      await gateway.close()
       await egress.close()
       await github.close()
     },

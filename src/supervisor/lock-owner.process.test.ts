@@ -15,7 +15,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-const note = (text: string) => writeFileSync(folder.info, text, { mode: 0o600 })
+const writeInfo = (text: string) => writeFileSync(folder.info, text, { mode: 0o600 })
 
 describe('the recorded owner of a home', () => {
   it('is undefined before a process records itself, and then is that process while it runs', () => {
@@ -27,13 +27,13 @@ describe('the recorded owner of a home', () => {
   })
 
   it('does not count as running when another process has its pid, so that no message tells a user to kill that process', () => {
-    note(JSON.stringify({ pid: process.pid, process_start: '1' }))
+    writeInfo(JSON.stringify({ pid: process.pid, process_start: '1' }))
     expect(readLockOwner(folder)).toBe(`${process.pid} 1`)
     expect(runningLockOwner(folder)).toBeUndefined()
   })
 
   it('is undefined when the process has exited', () => {
-    note(JSON.stringify({ pid: spawnSync('true').pid, process_start: '1' }))
+    writeInfo(JSON.stringify({ pid: spawnSync('true').pid, process_start: '1' }))
     expect(readLockOwner(folder)).toBeUndefined()
     expect(runningLockOwner(folder)).toBeUndefined()
   })
@@ -48,7 +48,7 @@ describe('the recorded owner of a home', () => {
     '{"pid":1.5,"process_start":"1"}',
     '{"pid":1,"process_start":1}',
   ])('is undefined when the file contains %j', (text) => {
-    note(text)
+    writeInfo(text)
     expect(readLockOwner(folder)).toBeUndefined()
     expect(runningLockOwner(folder)).toBeUndefined()
   })

@@ -19,7 +19,7 @@ import { INSIDE, type LoginFile } from '../sidecar/protocol.ts'
 export interface SandboxLoginsParts {
   readonly broker: HostLogins
   readonly sentinels: Sentinels
-  readonly offer: SandboxLogins['offer']
+  readonly setApiKeys: SandboxLogins['offer']
   /** Returns the accounts of the last probe. */
   readonly accounts: () => readonly Account[]
   /** Returns whether a sandbox may reach the issuer of a login, so that a program there can verify the login. */
@@ -52,7 +52,7 @@ export function sandboxLogins(parts: SandboxLoginsParts): SandboxLogins {
       if (record.spec.credentials === 'none') return {}
       return environmentFor(parts, record, `http://127.0.0.1:${gatewayPort}`)
     },
-    offer: parts.offer,
+    offer: parts.setApiKeys,
   }
 }
 

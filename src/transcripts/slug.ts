@@ -6,7 +6,7 @@ import { type Conversation, turnText } from './conversation.ts'
 
 const SLUG_CHARS = 60
 
-/** Returns a slug of the first prompt, or the harness name when the prompt has no such characters. */
+/** Returns a slug of the first prompt, or the harness name when the prompt has no letters or digits. */
 export function slugOf({ turns, harness }: Pick<Conversation, 'turns' | 'harness'>): string {
   const first = turns.find(({ role }) => role === 'user')
   const words = (first === undefined ? '' : turnText(first))

@@ -167,7 +167,7 @@ describe('a budget', () => {
     ])
     expect([taken.code, taken.stderr]).toEqual([
       4,
-      `craik: budget_provider_openai was removed; in the log it is the budget of provider provider_openai\n  choose another --id, or restore the budget:  ${SET_AGAIN}\n`,
+      `craik: the id budget_provider_openai is already used: in the log it is the removed budget of provider provider_openai\n  choose another --id, or restore the budget:  ${SET_AGAIN}\n`,
     ])
   })
 })

@@ -51,7 +51,7 @@ describe('help', () => {
     expect(parseCommands(stdout)).toEqual(FIRST_COMMANDS)
     expect(lines.filter((line) => /^[A-Z].*:$/.test(line))).toHaveLength(3)
     expect(stdout).toContain('craik help --all')
-    expect(stdout).toContain('\nExit codes: 0 ')
+    expect(stdout).toContain('\nCommon exit codes: 0 ')
     for (const args of [[], ['help'], ['-h']]) expect((await home.run(args)).stdout).toBe(stdout)
   })
 

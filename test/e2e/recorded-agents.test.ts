@@ -5,7 +5,7 @@
 import { globSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { LLM_STATE, MIRRORS } from '../../src/login-sandbox/keep/mirrors.ts'
+import { LLM_STATE, VOLUME_LINKS } from '../../src/login-sandbox/keep/mirrors.ts'
 import type { LoginScene } from '../gateway/login-scene.ts'
 import { HARNESSES_MS } from '../harness-image.ts'
 import { FaultyAnswers } from '../harnesses/agent-providers.ts'
@@ -50,7 +50,7 @@ describe('agents in a login sandbox', () => {
   }
   const links = async () =>
     (await sh(`cd; find . -type l -lname '*/${LLM_STATE}/*'`)).split('\n').filter(Boolean).sort()
-  const ALL = MIRRORS.map(({ home }) => `./${home}`).sort()
+  const ALL = VOLUME_LINKS.map(({ home }) => `./${home}`).sort()
 
   beforeAll(async () => {
     scene = await openPrompts({ identity: 'root' }, new FaultyAnswers().answer)

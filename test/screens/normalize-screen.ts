@@ -15,6 +15,8 @@ const RULES: readonly (readonly [pattern: RegExp, text: string])[] = [
   [/\b(?:\d+\.)?\d+ (?:ms|s|min)(?= ·|$)/gm, '1.4 s'],
   [/\b(?:\d+\.)?\d+ (?:ms|s|min)(?= +(?:sbx_|$))/gm, '1.4 s'],
   [/\b\d+ checkpoints?\b/g, '4 checkpoints'],
+  // The last receipts of a prompt can be written after its summary.
+  [/\b\d+(?=, none denied$)/gm, '12'],
   [/^( +ok +node )\d+\.\d+/gm, '$124.21'],
 ]
 

@@ -6,7 +6,7 @@ import { chownSync, existsSync, globSync, lstatSync, readdirSync, readFileSync, 
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { MIRRORS } from '../../src/login-sandbox/keep/mirrors.ts'
+import { VOLUME_LINKS } from '../../src/login-sandbox/keep/mirrors.ts'
 import { parseState } from '../../src/login-sandbox/keep/sandbox-state.ts'
 import { setUpScript } from '../../src/login-sandbox/keep/set-up-script.ts'
 import { stateScript } from '../../src/login-sandbox/keep/state-script.ts'
@@ -116,7 +116,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     await sh(next, setUpScript({ home: INSIDE.home, git: { name: 'Octo', email: 'octo@example.com' } }))
     expect(await sh(next, `cat '${PATHS['claude-code']}'`)).toContain('what is the key?')
     const links = await sh(next, `find . -type l -lname '*llm-state*' | sort`)
-    expect(links.split('\n').filter(Boolean)).toEqual(MIRRORS.map((mirror) => `./${mirror.home}`).sort())
+    expect(links.split('\n').filter(Boolean)).toEqual(VOLUME_LINKS.map((mirror) => `./${mirror.home}`).sort())
     await next.delete()
     await home.run(['supervisor', 'stop'])
     expect((await supervising).stderr).toBe('')

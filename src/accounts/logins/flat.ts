@@ -22,7 +22,7 @@ const file = z.looseObject({
   scope: z.string().max(4_096).nullish(),
 })
 
-export function flatFormat({ loginCommand, tokenUrl, clientId, fields, expiry }: FlatLogin): LoginFormat {
+export function plainFormat({ loginCommand, tokenUrl, clientId, fields, expiry }: FlatLogin): LoginFormat {
   const { field, unitMs } = expiry
   const timed = z.looseObject({ [field]: z.number().nonnegative().nullish() })
   return {

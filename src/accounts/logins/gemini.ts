@@ -1,5 +1,5 @@
 /** Gemini CLI's `oauth_creds.json`: a Google login for Code Assist. */
-import { flatFormat } from './flat.ts'
+import { plainFormat } from './flat.ts'
 
 /**
  * Gemini CLI's own client id and secret, as published in its sources. Google's issuer requires both of an installed
@@ -8,7 +8,7 @@ import { flatFormat } from './flat.ts'
 const CLIENT_ID = '681255809395-oo8ft2oprdrnp9e3aqf6av3hmdib135j.apps.googleusercontent.com'
 const CLIENT_SECRET = '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'
 
-export const geminiFormat = flatFormat({
+export const geminiFormat = plainFormat({
   loginCommand: 'gemini   and choose “Login with Google”',
   tokenUrl: 'https://oauth2.googleapis.com/token',
   clientId: CLIENT_ID,

@@ -50,7 +50,7 @@ export async function refreshLogin(task: RefreshTask, until: AbortSignal): Promi
     const theirs = await takeProgramLocks(login.locks, until)
     if (theirs === undefined) return failedRefresh('its own program is refreshing it, and has not finished')
     try {
-      return await underLocks(task, until)
+      return await refreshWithLocks(task, until)
     } finally {
       await theirs.release()
     }
@@ -62,11 +62,11 @@ export async function refreshLogin(task: RefreshTask, until: AbortSignal): Promi
   }
 }
 
-async function underLocks(task: RefreshTask, until: AbortSignal): Promise<RefreshOutcome> {
+async function refreshWithLocks(task: RefreshTask, until: AbortSignal): Promise<RefreshOutcome> {
   const { home, accountId, login, hostEnvironment, unwanted } = task
   const { vault, format } = login
   const journal = refreshFile(home, accountId, vault.key, 'json')
-  await replay(login, journal, until)
+  await completeInterrupted(login, journal, until)
 
   const seen = await readLogin(login, until)
   if (seen === undefined) return { outcome: 'absent' }
@@ -95,7 +95,7 @@ async function underLocks(task: RefreshTask, until: AbortSignal): Promise<Refres
 }
 
 /** Completes the refresh of a process that was killed. */
-async function replay(login: OAuthLogin, journal: string, until: AbortSignal): Promise<void> {
+async function completeInterrupted(login: OAuthLogin, journal: string, until: AbortSignal): Promise<void> {
   const entry = readJournal(journal)
   if (entry === undefined) return
   await writeBack(login, entry, until)
@@ -103,8 +103,8 @@ async function replay(login: OAuthLogin, journal: string, until: AbortSignal): P
 }
 
 /**
- * Writes the response while the login still has the token that it replaces. Returns `false` when the login has another
- * one: somebody logged in, logged out or refreshed later.
+ * Writes the response only if the login still has the refresh token that was used. Returns `false` when the login has
+ * another one: a user logged in or out, or another program refreshed it.
  */
 async function writeBack(
   { vault, format }: OAuthLogin,
@@ -117,7 +117,8 @@ async function writeBack(
     if (snapshot === undefined || login?.tokens.refreshToken === undefined) return false
     if (tokenDigest(login.tokens.refreshToken) !== used) return false
     const merged = format.merge(login.document, answer, answeredAtMs)
-    // Without rotation of refresh tokens, another access token may have arrived meanwhile. The later one is kept.
+    // If the refresh token did not change, a program may have written another access token meanwhile. The one that
+    // expires later is kept.
     const rotated = answer.refresh_token !== undefined && tokenDigest(answer.refresh_token) !== used
     const changed = tokenDigest(login.tokens.accessToken) !== unwanted
     if (!rotated && changed && isOlder(format.tokens(merged)?.expiresAtMs, login.tokens.expiresAtMs))

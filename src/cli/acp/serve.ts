@@ -185,7 +185,7 @@ class Server {
       )
     if (run !== undefined && run.workspace !== null && resolve(cwd) !== resolve(run.workspace))
       throw new CraikError('usage', `session ${known?.id} belongs to another folder than ${cwd}`, {
-        hint: `start a new session here, or open the folder of that session in the editor:  craik run show ${run.id}`,
+        hint: `start a new session here, or open the folder of that session in the editor (find it with  craik run show ${run.id})`,
       })
     const login = await this.#login()
     this.#client ??= connect(this.#context).catch((error) => {

@@ -38,9 +38,13 @@ export async function runOfSession(
         ({ sandbox_id, agent_session }) => `${sandbox_id}.${agent_session}` === sessionId,
       )
   if (run === undefined || run.agent_session === null)
-    throw new CraikError('not_found', `no prompt has the session ${sessionId.slice(0, 200)}`, {
-      hint: 'list the prompts:  craik run list --prompts',
-    })
+    throw new CraikError(
+      'not_found',
+      `no run of craik prompt or craik acp has the session ${sessionId.slice(0, 200)}`,
+      {
+        hint: 'list those runs:  craik run list --prompts',
+      },
+    )
   if (run.harness !== harness)
     throw new CraikError('usage', `session ${sessionId} belongs to ${run.harness}, not ${harness}`, {
       hint: `in the settings of the editor, write:  craik acp --harness ${run.harness}`,

@@ -14,7 +14,8 @@ interface LaunchFlags extends RoutingFlags {
 
 const LAUNCH_HELP = `
 A session keeps its provider and its policy. Give it tasks with craik agent
-prompt. The session belongs to the operator: run craik login first.
+prompt. The session belongs to you as the operator, the user whom craik login
+records on this machine: run craik login first.
 
 Examples:
   craik agent launch --provider-id provider_openai

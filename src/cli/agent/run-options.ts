@@ -67,10 +67,10 @@ export function addRouting(command: Command): Command {
       'stored policy envelope (a signed policy, see craik policy show) to use (default: a new one)',
     )
     .addOption(
-      new Option('--profile <name>', 'policy profile of the new envelope (default: automation)').choices([
-        'automation',
-        'strict',
-      ]),
+      new Option(
+        '--profile <name>',
+        'policy profile of the new envelope; it decides what is allowed, see craik policy show (default: automation)',
+      ).choices(['automation', 'strict']),
     )
     .option('--workspace <folder>', 'folder where commands start; a sandboxed command can only read it', '.')
     .addOption(
@@ -78,7 +78,10 @@ export function addRouting(command: Command): Command {
         .choices(['process', 'none'])
         .default('process'),
     )
-    .option('--fixture', 'simulate the provider: canned answers, no network; its limits apply')
+    .option(
+      '--fixture',
+      'answer with canned text instead of calling the provider; its token budgets and quotas still apply',
+    )
 }
 
 export interface RoutingFlags {

@@ -168,8 +168,8 @@ function print(
 
 const ALLOW_HELP = `
 One of --sandbox and --all-sandboxes is required. TLS hides the method and the
-path: rules with them are for plain HTTP only, and need a port. *.example.com
-matches all its subdomains, not example.com itself.
+path: a rule with either works only for plain HTTP; name its port, such as :80.
+*.example.com matches all its subdomains, not example.com itself.
 
 Examples:
   craik egress allow registry.example.com --sandbox parser

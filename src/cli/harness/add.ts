@@ -66,9 +66,13 @@ export function addCommand(context: CliContext): Command {
 
 function requireOwnRoot({ isolation, name }: { readonly isolation: string; readonly name: string }): void {
   if (isolation !== 'none') return
-  throw new CraikError('conflict', `sandbox ${name} runs directly on the host and uses its programs`, {
-    hint: 'create an isolated sandbox:  craik sandbox create',
-  })
+  throw new CraikError(
+    'conflict',
+    `cannot add a harness: sandbox ${name} is not isolated (--isolation none) and uses the host’s programs`,
+    {
+      hint: 'install the harness on this machine, or create an isolated sandbox:  craik sandbox create',
+    },
+  )
 }
 
 /** Reads what the sandbox itself reports. A false report deceives only programs in that sandbox. */

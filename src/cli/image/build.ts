@@ -25,7 +25,7 @@ export function buildCommand(context: CliContext): Command {
     .addOption(
       new Option(
         '--from <source>',
-        'source of Debian: a registry, or Debian’s archive through mmdebstrap (default: registry, or mmdebstrap if no registry has Debian)',
+        'source of Debian: a registry, or Debian’s archive through mmdebstrap (default: registry, or mmdebstrap if the Debian image cannot be pulled)',
       ).choices(['registry', 'mmdebstrap']),
     )
     .addOption(formatOption())

@@ -15,7 +15,7 @@ variables that changed in the sandbox (changes.md), like craik save. Then stops
 all processes of the sandbox. Its disk, volumes and workspace stay, and craik up
 starts it again.
 
-Exit code: 2 if the sandbox is not running, or after wrong usage.
+It is an error if the sandbox is not running (exit code 2).
 
 Example:
   craik down

@@ -38,8 +38,8 @@ Example:
 export const profileNewCommand: NounBuilder = (context) =>
   new Command('profile-new')
     .argument('<name>', 'profile name: letters, digits and . _ -')
-    .option('--login <name>', 'login name of the sandbox, and the GitHub login that it requires')
-    .option('--workspace <folder>', 'your project folder, which agents change')
+    .option('--login <name>', 'name of the login sandbox, and the GitHub user name that it requires')
+    .option('--workspace <folder>', 'your project folder, in which agents work')
     .option('--refuse <pattern>', 'do not start if the name of a variable matches this regular expression')
     .option('--inbox <folder>', 'folder for saved conversations and outputs')
     .addOption(formatOption())

@@ -16,9 +16,11 @@ import { addSandboxOptions, type UpOptions, up } from './up.ts'
 
 const HELP = `
 Keeps the volumes (conversations, packages of npm and pip) and your folder.
-Removes the rest of the sandbox's home, its egress rules, and the workspace if
-that is a copy; asks first in this case. To allow the hosts of tools again, use
---egress.
+Removes the rest of the sandbox's home and its egress rules. To allow the hosts
+of tools again, use --egress.
+
+With craik up, agents work in your folder itself, except if it had to be copied
+(craik up --help). In that case, rebuild deletes the copy, and asks first.
 
 Example:
   craik rebuild

@@ -17,10 +17,10 @@ import { authorOf, endSession } from './login-sandbox-session.ts'
 import { addLoginOptions, INBOX_HELP, runningSandboxOf, selectSandbox } from './select-sandbox.ts'
 
 const HELP = `
-Prints the output of the program, and saves it in the inbox. Each run gets a
-folder headless-runs/<run>/ with the files command.txt, stdout.log, stderr.log,
-exit_code and meta.env. Only you can read them. Values that look like keys are
-masked. If exit_code is missing, the run was killed.
+Prints the output of the program, and saves it in the inbox. Each call gets a
+folder headless-runs/<time>-<id>/ with the files command.txt, stdout.log,
+stderr.log, exit_code and meta.env. Only you can read them. Values that look
+like keys are masked. If exit_code is missing, the call was killed.
 
 Exit code: that of the program. Before the program starts, 2 if the sandbox is
 not running, or after wrong usage.

@@ -28,10 +28,13 @@ export const INBOX_HELP =
 
 export function addLoginOptions(command: Command): Command {
   return command
-    .option('--profile <name>', 'login sandbox profile (default: $SANDBOX_PROFILE)')
+    .option(
+      '--profile <name>',
+      'profile with the settings of the sandbox (craik profile-list; default: $SANDBOX_PROFILE)',
+    )
     .option(
       '--login <name>',
-      'login name of the sandbox (default: $SANDBOX_LOGIN, your GitHub login or your user name)',
+      'name of the login sandbox: octo for octo-sandbox (default: $SANDBOX_LOGIN, else your GitHub user name, else your user name)',
     )
 }
 

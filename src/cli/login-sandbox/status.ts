@@ -84,7 +84,7 @@ Examples:
 
 export const inspectCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('inspect'))
-    .argument('[login]', 'login name of the sandbox')
+    .argument('[login]', 'name of the login sandbox: octo for octo-sandbox')
     .addOption(formatOption())
     .addHelpText('after', INSPECT_HELP)
     .action(async (named: string | undefined, options: TypedOptions & { readonly format?: string }) => {

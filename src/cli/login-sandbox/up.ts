@@ -64,7 +64,7 @@ export function addSandboxOptions(command: Command): Command {
   return addLoginOptions(command)
     .option(
       '--workspace <folder>',
-      'your project folder, which agents change (default: $SANDBOX_WORKSPACE, otherwise the current folder)',
+      'your project folder, in which agents work (default: $SANDBOX_WORKSPACE, otherwise the current folder)',
     )
     .addOption(backendOption('backend', 'docker if an engine is available, otherwise process'))
     .addOption(credentialsOption())

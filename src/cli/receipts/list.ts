@@ -27,14 +27,19 @@ const DEFAULT_LIMIT = 50
 const TAIL_POLL_MS = 200
 
 const LIST_HELP = `
-An action that takes time has two receipts: one when it begins (status begun in
-the table), and one for its result.
+An action that takes time has two receipts: one when it begins (shown as begun,
+which --status cannot select), and one for its result.
+
+A session of craik agent has tasks; each attempt at a task is a run; a handoff
+is a run's report.
 
 Kinds: provider_action is a call of a model, sandbox_action an operation on a
-sandbox, egress a connection to a host, shell_invocation a command of craik
-shell. A denial is any action that was denied or blocked. environment_decision
-is a change of Craik's own records, such as policies, secrets and sessions.
-Receipts of the other kinds are about budgets, grants, logins and MCP.
+sandbox, egress an allowed connection to a host or a change of an egress rule,
+shell_invocation a command of craik shell. A denied action has the kind denial
+instead, so --kind egress lists no denied connections; a call that a budget or
+quota denied has the kind budget. environment_decision (a historical name) is a
+change of Craik's own records, such as policies, secrets and sessions. Receipts
+of the other kinds are about grants, logins and MCP.
 
 Statuses: passed: done. failed: ended with an error. denied: forbidden by
 policy, a rule, a budget or a quota. blocked: refused for another reason, such

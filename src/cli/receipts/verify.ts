@@ -29,7 +29,7 @@ interface Flags {
 
 export function verifyReceiptsCommand(context: CliContext): Command {
   return new Command('verify')
-    .description('verify that no receipt was edited, removed or reordered')
+    .description('verify that no receipt was edited, reordered or removed from the middle')
     .argument('[file]', 'exported log or proof, or - for stdin (default: the live log)')
     .option('--public-key <file>', 'public key of the log; required for a file')
     .option(
@@ -37,7 +37,10 @@ export function verifyReceiptsCommand(context: CliContext): Command {
       'file with a checkpoint that you stored elsewhere, to detect a truncated or rewritten log',
     )
     .option('--replay', 'also recompute every decision and every budget from the receipts')
-    .option('--side-logs <folder>', 'folder with the shell output of an exported log')
+    .option(
+      '--side-logs <folder>',
+      'folder with the saved outputs of craik shell that the exported receipts name',
+    )
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (file: string | undefined, flags: Flags) => {
@@ -272,9 +275,9 @@ function emptyLog(vkey: string): string {
 const EMPTY: VerifierReport = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
 
 const HELP = `
-The log alone cannot show that it was cut back to an older state. To detect
-that, store checkpoints (signed states of the log) on another machine with
-craik receipts checkpoint export, and pass the newest one with --against.
+To detect receipts removed at the end, store checkpoints (signed states of the
+log) on another machine with craik receipts checkpoint export, and pass the
+newest one with --against.
 
 Exit code: 0 the log is intact; 1 it was tampered with; 2 no tampering found,
 but parts are missing. Wrong usage also exits with 2, and prints no report.

@@ -16,7 +16,10 @@ export function applyCommand(context: CliContext): Command {
     )
     .addOption(new Option('--with-settings').hideHelp())
     .addOption(
-      new Option('--profile <profile>', 'policy profile')
+      new Option(
+        '--profile <profile>',
+        'policy profile that decides whether this is allowed (craik policy show)',
+      )
         .choices(['strict', 'automation', 'custom'])
         .default('automation'),
     )

@@ -78,8 +78,9 @@ function fileJson({ path, change, addedLines, removedLines, note, text }: FilePa
 
 const HELP = `
 Prints the changes that Craik saved when the run ended, as a patch for git apply
-or patch -p1, also in a pipe. On a terminal, Craik makes control characters
-visible. Craik lists on stderr what it could not save.
+or patch -p1. In a pipe too, the output is a patch, not JSON. On a terminal,
+Craik makes control characters visible. Craik lists on stderr what it could not
+save.
 
 Examples:
   craik run diff run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD

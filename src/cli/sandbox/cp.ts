@@ -23,8 +23,8 @@ interface CopyOptions {
 export function cpCommand(context: CliContext): Command {
   return new Command('cp')
     .description('copy a file or folder into or out of a sandbox')
-    .argument('<source>', 'a local path, or ID:PATH in a sandbox, by id or name')
-    .argument('<destination>', 'a path of the other kind, or - for standard output')
+    .argument('<source>', 'LOCAL or SANDBOX:PATH, where SANDBOX is an id or a name')
+    .argument('<destination>', 'the other of the two, or - for standard output')
     .option('--max-copy <size>', 'maximum size of the copy', '16g')
     .option(
       '--include-unsafe',
@@ -127,7 +127,7 @@ async function folderInside(
 const ADVICE = '  review them in the sandbox; to copy them too, add --include-unsafe\n'
 /** A copied `.git` overwrites branches and the index of the user's own repository. */
 const GIT_ADVICE = `  to bring back commits, use git format-patch (docs/how-to/copy-files.md)
-  review other files in the sandbox; --include-unsafe copies them, and overwrites files in your own .git
+  for the other files: review them in the sandbox, then add --include-unsafe; it also copies .git, over files in your own .git
 `
 const isOfGit = (path: string) => path.split('/').includes('.git')
 

@@ -75,7 +75,7 @@ export function createCommand(context: CliContext): Command {
     .addOption(
       new Option(
         '--isolation <kind>',
-        'process (of --backend process), container (of --backend docker), or none: directly on the host, with its network and files (default: that of the backend)',
+        'process (with --backend process), container (with --backend docker), or none: run directly on the host, with its network and files (default: that of --backend)',
       ).choices(['process', 'none', 'container']),
     )
     .option('--image <name>', 'image of the container (default: Craik’s own, see craik image)')
@@ -85,7 +85,7 @@ export function createCommand(context: CliContext): Command {
     )
     .option(
       '--harness <names>',
-      'harnesses (programs of agents) to include, such as claude-code,codex or all; each comes with npm; the name npm includes only npm',
+      'harnesses (programs of agents) to include, such as claude-code,codex or all; npm is always included; --harness npm includes nothing else',
     )
     .addOption(
       new Option('--runtime <name>', 'runtime of the container; runsc is gVisor').choices(['runc', 'runsc']),
@@ -380,11 +380,11 @@ export async function copyWorkspaceIn(
 }
 
 const HELP = `
-The sandbox has a read-only system and no network: allowed hosts (craik egress
-allow) go through Craik's proxy. Neither is true with --isolation none. Changes
-to its workspace copy stay in the sandbox until you copy them out (craik sandbox
-cp). If this machine cannot enforce a limit for the whole sandbox, the output
-says so.
+The sandbox has a read-only system and no network. It reaches hosts that you
+allow (craik egress allow) only through Craik's proxy. With --isolation none,
+programs have the host's system and network. Changes to the workspace copy stay
+in the sandbox until you copy them out (craik sandbox cp). If this machine can
+enforce a limit only per process, or not at all, the output says so.
 
 The sandbox stops after 30 minutes without activity, and keeps its disk. A
 command, a terminal, a forwarded port and a busy process are activity. Start

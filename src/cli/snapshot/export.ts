@@ -143,9 +143,9 @@ function fileExistsError(name: string): CraikError {
 }
 
 const HELP = `
-A remote destination must be https on the public internet. Craik follows no
-redirects. Store its credentials first (craik secret set S3_KEY), then name
-those secrets here.
+Craik sends only over https, follows no redirects, and sends to private
+addresses only with --allow-private-address. For s3://, store both keys first
+(craik secret set S3_ID, craik secret set S3_KEY), then name those secrets here.
 
 Examples:
   craik snapshot export parser-before parser.tar

@@ -95,7 +95,11 @@ function realFolder(path: string): string {
 
 function requireHome({ isolation, name }: SandboxBody): void {
   if (isolation !== 'none') return
-  throw new CraikError('usage', `${printable(name)} runs directly on the host and has no home of its own`, {
-    hint: 'list the conversations in your own home:  craik transcripts list',
-  })
+  throw new CraikError(
+    'usage',
+    `cannot read conversations in ${printable(name)}: it is not isolated (--isolation none) and has no home of its own`,
+    {
+      hint: 'list the conversations in your own home:  craik transcripts list',
+    },
+  )
 }

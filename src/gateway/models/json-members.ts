@@ -425,6 +425,6 @@ export function applyEdits(body: Buffer, edits: readonly Edit[]): Buffer {
 }
 
 /** Inserts a member before all others. */
-export function memberPutIn({ inside, isEmpty }: Members, name: string, value: string): Edit {
+export function insertMember({ inside, isEmpty }: Members, name: string, value: string): Edit {
   return { start: inside, end: inside, text: `${JSON.stringify(name)}:${value}${isEmpty ? '' : ','}` }
 }

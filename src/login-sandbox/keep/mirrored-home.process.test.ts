@@ -19,7 +19,7 @@ import {
   TWO,
 } from '../../transcripts/transcripts.fixture.ts'
 import { createMirroredHome } from './mirrored-home.ts'
-import { MIRRORS } from './mirrors.ts'
+import { VOLUME_LINKS } from './mirrors.ts'
 
 let volume: string
 const signal = new AbortController().signal
@@ -34,7 +34,7 @@ const text = async (path: string) => Buffer.concat(await all(source().read(path,
 
 /** Returns the path in the volume for a path in a program's home. */
 function mirrorPath(path: string): string {
-  const { home, volume: at } = MIRRORS.find((mirror) => path.startsWith(mirror.home))!
+  const { home, volume: at } = VOLUME_LINKS.find((mirror) => path.startsWith(mirror.home))!
   return at + path.slice(home.length)
 }
 
@@ -61,7 +61,7 @@ it('contains the transcripts of all five programs, under their paths in a home',
 
 it('has a mirror for the folder of each reader', () => {
   for (const { folder } of Object.values(READERS))
-    expect(MIRRORS.some(({ home }) => home === folder || dirname(home) === folder)).toBe(true)
+    expect(VOLUME_LINKS.some(({ home }) => home === folder || dirname(home) === folder)).toBe(true)
 })
 
 it('shows the stored files and nothing else', async () => {

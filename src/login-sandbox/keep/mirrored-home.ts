@@ -7,19 +7,21 @@ import { basename, dirname } from 'node:path/posix'
 import { CraikError } from '../../errors.ts'
 import { type HomeFolderOptions, homeFolder } from '../../transcripts/home-folder.ts'
 import type { TranscriptFile, TranscriptSource } from '../../transcripts/source.ts'
-import { MIRRORS, type Mirror } from './mirrors.ts'
+import { VOLUME_LINKS, type VolumeLink } from './mirrors.ts'
 
 /** `volumeFolder` must be a path that Craik chose itself. Without a volume there are no transcripts. */
 export function createMirroredHome(volumeFolder: string, options: HomeFolderOptions): TranscriptSource {
   const volume = homeFolder(volumeFolder, options)
   return {
     async *list(folder, depth) {
-      for (const { home, volume: inVolume } of MIRRORS.filter(({ kind }) => kind === 'folder')) {
+      for (const { home, volume: inVolume } of VOLUME_LINKS.filter(({ kind }) => kind === 'folder')) {
         const below = belowOf(folder, home)
         if (below === undefined) continue
         yield* listFiles(volume, inVolume + below, folder, depth)
       }
-      for (const mirror of MIRRORS.filter(({ kind, home }) => kind === 'file' && dirname(home) === folder))
+      for (const mirror of VOLUME_LINKS.filter(
+        ({ kind, home }) => kind === 'file' && dirname(home) === folder,
+      ))
         yield* filesOf(volume, mirror)
     },
     async *read(path, maxBytes) {
@@ -31,7 +33,7 @@ export function createMirroredHome(volumeFolder: string, options: HomeFolderOpti
 
 /** Returns the path in the volume for a path in the home. Undefined when the volume does not store it. */
 function inVolume(path: string): string | undefined {
-  for (const { home, volume, kind, companions = [] } of MIRRORS) {
+  for (const { home, volume, kind, companions = [] } of VOLUME_LINKS) {
     if (kind === 'folder') {
       const below = belowOf(path, home)
       if (below !== undefined && below !== '') return volume + below
@@ -59,7 +61,7 @@ async function* listFiles(
 
 async function* filesOf(
   volume: TranscriptSource,
-  { home, volume: at, companions = [] }: Mirror,
+  { home, volume: at, companions = [] }: VolumeLink,
 ): AsyncGenerator<TranscriptFile> {
   const names = ['', ...companions].map((suffix) => `${basename(at)}${suffix}`)
   for await (const file of unlessMissing(volume.list(dirname(at), 0))) {

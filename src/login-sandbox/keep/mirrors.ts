@@ -1,13 +1,13 @@
 /**
- * The agents' files in the sandbox home that the volume stores, and their paths in the volume, which outlives the home.
- * The set-up script creates links from this table, and Craik reads transcripts with it. Logins are not in it: they stay
- * in the home.
+ * The files of the agents that are stored in a volume, because the volume outlives the sandbox home, and their paths in
+ * both. The set-up script creates links from this table, and Craik reads transcripts with it. Logins are not in it:
+ * they stay in the home.
  */
 
 /** Where the volume is mounted, relative to the home. */
 export const LLM_STATE = '.config/llm-state'
 
-export interface Mirror {
+export interface VolumeLink {
   /** The path of the link, relative to the home. */
   readonly home: string
   /** The target of the link, relative to the volume. */
@@ -19,7 +19,7 @@ export interface Mirror {
   readonly companions?: readonly string[]
 }
 
-export const MIRRORS: readonly Mirror[] = [
+export const VOLUME_LINKS: readonly VolumeLink[] = [
   { home: '.claude/projects', volume: 'claude/projects', kind: 'folder' },
   { home: '.claude/cache', volume: 'claude/cache', kind: 'folder' },
   { home: '.claude/agents', volume: 'claude/agents', kind: 'folder' },

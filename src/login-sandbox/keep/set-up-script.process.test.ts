@@ -19,7 +19,7 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { LLM_STATE, MIRRORS } from './mirrors.ts'
+import { LLM_STATE, VOLUME_LINKS } from './mirrors.ts'
 import { type SetUpOptions, setUpScript } from './set-up-script.ts'
 
 /** Tests that run as root find no permission bug, so the script runs as another user. */
@@ -86,7 +86,7 @@ function picture(): string {
 describe('a new home', () => {
   it('gets a link for each stored path, and git over HTTPS under the login’s name', () => {
     setUp()
-    for (const { home: at, volume, kind } of MIRRORS) {
+    for (const { home: at, volume, kind } of VOLUME_LINKS) {
       expect(readlinkSync(join(home, at))).toBe(join(home, LLM_STATE, volume))
       if (kind === 'folder') expect(lstatSync(join(home, LLM_STATE, volume)).isDirectory()).toBe(true)
     }
@@ -292,7 +292,7 @@ PATH=\${PATH#*:} exec ${program} "$@"
   const left = execFileSync('find', [home, '-name', '*craik-moving', '-o', '-name', '*set-aside*'])
   expect(left.toString()).toBe('')
   const linked = read('.config/craik-links').split('\n').filter(Boolean)
-  expect(linked.sort()).toEqual(MIRRORS.map((mirror) => mirror.home).sort())
+  expect(linked.sort()).toEqual(VOLUME_LINKS.map((mirror) => mirror.home).sort())
 })
 
 describe('a failed step', () => {

@@ -5,7 +5,7 @@
  */
 import { CraikError } from '../../errors.ts'
 import { joinCommand, quoteArgument } from '../../lib/shlex.ts'
-import { LLM_STATE, MIRRORS } from './mirrors.ts'
+import { LLM_STATE, VOLUME_LINKS } from './mirrors.ts'
 
 export interface SetUpOptions {
   /** The absolute path of the sandbox home. */
@@ -23,11 +23,11 @@ export function setUpScript({ home, git, settings = [] }: SetUpOptions): string 
         hint: 'correct them:  git config --global user.name NAME && git config --global user.email EMAIL',
       })
   const seeds = settings.flatMap(({ path, content }) => {
-    const mirror = MIRRORS.find((one) => one.home === path || path.startsWith(`${one.home}/`))
+    const mirror = VOLUME_LINKS.find((one) => one.home === path || path.startsWith(`${one.home}/`))
     if (mirror === undefined || content.includes('\0')) return []
     return [joinCommand(['seed', mirror.volume + path.slice(mirror.home.length), content])]
   })
-  const links = MIRRORS.map((mirror) =>
+  const links = VOLUME_LINKS.map((mirror) =>
     joinCommand([`link_${mirror.kind}`, mirror.home, mirror.volume, ...(mirror.companions ?? [])]),
   )
   return [

@@ -34,7 +34,10 @@ export async function writeSnapshot({
   exit,
 }: SnapshotFiles): Promise<string | undefined> {
   if (!TIMESTAMP.test(isoTimestamp))
-    throw new CraikError('internal', 'a snapshot for the inbox has no valid timestamp')
+    throw new CraikError(
+      'internal',
+      `cannot save the changes in the sandbox to ${inbox}: ${JSON.stringify(isoTimestamp)} is not a valid time of entry`,
+    )
   const path = `${resolve(inbox)}/${isoTimestamp}`
   const outer = await openInbox(inbox)
   try {

@@ -30,7 +30,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: readQuery } },
     async (request, reply) => {
       const { path, offset, length } = request.query
-      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const { files, id, caller } = await resolveSandbox(request, reply)
       const range = withoutUndefined({ offset, length, etag: etagOf(request.headers['if-match']) })
       const content = await files.read(caller, id, path, range)
       const headers = {
@@ -46,7 +46,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: writeQuery }, onRequest: requireBytes },
     async (request, reply) => {
       const { offset, ...upload } = request.query
-      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const { files, id, caller } = await resolveSandbox(request, reply)
       return files.write(caller, id, upload, offset, request.raw)
     },
   )
@@ -54,7 +54,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     `${FILES}/upload`,
     { schema: { params: sandboxParams, querystring: uploadQuery } },
     async (request, reply) => {
-      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const { files, id, caller } = await resolveSandbox(request, reply)
       const upload = await files.getUpload(caller, id, request.query.upload)
       if (upload === undefined) throw new CraikError('not_found', `unknown upload: ${request.query.upload}`)
       return upload
@@ -64,7 +64,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     `${FILES}/stat`,
     { schema: { params: sandboxParams, querystring: pathQuery } },
     async (request, reply) => {
-      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const { files, id, caller } = await resolveSandbox(request, reply)
       return snakeCase(await files.stat(caller, id, request.query.path))
     },
   )
@@ -73,7 +73,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: listQuery } },
     async (request, reply) => {
       const { path, after, limit } = request.query
-      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const { files, id, caller } = await resolveSandbox(request, reply)
       return snakeCase(await files.list(caller, id, path, after, limit))
     },
   )
@@ -82,7 +82,7 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
     { schema: { params: sandboxParams, querystring: watchQuery } },
     async (request, reply) => {
       const { path, recursive, after } = request.query
-      const { files, id, asked: caller } = await resolveSandbox(request, reply)
+      const { files, id, caller } = await resolveSandbox(request, reply)
       const lines = await files.watch(caller, id, path, recursive, after)
       await sendStream(reply, 200, { 'content-type': LINES_TYPE }, lines)
     },
@@ -102,11 +102,11 @@ export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void
   async function resolveSandbox(request: FastifyRequest, reply: FastifyReply) {
     const sandboxes = await manager()
     const id = await resolveSandboxId(sandboxes, (request.params as { readonly id: string }).id)
-    return { files: sandboxes.files, id, asked: await caller(request, reply) }
+    return { files: sandboxes.files, id, caller: await caller(request, reply) }
   }
 
   async function change(request: FastifyRequest, reply: FastifyReply, requested: FileChange) {
-    const { files, id, asked: who } = await resolveSandbox(request, reply)
+    const { files, id, caller: who } = await resolveSandbox(request, reply)
     await files.change(who, id, requested)
     return {}
   }

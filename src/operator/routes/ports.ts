@@ -13,7 +13,7 @@ const PATH = /^\/api\/sandboxes\/([^/?]{1,200})\/ports\/([^/?]{1,10})$/
 export function servePorts(
   app: Api,
   context: RouteContext,
-  mayEnter: (headers: IncomingMessage['headers']) => void,
+  requireToken: (headers: IncomingMessage['headers']) => void,
 ): void {
   const { options } = context
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -39,7 +39,7 @@ export function servePorts(
   })
 
   async function connect(request: IncomingMessage, signal: AbortSignal): Promise<Duplex> {
-    mayEnter(request.headers)
+    requireToken(request.headers)
     if (options.supervisor.draining) throw shuttingDownError()
     const match = PATH.exec(request.url ?? '')
     if (match === null || request.headers.upgrade !== PORT_PROTOCOL)

@@ -8,7 +8,7 @@ import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 
 const SANDBOX = '/api/sandboxes/:id'
 
-export function listProcessesRoutes(app: Api, { manager, caller }: RouteContext): void {
+export function addProcessRoutes(app: Api, { manager, caller }: RouteContext): void {
   app.get(`${SANDBOX}/processes`, { schema: { params: sandboxParams } }, async (request, reply) => {
     const sandboxes = await manager()
     const id = await resolveSandboxId(sandboxes, request.params.id)

@@ -7,7 +7,9 @@ export function supervisorRoutes(app: Api, { options }: RouteContext): void {
   app.get('/health', () => ({ status: 'ok' }))
   app.get('/readyz', () => {
     if (options.supervisor.version().ready && !options.supervisor.draining) return { status: 'ready' }
-    throw new CraikError('supervisor_unreachable', 'the supervisor is not ready', {
+    const doing = options.supervisor.draining ? 'is stopping' : 'is still starting'
+    throw new CraikError('supervisor_unreachable', `the supervisor ${doing}`, {
+      hint: 'try again; if this error returns, see why:  craik supervisor logs',
       details: { draining: options.supervisor.draining, retry_after_ms: 100 },
     })
   })

@@ -114,10 +114,10 @@ async function refused(
 
 function checkContent(from: Upstream, response: Answered): void {
   const type = String(response.headers['content-type'] ?? '')
-  if (!/^text\/event-stream\s*(?:;|$)/i.test(type))
-    throw from.garbage('it answered with something else than events')
+  if (!/^text\/event-stream\s*(?:;|$)/i.test(type)) throw from.garbage('its answer is not an event stream')
   const coding = response.headers['content-encoding']
-  if (coding !== undefined && coding !== 'identity') throw from.garbage('it compressed its answer unasked')
+  if (coding !== undefined && coding !== 'identity')
+    throw from.garbage('it compressed its answer, which Craik did not request')
 }
 
 function targetUrl(endpoint: Endpoint, from: Upstream, path: string): URL {

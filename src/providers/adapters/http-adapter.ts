@@ -45,7 +45,7 @@ async function* call(
 ): AsyncGenerator<ModelEvent> {
   const from = new Upstream(endpoint.baseUrl, new CredentialMask([endpoint.credential]))
   if (!wire.mayOmitOutputCap && request.maxOutputTokens === undefined)
-    throw from.fail('rejected', 'nothing was sent: this dialect insists on an output cap', {
+    throw from.fail('rejected', 'nothing was sent: this provider requires an output limit', {
       sent: false,
       refused: true,
     })
@@ -78,7 +78,7 @@ function headerValue(from: Upstream, credential: Buffer | undefined): string | u
   if (/^[\x21-\x7e]{1,16384}$/.test(value)) return value
   throw from.fail(
     'unauthorized',
-    'nothing was sent: the stored credential is no key (blanks or control characters)',
+    'nothing was sent: the stored credential is not a key (it contains spaces or control characters)',
     {
       sent: false,
       refused: true,

@@ -114,6 +114,6 @@ function brokenOff(): Exchange['end'] {
       refused: false,
     },
     message: 'the answer broke off',
-    hint: 'try again: what came of the answer is incomplete',
+    hint: 'try again: the received part of the answer is incomplete',
   }
 }

@@ -75,10 +75,13 @@ export async function findRoute(
 
 function wordsFor(rule: ReadinessRule, { id, modes }: ProviderRecord): Pick<Refusal, 'reason' | 'hint'> {
   if (rule === 'provider.not_enabled')
-    return { reason: `live routing to ${id} is off`, hint: `switch it on:  craik provider enable ${id}` }
+    return {
+      reason: `${id} is not enabled, so Craik does not call it`,
+      hint: `enable the provider:  craik provider enable ${id}`,
+    }
   return {
-    reason: `${id} does not do 'chat' (it does: ${modes.join(', ')})`,
-    hint: 'choose another:  craik provider list',
+    reason: `${id} does not support 'chat' (supported: ${modes.join(', ')})`,
+    hint: 'choose another provider:  craik provider list',
   }
 }
 

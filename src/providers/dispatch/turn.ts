@@ -41,8 +41,8 @@ export async function takeTurn(
   return denyHere(hop, {
     by: 'provider',
     rule: 'provider.cooling_down',
-    reason: `${record.id} is left alone${until} after it failed (${lastFailure})`,
-    hint: `when it is tried again:  craik provider failover show   to try it now:  craik provider failover reset ${record.id}`,
+    reason: `${record.id} is in cooldown${until} after a failure (${lastFailure})`,
+    hint: `wait until the cooldown ends:  craik provider failover show   or end the cooldown now:  craik provider failover reset ${record.id}`,
     retryAtMs,
     failure: lastFailure,
     facts: {

@@ -104,13 +104,15 @@ function whoseOf({ scopeKind, scopeRef }: BudgetRow): string {
 function budgetRemovedError(before: BudgetRow): CraikError {
   return new CraikError(
     'conflict',
-    `${before.id} was removed; in the log it is the budget of ${whoseOf(before)}`,
+    `the id ${before.id} is already used: in the log it is the removed budget of ${whoseOf(before)}`,
     { hint: `choose another --id, or restore the budget:  ${setCommandOf(limitsOfRow(before))}` },
   )
 }
 
 function idTakenError(what: 'budget' | 'quota', id: string, whose: string): CraikError {
-  return new CraikError('conflict', `${id} is the ${what} of ${whose}`, { hint: 'choose another --id' })
+  return new CraikError('conflict', `the id ${id} is already used: it is the ${what} of ${whose}`, {
+    hint: 'choose another --id',
+  })
 }
 
 function budgetChanged(row: BudgetRow, operator: string, operation: 'set' | 'remove'): ReceiptDraft {

@@ -234,7 +234,7 @@ export class LedgerReplay {
     const hold = this.#holds.get(entry.hold_id)
     if (hold === undefined) {
       if (this.#complete)
-        return `hold ${entry.hold_id} is not open: it was never created, or is already settled`
+        return `hold ${entry.hold_id} is not open: it was never created, or is already settled or released`
       this.#inFlight ??= entry.hold_id
       for (const stated of entry.balances) this.#balances.set(keyOf(stated), stated)
       return undefined

@@ -15,13 +15,15 @@ export async function settleInLedger(
 ): Promise<SettleOutput> {
   const row = await tables.holds.take(input.holdId)
   if (row === undefined) {
-    throw new CraikError('conflict', `hold ${input.holdId} is not open: it was already settled or released`, {
-      hint: 'show the entries of this hold:  craik budget ledger',
+    throw new CraikError('conflict', `hold ${input.holdId} is already closed: it was settled or released`, {
+      hint: `show the receipt of its model call:  craik receipts show ${input.open.ref.id}`,
     })
   }
   const hold = parseHold(row)
   if (!hold.links.receipt_ids?.includes(input.open.ref.id))
-    throw new CraikError('conflict', `hold ${input.holdId} does not belong to receipt ${input.open.ref.id}`)
+    throw new CraikError('conflict', `hold ${input.holdId} does not belong to receipt ${input.open.ref.id}`, {
+      hint: `show the receipt:  craik receipts show ${input.open.ref.id}`,
+    })
   const booking = bookingOf(hold, input.result)
   const balances = await settleHold(tables, hold, booking)
   await tables.quotaUses.correct(input.holdId, booking.tokens)

@@ -13,7 +13,7 @@ import {
   unlinkSync,
 } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
@@ -52,7 +52,7 @@ export async function openHostSocket(folder: string, events: HostSocketEvents): 
         hint: 'set CRAIK_HOME to a folder with a shorter path',
       })
     }
-    removeStale(path)
+    removeStale(path, folder)
     await startListening(server, path)
     chmodSync(path, 0o666)
   } catch (error) {
@@ -165,14 +165,18 @@ function openSocketFolder(folder: string): number {
   })
 }
 
-function removeStale(path: string): void {
+function removeStale(path: string, folder: string): void {
   const stats = lstatSync(path, { throwIfNoEntry: false })
   if (!stats) return
   if (!stats.isSocket() || stats.uid !== process.geteuid?.()) {
+    // The socket's folder is in the folder of its sandbox, which has the sandbox's id as its name.
+    const sandbox = basename(dirname(folder))
     throw new CraikError(
       'key_exposed',
-      'the sandbox’s socket was replaced by a file that Craik did not create',
-      { hint: 'find out who can write to the Craik home; then delete the sandbox:  craik sandbox delete ID' },
+      `the socket of sandbox ${sandbox} was replaced by a file that Craik did not create`,
+      {
+        hint: `find out who can write to ${folder}; then delete the sandbox:  craik sandbox delete ${sandbox}`,
+      },
     )
   }
   unlinkSync(path)

@@ -32,7 +32,7 @@ export async function saveCounts(
   await putCounts(
     records,
     { id, epoch },
-    maxCounts(saved ? parseCounts(saved.counts) : NOTHING_COUNTED, counts),
+    maxCounts(id, saved ? parseCounts(saved.counts) : NOTHING_COUNTED, counts),
   )
 }
 
@@ -53,7 +53,8 @@ export async function closeEpochOf(
   const { tables, sealer } = records
   const saved = await tables.boundaryEpochs.get(id, epoch)
   if (saved?.closed || (saved === undefined && counts === undefined)) return undefined
-  const final = maxCounts(saved ? parseSavedCounts(saved.counts) : NOTHING_COUNTED, counts ?? NOTHING_COUNTED)
+  const before = saved ? parseSavedCounts(saved.counts) : NOTHING_COUNTED
+  const final = maxCounts(id, before, counts ?? NOTHING_COUNTED)
   await putCounts(records, { id, epoch }, final)
   await tables.boundaryEpochs.close(id, epoch)
   return sealer.append(tables, {
@@ -182,10 +183,13 @@ function parseSavedCounts(counts: string): BoundaryCounts {
 }
 
 /** Counts only increase. A late response with lower counts reduces nothing. */
-function maxCounts(a: BoundaryCounts, b: BoundaryCounts): BoundaryCounts {
+function maxCounts(id: SandboxId, a: BoundaryCounts, b: BoundaryCounts): BoundaryCounts {
   const both = COUNT_NAMES.map((name) => {
     if (!Number.isSafeInteger(b[name]) || b[name] < 0)
-      throw new CraikError('internal', `the traffic count ${name} of a sandbox is not a valid number`)
+      throw new CraikError(
+        'internal',
+        `the traffic count ${name} of sandbox ${id} is not a valid number: ${b[name]}`,
+      )
     return [name, Math.max(a[name], b[name])] as const
   })
   return Object.fromEntries(both) as unknown as BoundaryCounts

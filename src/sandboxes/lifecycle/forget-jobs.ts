@@ -21,7 +21,7 @@ export function requireFreshId(record: SandboxRecord, jobId: JobId): void {
     'conflict',
     `job ${jobId} may have run before: its id is older than the recorded jobs`,
     {
-      hint: 'omit the job id, or choose a new one: a job id identifies one request',
+      hint: 'use another --job-id, or omit it: a job id identifies one request',
     },
   )
 }

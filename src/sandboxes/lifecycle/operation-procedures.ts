@@ -124,9 +124,13 @@ async function repeatOperation(
     records.sealer.checkRecord(specOf(input), records.serialize(wholeSpec(job, argv)), stored.spec) ===
       'verified'
   if (!isSame) {
-    throw new CraikError('conflict', `job ${job.id} belongs to another request`, {
-      hint: 'omit the job id, or choose a new one: a job id identifies one request',
-    })
+    throw new CraikError(
+      'conflict',
+      `the job id ${job.id} is already used by another command in this sandbox`,
+      {
+        hint: 'use another --job-id, or omit it: a job id identifies one request',
+      },
+    )
   }
   return {
     effect: 'allowed',

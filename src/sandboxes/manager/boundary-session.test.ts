@@ -55,8 +55,8 @@ describe('a connection that is lost before it is ready', () => {
   })
 })
 
-describe('a session', () => {
-  it('limits the open streams of callers, and allows another for each that is released', async () => {
+describe('a boundary session', () => {
+  it('limits the open connections, and allows a new one after each release', async () => {
     await using scene = await sessionScene()
     const { session } = scene
     const held = Array.from({ length: 512 }, () => session.hold())
@@ -68,11 +68,11 @@ describe('a session', () => {
     for (const release of [...held, again]) release()
   })
 
-  it('finishes closing at the same time for every caller of close', async () => {
+  it('every caller of close waits until the pending writes are done', async () => {
     await using scene = await sessionScene()
     const { session } = scene
     const written = Promise.withResolvers<void>()
-    session.ending(written.promise)
+    session.waitBeforeClose(written.promise)
     let closed = 0
     const both = [session.close(), session.close()].map((closing) => closing.then(() => closed++))
     for (let i = 0; i < 20; i++) await turn()

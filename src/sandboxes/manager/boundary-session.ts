@@ -170,7 +170,7 @@ export class BoundarySession {
   }
 
   /** Registers the end of an operation that is being written. `close` waits for it. */
-  ending(end: Promise<unknown>): void {
+  waitBeforeClose(end: Promise<unknown>): void {
     this.#ends.add(end)
     void end.finally(() => this.#ends.delete(end))
   }

@@ -12,16 +12,11 @@ import { claimedMeasure, observedMeasure } from './operation.ts'
 
 /** The limit is above the number of jobs that the sidecar runs at a time, plus those that are being started. */
 const OPEN_JOBS = 1024
-/**
- * The time in which a client that lost its connection can still request a job that was begun and that the sidecar does
- * not have.
- */
+/** How long Craik waits for a client to reconnect and start a recorded job that the sidecar does not have. */
 const MISSING_MS = 90_000
 /** After this time without a request an upload is abandoned. */
 const UPLOAD_MS = 15 * 60_000
-/**
- * A reader may still be reading the last output. Its bytes count as long as they move, and this is the longest pause.
- */
+/** A reader may still be reading the last output. The job ends when the reader has received no bytes for this time. */
 const READER_MS = 5_000
 
 export interface OpenJobEntry {
@@ -52,8 +47,8 @@ export interface OpenJobEntry {
   /** The time at which a reader last got bytes of it. */
   movedAtMs: number
   endSeenAtMs?: number
-  /** Whether an event says that the job waits for the sandbox's disk. */
-  heldUp?: boolean
+  /** An event has already reported that the job waits for the sandbox's disk. */
+  diskWaitReported?: boolean
   ending?: Promise<void>
 }
 
@@ -61,8 +56,8 @@ export class JobBook {
   readonly #options: ManagerOptions
   readonly #session: () => BoundarySession
   readonly #jobs = new Map<JobId, OpenJobEntry>()
-  /** The jobs that ended last. A late answer of the store could still list one of them as open. */
-  readonly #over = new Set<JobId>()
+  /** The jobs that ended most recently. A delayed response from the store can still list one of them as open. */
+  readonly #recentlyEnded = new Set<JobId>()
   /** The instance id of the sidecar that the sandbox started with. Another sidecar has none of its jobs. */
   readonly #instance: () => string | undefined
   #outOfMemoryKills: number | undefined
@@ -79,7 +74,7 @@ export class JobBook {
     return this.#jobs.size
   }
 
-  /** The number of open jobs without uploads, which are not work of the sandbox. */
+  /** The number of open jobs, not counting uploads: an upload is not work of the sandbox. */
   get running(): number {
     return [...this.#jobs.values()].filter(({ operation }) => operation !== 'file_write').length
   }
@@ -89,13 +84,13 @@ export class JobBook {
     return this.#ended
   }
 
-  /** Returns the jobs that run in the sandbox, without uploads, which are not its work. */
+  /** Returns the jobs that run in the sandbox. An upload is not work of the sandbox, so it is not in the list. */
   listStarted(): readonly OpenJobEntry[] {
     return [...this.#jobs.values()].filter((job) => job.started && job.operation !== 'file_write')
   }
 
-  /** From now on a job that ends without success counts as stopped with the sandbox. */
-  stop(): void {
+  /** The sandbox is being stopped: from now on, jobs that fail get the outcome `stopped`. */
+  markStopping(): void {
     this.#stopping = true
   }
 
@@ -103,8 +98,8 @@ export class JobBook {
     return this.#jobs.get(id)
   }
 
-  /** Keeps how often the kernel had killed a process before, to notice later kills. */
-  remember(outOfMemoryKills: number | undefined): void {
+  /** Stores the kernel's kill count at the start, so that later kills are noticed. */
+  setInitialKillCount(outOfMemoryKills: number | undefined): void {
     this.#outOfMemoryKills ??= outOfMemoryKills
   }
 
@@ -122,7 +117,7 @@ export class JobBook {
     },
   ): OpenJobEntry | undefined {
     const known = this.#jobs.get(job.id)
-    if (known !== undefined || this.#over.has(job.id)) return known
+    if (known !== undefined || this.#recentlyEnded.has(job.id)) return known
     const nowMs = this.#options.clock.nowMs()
     const entry: OpenJobEntry = {
       beganAtMs: nowMs,
@@ -144,8 +139,8 @@ export class JobBook {
   }
 
   /**
-   * Runs the work after earlier work for the same job. Returns `undefined` without a call when the job has ended by
-   * then.
+   * Runs the work after earlier work for the same job. If the job has ended by then, it does not run the work and
+   * returns `undefined`.
    */
   inTurn<T>(job: OpenJobEntry, work: () => Promise<T>): Promise<T | undefined> {
     job.turns++
@@ -215,14 +210,18 @@ export class JobBook {
       metadata: { ...metadata, ...(!job.crossed && { crossed: false }) },
     })
     this.#jobs.delete(job.id)
-    this.#over.add(job.id)
-    if (this.#over.size > OPEN_JOBS) this.#over.delete(this.#over.values().next().value!)
+    this.#recentlyEnded.add(job.id)
+    if (this.#recentlyEnded.size > OPEN_JOBS)
+      this.#recentlyEnded.delete(this.#recentlyEnded.values().next().value!)
     this.#ended++
     const outcome = typeof metadata.outcome === 'string' ? metadata.outcome : status
     session.events.add('job_ended', { job: job.id, message: outcome })
   }
 
-  /** The kernel's kill count rose and a job was killed. The host cannot see whether something else killed the job. */
+  /**
+   * Returns whether the kernel's kill count rose since the last check, for a job that was killed. The host cannot see
+   * whether something else killed the job.
+   */
   async #isKilledForMemory(job: OpenJobEntry, result: JobResult): Promise<boolean> {
     const killed =
       result.signal === 'SIGKILL' || result.exitCode === 137 || result.outcome === 'out_of_memory'
@@ -239,41 +238,41 @@ export class JobBook {
     return now > before
   }
 
-  /** Requests the state of the jobs from the sandbox, because some have no reader. */
-  async look(boundary: Boundary, until: AbortSignal): Promise<void> {
+  /** Ends the jobs that have ended in the sandbox. Without a reader, only this call notices their end. */
+  async endFinished(boundary: Boundary, until: AbortSignal): Promise<void> {
     const jobs = [...this.#jobs.values()].filter((job) => job.operation !== 'file_write' && !job.ending)
     if (jobs.length > 0) {
       const requestedAtMs = this.#options.clock.nowMs()
       const inside = new Map((await boundary.jobs.list(until)).map((status) => [status.id, status]))
       const ends = jobs.map((job) =>
-        this.#settle(job, inside.get(job.id), boundary.hello.instance, requestedAtMs),
+        this.#applyStatus(job, inside.get(job.id), boundary.hello.instance, requestedAtMs),
       )
       await Promise.all(ends)
     }
     for (const job of this.#jobs.values()) {
-      if (job.operation === 'file_write' && !job.ending) await this.#settleUpload(job, boundary, until)
+      if (job.operation === 'file_write' && !job.ending) await this.#checkUpload(job, boundary, until)
     }
   }
 
   /**
-   * Ends the jobs that depend on a client and lost it; a killed client sends no message. A client that lost only its
-   * connection is back by then.
+   * Ends the jobs whose client has been gone for longer than their limit; a killed client sends no message. A client
+   * that only reconnects returns sooner.
    */
-  async endLeft(boundary: Boundary, until: AbortSignal): Promise<void> {
-    for (const job of [...this.#jobs.values()].filter((one) => one.turns === 0 && this.#isLeft(one)))
+  async endAbandoned(boundary: Boundary, until: AbortSignal): Promise<void> {
+    for (const job of [...this.#jobs.values()].filter((one) => one.turns === 0 && this.#isAbandoned(one)))
       await this.inTurn(job, async () => {
-        if (!this.#isLeft(job)) return
+        if (!this.#isAbandoned(job)) return
         await boundary.jobs.forget(job.id, until)
         await this.end(job, 'failed', { metadata: { outcome: 'left' } })
       })
   }
 
-  #isLeft({ endsWhenLeftMs, readers, feeders, touchedAtMs, ending }: OpenJobEntry): boolean {
+  #isAbandoned({ endsWhenLeftMs, readers, feeders, touchedAtMs, ending }: OpenJobEntry): boolean {
     if (endsWhenLeftMs === undefined || ending !== undefined || readers + feeders > 0) return false
     return this.#options.clock.nowMs() - touchedAtMs >= endsWhenLeftMs
   }
 
-  async #settle(
+  async #applyStatus(
     job: OpenJobEntry,
     status: JobStatus | undefined,
     instance: string,
@@ -293,8 +292,8 @@ export class JobBook {
       return
     }
     job.started = true
-    if (status.waiting === 'disk' && !job.heldUp) {
-      job.heldUp = true
+    if (status.waiting === 'disk' && !job.diskWaitReported) {
+      job.diskWaitReported = true
       this.#session().events.add('held_up', { job: job.id, message: 'waiting: the sandbox’s disk is full' })
     }
     if (status.state !== 'ended' || status.result === undefined) return
@@ -303,8 +302,8 @@ export class JobBook {
     if (job.readers === 0 || quietMs >= READER_MS) await this.endWith(job, status.result)
   }
 
-  /** Checks only after a while: the sender of an upload learns first that it ended. */
-  async #settleUpload(job: OpenJobEntry, boundary: Boundary, until: AbortSignal): Promise<void> {
+  /** Waits first, so that the request that sent the upload can end it. */
+  async #checkUpload(job: OpenJobEntry, boundary: Boundary, until: AbortSignal): Promise<void> {
     const idleMs = this.#options.clock.nowMs() - job.touchedAtMs
     if (job.readers > 0 || idleMs < READER_MS) return
     const upload = await boundary.files.getUpload(job.id, until)
@@ -313,13 +312,13 @@ export class JobBook {
   }
 
   /** Ends all jobs, because the sandbox is gone. */
-  async lose(outcome: string, status: 'failed' | 'indeterminate' = 'indeterminate'): Promise<void> {
+  async endAll(outcome: string, status: 'failed' | 'indeterminate' = 'indeterminate'): Promise<void> {
     const ends = [...this.#jobs.values()].map((job) => this.end(job, status, { metadata: { outcome } }))
     await Promise.all(ends)
   }
 
   /** Waits until the pending ends are on disk. Open jobs stay open for the next process that manages the sandbox. */
-  async quiet(): Promise<void> {
+  async waitForEnds(): Promise<void> {
     await Promise.all([...this.#jobs.values()].map((job) => job.ending))
   }
 }

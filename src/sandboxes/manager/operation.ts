@@ -101,7 +101,7 @@ export async function openOperation(
           () => {},
           (error) => logUnrecordedEnd(options, session, error),
         )
-      session.ending(ended)
+      session.waitBeforeClose(ended)
       return ended
     },
   }

@@ -208,7 +208,7 @@ export class SandboxRegistry implements SandboxAccess {
   watch(active: ActiveSandbox, instance: SandboxInstance): void {
     this.attach(active, instance)
     void instance.observe().then(
-      (use) => active.book.remember(use.outOfMemoryKills),
+      (use) => active.book.setInitialKillCount(use.outOfMemoryKills),
       () => {},
     )
     const { id } = active.session
@@ -225,7 +225,7 @@ export class SandboxRegistry implements SandboxAccess {
     const { id, epoch } = active.session
     await active.session.close()
     await active.refusals.close()
-    await active.book.quiet()
+    await active.book.waitForEnds()
     if (!active.isWarm)
       await this.#options.store
         .write(closeEpoch, { id, epoch, counts: active.session.counts() })
@@ -240,7 +240,7 @@ export class SandboxRegistry implements SandboxAccess {
     if (session.closing.aborted || active.ending) return
     session.events.add('lost', { message: why })
     await session.close()
-    await book.lose('lost')
+    await book.endAll('lost')
     await this.release(active)
     await this.#options.store.write(changeSandbox, {
       id: session.id,
@@ -286,8 +286,8 @@ export class SandboxRegistry implements SandboxAccess {
     if (book.size === 0) return
     try {
       const until = AbortSignal.any([session.closing, AbortSignal.timeout(LOOK_DEADLINE_MS)])
-      await book.look(boundary, until)
-      await book.endLeft(boundary, until)
+      await book.endFinished(boundary, until)
+      await book.endAbandoned(boundary, until)
     } catch (error) {
       if (!session.closing.aborted) this.#complain(active, error)
     }

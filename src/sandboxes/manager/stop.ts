@@ -76,7 +76,7 @@ export async function windDown(
   const active = registry.get(id)
   if (active === undefined) return
   active.ending = true
-  active.book.stop()
+  active.book.markStopping()
   active.session.events.add('stopping')
   if (active.paused) {
     await active.session.instance?.unpause?.()
@@ -86,7 +86,7 @@ export async function windDown(
     options.logger('warn', `could not signal its jobs to end: ${reasonOf(error)}`, { sandbox: id }),
   )
   await active.session.close()
-  await active.book.lose('stopped', 'failed')
+  await active.book.endAll('stopped', 'failed')
   active.session.events.add('stopped')
 }
 
@@ -100,7 +100,7 @@ async function askJobsToEnd({ book, session }: ActiveSandbox, graceMs: number): 
     .map(({ id }) => boundary.jobs.control(id, { signal: 'SIGTERM' }, until).catch(() => {}))
   await Promise.race([Promise.all(asking), sleep(ASK_DEADLINE_MS)])
   while (book.listStarted().length > 0 && performance.now() < endsMs) {
-    await book.look(boundary, until)
+    await book.endFinished(boundary, until)
     await sleep(LOOK_PAUSE_MS)
   }
 }

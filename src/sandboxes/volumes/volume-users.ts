@@ -32,6 +32,6 @@ interface Held {
 
 export function volumeInUseError(volume: string, sandbox: string): CraikError {
   return new CraikError('conflict', `the volume ${volume} belongs to sandbox ${sandbox}`, {
-    hint: `delete that sandbox, which keeps the volume:  craik sandbox delete ${sandbox}`,
+    hint: `first delete that sandbox (the volume stays), then repeat this command:  craik sandbox delete ${sandbox}`,
   })
 }

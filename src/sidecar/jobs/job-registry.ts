@@ -65,7 +65,7 @@ export class JobRegistry {
     const known = this.find(id)
     if (known) {
       if (known.digest !== digest)
-        throw new SidecarError('conflict', `job id ${id} belongs to another request`)
+        throw new SidecarError('conflict', `the job id ${id} is already used by another command`)
       await known.started
       return { job: known, created: false }
     }

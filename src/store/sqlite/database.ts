@@ -1,6 +1,7 @@
 /** Opens the database: it must be private and Craik's own. It is migrated, or refused without any change. */
 import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, linkSync, openSync, rmSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
@@ -9,7 +10,7 @@ import type { Home } from '../home.ts'
 import { MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE } from '../migrations.ts'
 import {
   APPLICATION_ID,
-  hasPendingLog,
+  hasPendingWal,
   inspectDatabase,
   inspectSchema,
   refuseNewer,
@@ -46,12 +47,12 @@ export async function openDatabase(home: Home): Promise<DatabaseSync> {
 
 /** Creates the file completely and private, or not at all, so that an empty file can only be a damaged one. */
 function createDatabase(path: string): void {
-  // Checked before the database, because a process that creates one now also starts a log.
-  const pending = hasPendingLog(path)
+  // Checked before the database, because a process that creates one now also starts a write-ahead log.
+  const pending = hasPendingWal(path)
   if (existsSync(path)) return
   if (pending) {
-    throw new CraikError('store_damaged', 'state/craik.sqlite3 is missing, but its -wal file exists', {
-      hint: 'restore the database, or move its -wal and -shm aside to start a new log',
+    throw new CraikError('store_damaged', `${path} is missing, but its -wal file exists`, {
+      hint: 'restore the database, or move its -wal and -shm aside to start with a new receipt log',
     })
   }
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`
@@ -91,7 +92,7 @@ function migrate(database: DatabaseSync): void {
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}`)
     database.exec('COMMIT')
   } catch (error) {
-    // A full disk rolls back the transaction by itself.
+    // When the disk is full, SQLite has already rolled back the transaction.
     if (database.isTransaction) database.exec('ROLLBACK')
     throw error
   }
@@ -132,43 +133,43 @@ const SQLITE_NOTADB = 26
 /** Translates SQLite and file errors to Craik's errors. `folder` is the folder whose free space is checked. */
 export function translateError(error: unknown, folder: string): CraikError {
   if (error instanceof CraikError) return error
+  const path = join(folder, 'craik.sqlite3')
   const { errcode, code, message } = error as { errcode?: number; code?: string; message: string }
-  if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(error)
+  if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(error, path)
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS' || code === 'EISDIR' || code === 'ENOTDIR') {
-    return new CraikError('home_unwritable', `cannot open the database state/craik.sqlite3 (${code})`, {
+    return new CraikError('home_unwritable', `cannot open the database ${path} (${code})`, {
       cause: error,
     })
   }
   switch (errcode === undefined ? undefined : errcode & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return new CraikError('store_busy', 'another process locked the database state/craik.sqlite3', {
+      return new CraikError('store_busy', `another process locked the database ${path}`, {
         cause: error,
       })
     case SQLITE_FULL:
-      return diskFull(error)
+      return diskFull(error, path)
     case SQLITE_IOERR:
       return isFull(folder)
-        ? diskFull(error)
-        : new CraikError(
-            'home_unwritable',
-            `cannot read or write the database state/craik.sqlite3: ${message}`,
-            {
-              hint: 'check the disk and its mount, then try again:  craik doctor',
-              cause: error,
-            },
-          )
+        ? diskFull(error, path)
+        : new CraikError('home_unwritable', `cannot read or write the database ${path}: ${message}`, {
+            hint: 'check the disk and its mount, then try again:  craik doctor',
+            cause: error,
+          })
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
       return isFull(folder)
-        ? diskFull(error)
-        : new CraikError('home_unwritable', `cannot write the database state/craik.sqlite3: ${message}`, {
+        ? diskFull(error, path)
+        : new CraikError('home_unwritable', `cannot write the database ${path}: ${message}`, {
             cause: error,
           })
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return new CraikError('store_damaged', `state/craik.sqlite3 is damaged: ${message}`, { cause: error })
+      return new CraikError('store_damaged', `the database ${path} is damaged: ${message}`, {
+        hint: 'try again; if this error returns, restore the file from a backup, or move it (with -wal, -shm and secrets/log.key) aside to start a new log',
+        cause: error,
+      })
     case SQLITE_CONSTRAINT:
       return new CraikError('conflict', `the database refused a record: ${message}`, {
         hint: 'try again; if this error returns, report it',
@@ -179,8 +180,8 @@ export function translateError(error: unknown, folder: string): CraikError {
   }
 }
 
-function diskFull(cause: unknown): CraikError {
-  return new CraikError('disk_full', 'the disk is full: cannot write the database state/craik.sqlite3', {
+function diskFull(cause: unknown, path: string): CraikError {
+  return new CraikError('disk_full', `the disk is full: cannot write the database ${path}`, {
     cause,
   })
 }

@@ -14,7 +14,6 @@ import { requireOwnSchema } from './own-schema.ts'
 
 /** `CRAI` in the header distinguishes Craik's file from other SQLite databases. */
 export const APPLICATION_ID = 0x43524149
-const NAME = 'state/craik.sqlite3'
 const SQLITE_CORRUPT = 11
 
 /** Options for a file that another user may have created. */
@@ -27,17 +26,17 @@ export const STRICT = {
 /** Refuses an exposed, foreign, newer, empty or truncated database. It only reads. */
 export function inspectDatabase(path: string, timeoutMs: number): void {
   const stats = statSync(path)
-  if (!stats.isFile()) throw new CraikError('store_damaged', `${NAME} is not a file`)
+  if (!stats.isFile()) throw new CraikError('store_damaged', `${path} is not a file`)
   if ((stats.mode & 0o077) !== 0 && stats.uid === process.getuid?.()) {
     throw new CraikError('key_exposed', 'the database can be read or written by other users', {
       hint: `make it private:  chmod 600 ${quoteArgument(path)}`,
     })
   }
-  if (stats.size === 0) throw new CraikError('store_damaged', `${NAME} is empty`)
+  if (stats.size === 0) throw new CraikError('store_damaged', `${path} is empty`)
   // SQLite's other files are next to the target of a link.
   const irregular = findIrregularFile(realpathSync(path))
-  if (irregular !== undefined) throw new CraikError('store_damaged', `${NAME}${irregular} is not a file`)
-  const pending = hasPendingLog(path)
+  if (irregular !== undefined) throw new CraikError('store_damaged', `${path}${irregular} is not a file`)
+  const pending = hasPendingWal(path)
   inspectFile(path, pending)
   if (pending) inspectLogged(path, timeoutMs)
 }
@@ -69,7 +68,7 @@ export function versionOf(database: DatabaseSync): number {
 }
 
 /** Returns whether there is a write-ahead log that is not empty. */
-export function hasPendingLog(path: string): boolean {
+export function hasPendingWal(path: string): boolean {
   return (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
@@ -80,7 +79,7 @@ function inspectFile(path: string, pending: boolean): void {
   using database = new DatabaseSync(url, { ...STRICT, readOnly: true })
   try {
     if (pragma(database, 'application_id') !== APPLICATION_ID) {
-      throw new CraikError('store_damaged', `${NAME} belongs to another program`)
+      throw new CraikError('store_damaged', `${path} belongs to another program`)
     }
     // With a log, the file alone can be between two versions.
     if (pending) refuseNewer(versionOf(database))
@@ -104,7 +103,7 @@ function inspectLogged(path: string, timeoutMs: number): void {
   if (statSync(path).size >= pages * pageSize) return
   const logged = readLoggedPages(`${path}-wal`, pageSize)
   for (let page = Math.floor(statSync(path).size / pageSize) + 1; page <= pages; page++) {
-    if (!logged.has(page)) throw new CraikError('store_damaged', `${NAME} is truncated`)
+    if (!logged.has(page)) throw new CraikError('store_damaged', `${path} is truncated`)
   }
 }
 

@@ -2,7 +2,7 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type {
   CheckpointRow,
-  LogHead,
+  LastReceipt,
   LogKeyRow,
   LogKeyTable,
   OpenReceiptRow,
@@ -98,7 +98,7 @@ export function receiptTable(database: DatabaseSync): ReceiptTable {
         throw error
       }
     },
-    last: async () => last().get() as LogHead | undefined,
+    last: async () => last().get() as LastReceipt | undefined,
     get: async (id) => byId().get(id) as ReceiptRow | undefined,
     endOf: async (beginId) => byBegin().get(beginId) as ReceiptRow | undefined,
     scan: async (from, limit) => scan().all(from, limit) as unknown as ReceiptRow[],

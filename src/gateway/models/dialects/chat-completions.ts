@@ -1,7 +1,7 @@
 /** Chat Completions, as the gateway forwards it. */
 import { chatUsage } from '../../../providers/adapters/chat-completions.ts'
 import type { Loose } from '../json-members.ts'
-import { applyEdits, type Edit, memberPutIn, valueAt } from '../json-members.ts'
+import { applyEdits, type Edit, insertMember, valueAt } from '../json-members.ts'
 import { AnswerReader, has, list, member } from './answer-reader.ts'
 import type { DialectRequest, GatewayDialect, Malformed, ScannedBody } from './dialect.ts'
 import { openaiProblem } from './openai-error.ts'
@@ -61,7 +61,7 @@ function ask({ bytes: body, members }: ScannedBody): DialectRequest | Malformed 
       if (changes.cap !== undefined) {
         const provided = [fields.cap, fields.newCap].filter((field) => field !== undefined)
         for (const field of provided) edits.push({ ...field, text: String(changes.cap) })
-        if (provided.length === 0) edits.push(memberPutIn(members, capName(baseUrl), String(changes.cap)))
+        if (provided.length === 0) edits.push(insertMember(members, capName(baseUrl), String(changes.cap)))
       }
       return applyEdits(body, edits)
     },

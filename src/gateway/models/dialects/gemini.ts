@@ -1,7 +1,7 @@
 /** Gemini, as the gateway forwards it: with an API key, and in the envelope of Code Assist. */
 import { geminiUsage } from '../../../providers/adapters/gemini.ts'
 import type { Loose } from '../json-members.ts'
-import { applyEdits, type Edit, type Members, memberPutIn, valueAt } from '../json-members.ts'
+import { applyEdits, type Edit, insertMember, type Members, valueAt } from '../json-members.ts'
 import { AnswerReader, has, list, member } from './answer-reader.ts'
 import type { DialectError, DialectRequest, GatewayDialect, Malformed, RequestChanges } from './dialect.ts'
 import {
@@ -86,8 +86,8 @@ function askOf(
     return { malformed: 'candidateCount must be 1: each response would have its own limit' }
   const capEdit = (value: number): Edit => {
     if (fields.cap !== undefined) return { ...fields.cap, text: String(value) }
-    if (config !== undefined) return memberPutIn(config, 'maxOutputTokens', String(value))
-    return memberPutIn(request, 'generationConfig', JSON.stringify({ maxOutputTokens: value }))
+    if (config !== undefined) return insertMember(config, 'maxOutputTokens', String(value))
+    return insertMember(request, 'generationConfig', JSON.stringify({ maxOutputTokens: value }))
   }
   return {
     model,

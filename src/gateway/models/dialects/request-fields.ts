@@ -3,9 +3,9 @@ import { REFERENCE } from '../../../lib/ids.ts'
 import { redactValue } from '../../../receipts/redaction/redact.ts'
 import {
   type Edit,
+  insertMember,
   type JsonFault,
   type Members,
-  memberPutIn,
   type Span,
   VALUES_MAX,
   valueAt,
@@ -73,7 +73,7 @@ export function modelAndCap(
   if (cap !== undefined)
     edits.push(
       fields.cap === undefined
-        ? memberPutIn(members, capName, String(cap))
+        ? insertMember(members, capName, String(cap))
         : { ...fields.cap, text: String(cap) },
     )
   return edits

@@ -55,11 +55,11 @@ test.each([
 })
 
 test.each([
-  ['another route', '/v1/messages'],
-  ['what is compacted', '/v1/responses/compact'],
-  ['no route', '/v1/realtime'],
+  ['a route of another dialect', '/v1/messages'],
+  ['a compact request', '/v1/responses/compact'],
+  ['an unknown route', '/v1/realtime'],
   ['a provider that speaks another dialect', '/p/provider_anthropic/v1/responses'],
-  ['a provider that nobody knows', '/p/provider_nobody/v1/responses'],
+  ['an unknown provider', '/p/provider_nobody/v1/responses'],
 ])('%s is answered with 426, and no provider is called', async (_, path) => {
   const scene = await socketScene([HELLO_ACT])
   expect(await scene.expectUpgradeRefused({ path })).toMatchObject({ status: 426 })
@@ -101,7 +101,7 @@ test('another sandbox’s credential, or a login that policy does not grant, get
   expect(await denied.rules()).toHaveLength(1)
 })
 
-test('a message that continues a response holds the provider’s earlier count and its own bytes', async () => {
+test('for a message that continues a response, the hold covers the tokens that the provider counted earlier and the bytes of the message', async () => {
   const scene = await socketScene([
     { ...HELLO_ACT, usage: { input: 5000, output: 700 } },
     { kind: 'silence' },
@@ -116,14 +116,14 @@ test('a message that continues a response holds the provider’s earlier count a
 })
 
 test.each([
-  ['as nothing, where the provider says so', undefined, 0],
-  ['by its bytes, where it says nothing', 'none' as const, 1],
-])('a warm-up is settled %s, and its bytes count in the next message', async (_, usage, booked) => {
+  ['at zero, when the provider reports no usage for it', undefined, 0],
+  ['by its bytes, when the provider does not report its usage', 'none' as const, 1],
+])('a warm-up is settled %s, and its bytes count in the next message', async (_, usage, chargedPerByte) => {
   const scene = await socketScene([{ ...HELLO_ACT, ...(usage && { usage }) }, { kind: 'silence' }])
   const client = await scene.connect()
-  const ready = { ...CREATE, generate: false, instructions: 'x'.repeat(50_000) }
-  const { id } = (await client.ask(ready)).at(-1)!.response!
-  const spent = booked * JSON.stringify(ready).length
+  const warmUp = { ...CREATE, generate: false, instructions: 'x'.repeat(50_000) }
+  const { id } = (await client.ask(warmUp)).at(-1)!.response!
+  const spent = chargedPerByte * JSON.stringify(warmUp).length
   expect(await balance(scene.gateway.at)).toEqual({ spent, held: 0 })
   client.socket.send(JSON.stringify({ ...CREATE, previous_response_id: id }))
   await expect.poll(() => scene.server.messages.length).toBe(2)
@@ -202,7 +202,7 @@ test('after a logout, the login is not used again, and its connection is closed'
   expect(scene.server.messages[1]?.connection).toBe(2)
 })
 
-test('a login that could not be renewed meanwhile is reported as such, and not as rejected', async () => {
+test('when a login cannot be renewed, the error says so, and does not say that the login was rejected', async () => {
   const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   scene.broker.isNotRenewed = true
@@ -237,7 +237,7 @@ test('after a provider closes between two messages, the gateway connects to it a
   expect(scene.server.upgrades).toHaveLength(2)
 })
 
-test('a provider’s remark between two responses is forwarded; an unrequested response is not', async () => {
+test('an event that a provider sends between two responses is forwarded; an unrequested response is not', async () => {
   const scene = await socketScene([HELLO_ACT])
   const client = await scene.connect()
   await client.ask(CREATE)
@@ -249,35 +249,32 @@ test('a provider’s remark between two responses is forwarded; an unrequested r
 })
 
 test.each([
-  ['that says so', { websocket: true }, 1],
-  ['that says nothing', {}, 0],
-])(
-  'a provider with its own address is called over WebSocket if it is one %s',
-  async (_, reply, requestCount) => {
-    const scene = await socketScene([HELLO_ACT], { keys: { TEAM_API_KEY: REAL_KEY } })
-    scene.gateway.at.configure('providers/provider_team.json', {
-      schema: 'craik.model_provider',
-      version: '0.1.0',
-      id: 'provider_team',
-      name: 'Team',
-      provider: 'openai',
-      modes: ['chat'],
-      trust_boundary: 'self-hosted',
-      capabilities: [{ name: 'model.chat', mode: 'chat', description: 'answer' }],
-      secret_ref_names: ['TEAM_API_KEY'],
-      metadata: { base_url: scene.server.baseUrl, default_model: 'gpt-x', ...reply },
-      docs: ['docs/reference/providers.md'],
-      created_at: '2026-01-01T00:00:00Z',
+  ['is called over WebSocket if its record allows WebSocket', { websocket: true }, 1],
+  ['gets no WebSocket connection if its record does not mention WebSocket', {}, 0],
+])('a provider with its own address %s', async (_, metadata, requestCount) => {
+  const scene = await socketScene([HELLO_ACT], { keys: { TEAM_API_KEY: REAL_KEY } })
+  scene.gateway.at.configure('providers/provider_team.json', {
+    schema: 'craik.model_provider',
+    version: '0.1.0',
+    id: 'provider_team',
+    name: 'Team',
+    provider: 'openai',
+    modes: ['chat'],
+    trust_boundary: 'self-hosted',
+    capabilities: [{ name: 'model.chat', mode: 'chat', description: 'answer' }],
+    secret_ref_names: ['TEAM_API_KEY'],
+    metadata: { base_url: scene.server.baseUrl, default_model: 'gpt-x', ...metadata },
+    docs: ['docs/reference/providers.md'],
+    created_at: '2026-01-01T00:00:00Z',
+  })
+  const path = '/p/provider_team/v1/responses'
+  if (requestCount === 0) expect(await scene.expectUpgradeRefused({ path })).toMatchObject({ status: 426 })
+  else
+    expect((await (await scene.connect({ path })).ask(CREATE)).at(-1)).toMatchObject({
+      type: 'response.completed',
     })
-    const path = '/p/provider_team/v1/responses'
-    if (requestCount === 0) expect(await scene.expectUpgradeRefused({ path })).toMatchObject({ status: 426 })
-    else
-      expect((await (await scene.connect({ path })).ask(CREATE)).at(-1)).toMatchObject({
-        type: 'response.completed',
-      })
-    expect(scene.server.upgrades).toHaveLength(requestCount)
-  },
-)
+  expect(scene.server.upgrades).toHaveLength(requestCount)
+})
 
 test('an unreachable provider gives 426 and a failed receipt, and does not count for the cooldown', async () => {
   const scene = await socketScene([HELLO_ACT])

@@ -52,7 +52,13 @@ export async function launchProcess({ id, argv, inputs }: LaunchOptions): Promis
     if (outcome !== 'started') throw await notStartedError(outcome, complaint)
     const innerPid = Number(/"child-pid": (\d+)/.exec(reply())?.[1])
     if (!Number.isSafeInteger(innerPid))
-      throw new CraikError('internal', 'bubblewrap did not report its child process')
+      throw new CraikError(
+        'internal',
+        'cannot start the sandbox: bubblewrap did not report its child process',
+        {
+          hint: 'try again; if this error returns, check this machine:  craik doctor',
+        },
+      )
     return { child, innerPid, errorOutput: complaint }
   } catch (error) {
     if (error instanceof CraikError) throw error

@@ -50,7 +50,7 @@ async function digestOf(path: string): Promise<string> {
     for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 }))
       hash.update(chunk as Buffer)
   } catch (cause) {
-    throw new CraikError('unavailable', 'the sandbox runtime is not built', {
+    throw new CraikError('unavailable', 'the programs that every sandbox needs are not built', {
       hint: 'npm run prepare',
       cause,
     })
