@@ -30,8 +30,8 @@ const MIB = 1024 * 1024
 /**
  * More than all buffers on the way. The jobs write at least twice as much, so that unbounded buffering would exceed it.
  */
-const GROWTH_BYTES = 100 * MIB
-const KEPT_BYTES = 200 * MIB
+const GROWTH_BYTES = 150 * MIB
+const KEPT_BYTES = 300 * MIB
 const UNREAD_BYTES = 512 * MIB
 /** The output counts as blocked after this many checks with the same position. */
 const STILL_LOOKS = 10
